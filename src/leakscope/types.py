@@ -1,0 +1,223 @@
+"""The nouns of leakscope: frozen dataclasses over arrays.
+
+Axis order is the same everywhere: (models, checkpoints, records). `in_mask[m, i]` is true when
+record `i` was in the training set of model `m`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.errors import InputError
+
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+
+
+def digest_arrays(*arrays: AnyArray) -> str:
+    """Sha256 over dtype, shape and bytes of the arrays, in order."""
+    sha = hashlib.sha256()
+    for array in arrays:
+        if array.dtype.kind in "OT":
+            raise TypeError(f"Expected a plain dtype, got {array.dtype}.")
+        sha.update(f"{array.dtype.str}{array.shape}".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The people in question: one row a record.
+
+    Attributes:
+        features: float32 (records, ...), or uint8 (records, channels, height, width) for images.
+        labels: int64 (records,) class indices; float32 for a regression target.
+        ids: str (records,), unique and stable: the same record has the same id in every run.
+        name: short name of the dataset.
+        groups: column name -> str (records,), for risk by group.
+        class_names: one a class; empty for a regression target.
+    """
+
+    features: AnyArray
+    labels: AnyArray
+    ids: npt.NDArray[np.str_]
+    name: str = "records"
+    groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = _record_problems(self)
+        if problems:
+            raise InputError(f"{self.name}: " + "; ".join(problems))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_classification(self) -> bool:
+        """True when labels are class indices."""
+        return self.labels.dtype.kind == "i"
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 1 (one output) for a regression target."""
+        return len(self.class_names) if self.is_classification else 1
+
+    @cached_property
+    def digest(self) -> str:
+        """Sha256 of everything that defines the records."""
+        groups = [a for key in sorted(self.groups) for a in (np.array([key]), self.groups[key])]
+        return digest_arrays(
+            self.features, self.labels, self.ids, np.array(self.class_names, dtype=np.str_), *groups
+        )
+
+    @cached_property
+    def duplicate_of(self) -> IntArray:
+        """For each record the index of the first one with equal features and label; int64 (records,)."""
+        flat = np.ascontiguousarray(self.features.reshape(len(self), -1))
+        rows = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
+        _, first_of_row, row_group = np.unique(rows, return_index=True, return_inverse=True)
+        keys = np.stack([row_group, np.unique(self.labels, return_inverse=True)[1]], axis=1)
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        return first[group.reshape(-1)].astype(np.int64)
+
+    @property
+    def n_duplicates(self) -> int:
+        """Number of records that repeat an earlier one exactly."""
+        return int((self.duplicate_of != np.arange(len(self))).sum())
+
+    def take(self, index: IntArray) -> Records:
+        """The records at `index`, in that order."""
+        return Records(
+            features=self.features[index],
+            labels=self.labels[index],
+            ids=self.ids[index],
+            name=self.name,
+            groups={key: values[index] for key, values in self.groups.items()},
+            class_names=self.class_names,
+        )
+
+
+def _record_problems(records: Records) -> list[str]:
+    """Everything wrong with the records, in words; empty when nothing is."""
+    n = len(records.labels)
+    if records.labels.ndim != 1 or n == 0:
+        return [f"labels must be a non-empty vector, got shape {records.labels.shape}"]
+    problems = []
+    if records.features.dtype not in (np.float32, np.uint8):
+        problems.append(f"features must be float32 or uint8, got {records.features.dtype}")
+    for what, array in {"features": records.features, "ids": records.ids, **records.groups}.items():
+        if len(array) != n:
+            problems.append(f"{what} has {len(array)} rows but there are {n} labels")
+    if problems:
+        return problems
+    if records.features.dtype == np.float32 and not np.isfinite(records.features).all():
+        bad = ~np.isfinite(records.features.reshape(n, -1)).all(axis=1)
+        where = records.ids[int(np.argmax(bad))]
+        problems.append(
+            f"{int(bad.sum())} records have NaN or infinite features (first: id {where}); "
+            "drop or fill them first"
+        )
+    if len(np.unique(records.ids)) != n:
+        problems.append("ids are not unique; give each record its own")
+    return problems + _label_problems(records)
+
+
+def _label_problems(records: Records) -> list[str]:
+    labels = records.labels
+    if not records.is_classification:
+        return [] if np.isfinite(labels).all() else ["labels contain NaN or infinite values"]
+    present = np.unique(labels)
+    if present[0] < 0 or present[-1] >= len(records.class_names):
+        return [f"labels span {present[0]}..{present[-1]} but there are {len(records.class_names)} class names"]
+    if len(present) < 2:
+        return [f"all labels are {records.class_names[present[0]]!r}; an audit needs at least two classes"]
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Who is in which training set.
+
+    Attributes:
+        in_mask: bool (models, columns).
+        columns: int64 (models, columns), the record behind each column of each model; None when
+            column j is record j for every model (every ordinary audit). Studies whose models have
+            different universes of records use it, so that each model is asked about its own only.
+    """
+
+    in_mask: BoolArray
+    columns: IntArray | None = None
+
+    @property
+    def n_models(self) -> int:
+        """Number of models."""
+        return int(self.in_mask.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of records each model is asked about."""
+        return int(self.in_mask.shape[1])
+
+    def members(self, model: int) -> IntArray:
+        """Indices of the records model `model` is trained on; int64 (members,)."""
+        at = np.flatnonzero(self.in_mask[model])
+        return at if self.columns is None else self.columns[model, at]
+
+    @cached_property
+    def digest(self) -> str:
+        """Sha256 of the design."""
+        return digest_arrays(self.in_mask, *([] if self.columns is None else [self.columns]))
+
+    def take(self, models: IntArray) -> Design:
+        """The design of some of the models."""
+        return Design(self.in_mask[models], None if self.columns is None else self.columns[models])
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """What the models of a bank answered: one array a signal, all (models, checkpoints, columns).
+
+    `logits`, when kept, has one more axis: (models, checkpoints, columns, classes).
+    `epochs` are the checkpoints' epochs; `labels` is (models, columns) or (columns,).
+    """
+
+    arrays: Mapping[str, AnyArray]
+    epochs: tuple[int, ...]
+    labels: AnyArray
+
+    def last(self, name: str) -> AnyArray:
+        """Signal `name` at the last checkpoint; (models, columns[, classes])."""
+        if name not in self.arrays:
+            kept = ", ".join(sorted(self.arrays))
+            raise InputError(f"signal {name!r} was not kept in this bank (kept: {kept}); add it to `signals`")
+        return self.arrays[name][:, -1]
+
+    def take(self, models: IntArray) -> Signals:
+        """The signals of some of the models."""
+        labels = self.labels if self.labels.ndim == 1 else self.labels[models]
+        return Signals({k: v[models] for k, v in self.arrays.items()}, self.epochs, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One attack's scores; higher always means "member". NaN where a record cannot be scored.
+
+    Attributes:
+        attack: name of the attack.
+        targets: int64 (targets,), which models of the bank were attacked.
+        values: float64 (targets, columns).
+    """
+
+    attack: str
+    targets: IntArray
+    values: FloatArray
