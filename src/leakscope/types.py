@@ -22,6 +22,27 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
+SIGNAL_DIRECTIONS = {
+    "loss": "low",
+    "log_odds": "high",
+    "true_prob": "high",
+    "true_logit": "high",
+    "max_logit": "high",
+    "max_prob": "high",
+    "entropy": "low",
+    "modified_entropy": "low",
+    "top2_margin": "high",
+    "correct": "high",
+    "gradient_proxy": "low",
+    "log_density": "high",
+    "logits": "none",
+}
+"""Signal name -> what a member's value tends to be."""
+
+CLASSIFICATION_KEPT = ("correct", "log_odds", "loss")
+REGRESSION_KEPT = ("log_density", "loss")
+"""What a bank keeps when nobody asks for more."""
+
 
 def digest_arrays(*arrays: AnyArray) -> str:
     """Sha256 over dtype, shape and bytes of the arrays, in order."""
@@ -138,7 +159,9 @@ def _label_problems(records: Records) -> list[str]:
         return [] if np.isfinite(labels).all() else ["labels contain NaN or infinite values"]
     present = np.unique(labels)
     if present[0] < 0 or present[-1] >= len(records.class_names):
-        return [f"labels span {present[0]}..{present[-1]} but there are {len(records.class_names)} class names"]
+        return [
+            f"labels span {present[0]}..{present[-1]} but there are {len(records.class_names)} class names"
+        ]
     if len(present) < 2:
         return [f"all labels are {records.class_names[present[0]]!r}; an audit needs at least two classes"]
     return []

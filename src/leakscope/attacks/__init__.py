@@ -1,0 +1,1 @@
+"""One attack a file. `base.py` holds the contract and all checks."""

@@ -1,0 +1,1 @@
+"""The command line: `main.py` registers, one command a file."""

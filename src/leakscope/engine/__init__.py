@@ -1,0 +1,1 @@
+"""Who runs which block of models where."""

@@ -1,0 +1,1 @@
+"""Published experiments, reproduced and decided, one a file."""

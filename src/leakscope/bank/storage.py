@@ -1,0 +1,109 @@
+"""Files that are either whole or absent: temporary name, flush to disk, rename.
+
+Everything leakscope writes goes through here, so a full disk or a read-only folder ends as one
+line, and a crash leaves nothing half-written under its final name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from leakscope.errors import StorageError
+from leakscope.types import AnyArray
+
+_HASHED_AT_ONCE = 1 << 22
+_TEMPORARY = ".tmp-"
+_REASONS = {
+    errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
+    errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
+    errno.EROFS: "the file system is read-only; choose another folder with --out",
+    errno.EACCES: "no permission to write there; choose another folder with --out",
+    errno.EPERM: "no permission to write there; choose another folder with --out",
+    errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
+    errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
+}
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusal to write into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REASONS:
+            raise
+        raise StorageError(f"cannot write {path}: {_REASONS[error.errno]}") from error
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which appears as `path` only once it is complete and on disk."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}{_TEMPORARY}{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which appears as `path` only once it is complete."""
+    with storage_errors(path):
+        temporary = path.with_name(f".{path.name}{_TEMPORARY}{os.getpid()}")
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            temporary.replace(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a whole file atomically."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes JSON atomically: sorted nothing, two-space indent, no NaN (undefined is null)."""
+    write_bytes(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_array(path: Path, array: AnyArray) -> None:
+    """Writes a plain `.npy` file atomically."""
+    with atomic_file(path) as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def sha256_of(path: Path) -> str:
+    """Sha256 of a file's bytes."""
+    sha = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_HASHED_AT_ONCE):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def sweep_temporaries(folder: Path) -> None:
+    """Removes what a killed run left under temporary names."""
+    for leftover in folder.rglob(f".*{_TEMPORARY}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""`leakscope audit CONFIG.toml`: train the population, attack, judge, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leakscope.cli.output import AsJson, DataDir, Quiet
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from leakscope.verdict import Verdict
+
+
+def audit(
+    config: Annotated[Path, typer.Argument(help="A TOML file; see examples/.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; by default runs/ and the config's name.")
+    ] = None,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a population of your model on random halves of your records, and measure what leaks."""
+    from leakscope.audit import audit as run_audit
+    from leakscope.cli.output import training_progress
+    from leakscope.config import read_config
+
+    settings = read_config(config)
+    records = settings.records(data_dir, base=config.parent)
+    with training_progress(settings.population.models, shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(
+            records,
+            settings.recipe(),
+            out or Path("runs") / config.stem,
+            models=settings.population.models,
+            seed=settings.population.seed,
+            design=settings.population.design,
+            attacks=settings.attacks.names,
+            fpr_budgets=settings.attacks.fpr,
+            signals=settings.population.signals,
+            device=settings.population.device,
+            progress=progress,
+        )
+    show(verdict, quiet, as_json)
+
+
+def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
+    """The verdict on the screen: sentences, one table, where the rest is."""
+    from leakscope.cli.output import console, print_json
+
+    if as_json:
+        print_json(verdict.results)
+        return
+    if quiet:
+        return
+    screen = console()
+    screen.print()
+    for line in verdict.words():
+        screen.print(line)
+    screen.print()
+    screen.print(attack_table(verdict.results))
+    for line in _footnotes(verdict.results):
+        screen.print(line, style="dim")
+    screen.print(f"\nEvery number, the records and the figure are in {verdict.folder}", soft_wrap=True)
+
+
+def attack_table(results: dict[str, Any]) -> Table:
+    """One row an attack: mean over targets and 95% interval."""
+    from rich.table import Table
+
+    budgets = [point["fpr"] for point in next(iter(results["attacks"].values()))["tpr_at_fpr"]]
+    table = Table(
+        title=f"Mean over {results['population']['models']} targets, with 95% interval", title_justify="left"
+    )
+    table.add_column("attack")
+    for heading in ("AUC", "advantage", *(f"TPR at {budget:g} FPR" for budget in budgets)):
+        table.add_column(heading, justify="right")
+    for name, figures in results["attacks"].items():
+        cells = [figures["auc"], figures["advantage"], *figures["tpr_at_fpr"]]
+        table.add_row(name, *(_cell(cell) for cell in cells))
+    return table
+
+
+def _cell(figure: dict[str, Any]) -> str:
+    if figure["value"] is None:
+        return "not resolvable"
+    if figure["low"] is None:
+        return f"{figure['value']:.3f}"
+    return f"{figure['value']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})"
+
+
+def _footnotes(results: dict[str, Any]) -> list[str]:
+    reasons = {p["reason"] for f in results["attacks"].values() for p in f["tpr_at_fpr"] if p["reason"]}
+    lines = [f"not resolvable: {reason}." for reason in sorted(reasons)]
+    lost = results["population"]["lost_models"]
+    if lost:
+        named = ", ".join(f"{m} (epoch {e})" for m, e in list(lost.items())[:5])
+        lines.append(f"{len(lost)} models diverged and are left out: {named}.")
+    return lines

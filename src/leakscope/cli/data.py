@@ -1,0 +1,244 @@
+"""`leakscope data`: which datasets there are, whether their files are the published ones, and get them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from leakscope.data.catalogue import Dataset
+    from leakscope.data.checksums import FileCheck
+
+app = typer.Typer(help="List, check and fetch the datasets leakscope knows.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Data folder; by default $LEAKSCOPE_DATA, else ~/.local/share/leakscope."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
+_COLOURS = {"ok": "green", "missing": "yellow", "differs": "red"}
+
+
+@app.command("list")
+def list_datasets(
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the names only.")] = False,
+) -> None:
+    """Show every dataset: records, features, classes, source, and whether its files are there."""
+    from leakscope.data.catalogue import DATASETS
+    from leakscope.data.published import data_root
+
+    root = data_root(data_dir)
+    if as_json:
+        typer.echo(json.dumps([_described(entry, root) for entry in DATASETS], indent=2))
+    elif quiet:
+        typer.echo("\n".join(entry.name for entry in DATASETS))
+    else:
+        _print_table(DATASETS, root)
+
+
+@app.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets; without any, those present.")] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+) -> None:
+    """Compare files with the published checksums; exit code 2 if one differs or a named one is missing."""
+    from leakscope.data.checksums import check_file
+    from leakscope.data.published import data_root
+
+    root = data_root(data_dir)
+    entries, absent = _entries_to_check(names or [], root)
+    checks = []
+    with _progress_bar(shown=not (as_json or quiet)) as advance:
+        for entry in entries:
+            for file in entry.files:
+                checks.append(check_file(entry, file, root, _counter(file.name, file.n_bytes, advance)))
+    if as_json:
+        typer.echo(json.dumps(_check_summary(root, checks, absent), indent=2))
+    elif not quiet:
+        _print_checks(root, entries, checks, absent)
+    _raise_faults(checks, required=bool(names))
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Datasets to download.", metavar="NAME...")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+) -> None:
+    """Download datasets from where they are published; files that are already right are kept."""
+    from leakscope.data.fetch import fetch as fetch_files
+    from leakscope.data.published import data_root
+    from leakscope.data.registry import dataset
+
+    root = data_root(data_dir)
+    fetched = []
+    for entry in [dataset(name) for name in dict.fromkeys(names)]:
+        with _progress_bar(shown=not (as_json or quiet)) as advance:
+            files = fetch_files(entry, root, advance)
+        fetched += [{"dataset": entry.name, "path": str(f.path), "downloaded": f.downloaded} for f in files]
+        if not (as_json or quiet):
+            for file in files:
+                typer.echo(f"{'fetched ' if file.downloaded else 'kept    '} {file.path}")
+            if not files:
+                typer.echo(f"{entry.name} is built in; there is nothing to fetch")
+    if as_json:
+        typer.echo(json.dumps({"data_dir": str(root), "files": fetched}, indent=2))
+
+
+def _described(entry: Dataset, root: Path) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "records": entry.n_records,
+        "shape": list(entry.shape),
+        "classes": entry.n_classes,
+        "source": entry.source,
+        "licence": entry.licence,
+        "folder": str(root / entry.folder) if entry.files else None,
+        "present": entry.is_present(root),
+    }
+
+
+def _presence(entry: Dataset, root: Path) -> str:
+    if not entry.files:
+        return "built in"
+    if entry.is_present(root):
+        return "yes"
+    n_present = len(entry.present_files(root))
+    return f"{n_present} of {len(entry.files)} files" if n_present else "no"
+
+
+def _print_table(entries: Sequence[Dataset], root: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    head = ("name", "records", "features", "classes", "source", "present")
+    rows = [
+        (
+            entry.name,
+            f"{entry.n_records:,}",
+            " x ".join(str(length) for length in entry.shape),
+            str(entry.n_classes),
+            entry.source,
+            _presence(entry, root),
+        )
+        for entry in entries
+    ]
+    console = Console()
+    if not console.is_terminal:
+        typer.echo("\n".join("\t".join(row) for row in (head, *rows)))
+        return
+    table = Table(box=None, caption=f"data folder: {root}", caption_justify="left")
+    for column in head:
+        is_number = column in ("records", "features", "classes")
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _entries_to_check(names: Sequence[str], root: Path) -> tuple[list[Dataset], list[Dataset]]:
+    """The datasets to check, and those passed over because none of their files is there."""
+    from leakscope.data.catalogue import DATASETS
+    from leakscope.data.registry import dataset
+
+    if names:
+        return [dataset(name) for name in dict.fromkeys(names)], []
+    absent = [entry for entry in DATASETS if entry.files and not entry.present_files(root)]
+    return [entry for entry in DATASETS if entry.files and entry not in absent], absent
+
+
+def _counter(name: str, n_bytes: int, advance: Advance) -> Callable[[int], None]:
+    """Turns the sizes of chunks into bytes so far."""
+    n_read = 0
+
+    def count(n_chunk: int) -> None:
+        nonlocal n_read
+        n_read += n_chunk
+        advance(name, n_read, n_bytes)
+
+    return count
+
+
+def _check_summary(root: Path, checks: Sequence[FileCheck], absent: Sequence[Dataset]) -> dict[str, object]:
+    files = [
+        {
+            "dataset": check.dataset,
+            "file": check.file.name,
+            "path": str(check.path),
+            "state": check.state,
+            "required": check.file.required,
+        }
+        for check in checks
+    ]
+    return {"data_dir": str(root), "files": files, "absent": [entry.name for entry in absent]}
+
+
+def _print_checks(
+    root: Path, entries: Sequence[Dataset], checks: Sequence[FileCheck], absent: Sequence[Dataset]
+) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for entry in entries:
+        if not entry.files:
+            console.print(Text(f"built in  {entry.name} needs no files"), soft_wrap=True)
+    for check in checks:
+        line = Text(f"{check.state:8}  ", style=_COLOURS[check.state])
+        optional = "" if check.file.required or check.state == "ok" else "  (optional)"
+        line.append(f"{check.dataset}: {check.path.name}{optional}", style="default")
+        console.print(line, soft_wrap=True)
+    if absent:
+        names = ", ".join(entry.name for entry in absent)
+        console.print(Text(f"not in {root}: {names}"), soft_wrap=True)
+
+
+def _raise_faults(checks: Sequence[FileCheck], required: bool) -> None:
+    """One line on what differs, or, where the user named the datasets, is missing."""
+    from leakscope.errors import DataMissingError, InputError
+
+    differing = [check for check in checks if check.state == "differs"]
+    if differing:
+        datasets = " ".join(dict.fromkeys(check.dataset for check in differing))
+        raise InputError(
+            f"{', '.join(str(check.path) for check in differing)} not as published; delete "
+            f"{'it' if len(differing) == 1 else 'them'} and run `leakscope data fetch {datasets}`"
+        )
+    missing = [check for check in checks if check.is_fault] if required else []
+    if missing:
+        datasets = " ".join(dict.fromkeys(check.dataset for check in missing))
+        files = ", ".join(f"{check.dataset}/{check.file.name}" for check in missing)
+        raise DataMissingError(
+            f"{files} missing from {missing[0].path.parent.parent}; run `leakscope data fetch {datasets}` "
+            "or set --data-dir"
+        )
+
+
+@contextmanager
+def _progress_bar(shown: bool) -> Iterator[Advance]:
+    """A bar on stderr, one task at a time; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield lambda name, n_read, n_bytes: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, n_read, n_bytes: bar.update(
+            task, description=name, completed=n_read, total=n_bytes
+        )

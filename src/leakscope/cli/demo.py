@@ -1,0 +1,30 @@
+"""`leakscope demo`: the main job on built-in data, no arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leakscope.cli.output import AsJson, Out, Quiet
+
+
+def demo(
+    out: Out = Path("runs/demo"),
+    models: Annotated[int, typer.Option(help="Number of models; even.")] = 64,
+    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Audit a small network on handwritten digits: train 64 models, attack them, say what leaks."""
+    from leakscope.audit import audit as run_audit
+    from leakscope.cli.audit import show
+    from leakscope.cli.output import training_progress
+    from leakscope.data.registry import load
+    from leakscope.recipe import Recipe
+
+    recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
+    with training_progress(models, shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(load("digits"), recipe, out, models=models, seed=seed, progress=progress)
+    show(verdict, quiet, as_json)

@@ -1,0 +1,51 @@
+"""`leakscope`: registers the commands, and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from leakscope import __version__
+from leakscope.cli import audit, data, demo, study, verify
+from leakscope.errors import LeakscopeError
+
+app = typer.Typer(
+    help="What a trained model gives away about who was in its training set.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("audit")(audit.audit)
+app.add_typer(study.app, name="study")
+app.command("verify")(verify.verify)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(f"leakscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What a trained model gives away about who was in its training set."""
+
+
+def main() -> None:
+    """Entry point: 0 fine, 1 the gate failed, 2 the input is wrong, 3 the run failed."""
+    try:
+        app()
+    except LeakscopeError as error:
+        print(f"leakscope: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("leakscope: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,90 @@
+"""What commands share: where text goes, progress, common options."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
+Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it goes on.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Data folder; by default $LEAKSCOPE_DATA, else ~/.local/share/leakscope.")
+]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def console() -> Console:
+    """Where results go: standard output, unwrapped lines when it is not a terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Results as JSON on standard output."""
+    print(json.dumps(value, indent=2))
+
+
+@contextmanager
+def training_progress(n_models: int, shown: bool) -> Iterator[Callable[[float], None]]:
+    """A callable to report models' worth of work to: a bar on a terminal, else a line now and then."""
+    if not shown:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar(n_models) as advance:
+            yield advance
+    else:
+        yield _lines(n_models)
+
+
+@contextmanager
+def _bar(n_models: int) -> Iterator[Callable[[float], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("{task.fields[done]:,} of {task.total:,.0f} models"),
+        TextColumn("{task.fields[rate]:,.0f} models/s"),
+        TimeRemainingColumn(),
+    )
+    started, found_on_disk = time.perf_counter(), None
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("training", total=n_models, done=0, rate=0.0)
+
+        def advance(models: float) -> None:
+            nonlocal found_on_disk, started
+            if found_on_disk is None:
+                found_on_disk, started = models, time.perf_counter()
+            completed = progress.tasks[task].completed + models
+            rate = (completed - found_on_disk) / max(time.perf_counter() - started, 1e-3)
+            progress.update(task, advance=models, done=round(completed), rate=rate)
+
+        yield advance
+
+
+def _lines(n_models: int) -> Callable[[float], None]:
+    completed, last = 0.0, time.perf_counter()
+
+    def advance(models: float) -> None:
+        nonlocal completed, last
+        completed += models
+        now = time.perf_counter()
+        if now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
+            print(f"training: {round(completed):,} of {n_models:,} models", file=sys.stderr, flush=True)
+
+    return advance

@@ -1,0 +1,158 @@
+"""Config files: TOML checked by pydantic, all problems at once.
+
+Only this edge knows pydantic; what comes out are the plain nouns of the rest of the package.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from leakscope.audit import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
+from leakscope.errors import InputError
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.types import Records
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSection(_Section):
+    """Which records: a known dataset, or a file of your own."""
+
+    dataset: str | None = None
+    file: Path | None = None
+    label: str | None = None
+    id: str | None = None
+    groups: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    task: Literal["auto", "classification", "regression"] = "auto"
+    standardise: bool = True
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataSection:
+        if (self.dataset is None) == (self.file is None):
+            raise ValueError("give either `dataset` or `file`")
+        return self
+
+
+class ModelSection(_Section):
+    """A network (`net`, with its options) or a scikit-learn estimator (`estimator`, with its options)."""
+
+    net: str = "mlp"
+    estimator: str | None = None
+    options: dict[str, Any] = {}
+
+
+class TrainingSection(_Section):
+    """How a network is trained; field by field as in `leakscope.recipe.Recipe`."""
+
+    optimizer: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: float = Field(0.001, gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    nesterov: bool = False
+    weight_decay: float = Field(0.0, ge=0)
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    step_epochs: tuple[int, ...] = ()
+    step_factor: float = Field(0.1, gt=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    batch_size: int = Field(64, ge=1)
+    epochs: int = Field(30, ge=1)
+    checkpoints: tuple[int, ...] = ()
+    trainer: Literal["auto", "stacked", "serial"] = "auto"
+
+
+class PopulationSection(_Section):
+    """How many models, and who is in them."""
+
+    models: int = Field(64, ge=2)
+    design: Literal["balanced", "bernoulli", "pairs"] = "balanced"
+    seed: int = Field(0, ge=0)
+    signals: tuple[str, ...] = ()
+    device: str = "auto"
+
+
+class AttackSection(_Section):
+    """Which attacks, judged where."""
+
+    names: tuple[str, ...] = DEFAULT_ATTACKS
+    fpr: tuple[float, ...] = DEFAULT_FPR_BUDGETS
+
+
+class AuditConfig(_Section):
+    """A whole audit."""
+
+    data: DataSection
+    model: ModelSection = ModelSection()
+    training: TrainingSection = TrainingSection()
+    population: PopulationSection = PopulationSection()
+    attacks: AttackSection = AttackSection()
+
+    def records(self, data_dir: Path | None, base: Path) -> Records:
+        """The records; a relative `file` is looked up beside the config file."""
+        from leakscope.data.files import read_table
+        from leakscope.data.registry import load
+        from leakscope.data.standardise import standardised
+
+        if self.data.dataset is not None:
+            return load(self.data.dataset, data_dir, **self.data.options)
+        assert self.data.file is not None, "the validator lets no such config through"
+        d = self.data
+        read = read_table(base / self.data.file, d.label, d.id, d.groups, d.features, d.task)
+        return standardised(read) if d.standardise else read
+
+    def recipe(self) -> AnyRecipe:
+        """How one model is trained."""
+        if self.model.estimator is not None:
+            return EstimatorRecipe(_estimator(self.model.estimator, self.model.options))
+        return Recipe(
+            net=self.model.net, net_options=tuple(self.model.options.items()), **self.training.model_dump()
+        )
+
+
+def read_config(path: Path) -> AuditConfig:
+    """The config in a TOML file; every problem in it is named, in one error."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is not there; give the path of a TOML file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    try:
+        return AuditConfig.model_validate(content)
+    except ValidationError as error:
+        problems = "; ".join(_in_words(e) for e in error.errors())
+        raise InputError(f"{path}: {problems}") from error
+
+
+def _in_words(problem: Any) -> str:
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{where} is not a known setting"
+    if problem["type"] == "missing":
+        return f"{where} is missing"
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    given = problem["input"]
+    shown = "" if isinstance(given, dict) else f"={given!r}"
+    return f"{where}{shown}: {message}"
+
+
+def _estimator(path: str, options: dict[str, Any]) -> Any:
+    import importlib
+
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)(**options)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"model.estimator={path!r} cannot be imported ({error}); write 'sklearn.ensemble:RandomForestClassifier'"
+        ) from error
+    except TypeError as error:
+        raise InputError(f"model.options: {error}") from error

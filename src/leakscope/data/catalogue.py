@@ -1,0 +1,264 @@
+"""The catalogue: one frozen entry a dataset: where it comes from, what is published, who loads it.
+
+Checksums are those of the files as their authors publish them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakscope.data.published import locate
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """One file as its authors publish it; size and sha256 are those of a `.bin`, never of a `.bin.xz`."""
+
+    name: str
+    n_bytes: int
+    sha256: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar archive that holds the files under `DATASET.folder/`; md5 is what its authors publish."""
+
+    url: str
+    n_bytes: int
+    md5: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What there is to know about a dataset before it is read.
+
+    Attributes:
+        name: what the user calls it.
+        summary: one line.
+        loader: "module:function"; the function takes the dataset's folder first where there are files.
+        n_records: number of records with the loader's default options.
+        shape: shape of one record's features, likewise.
+        n_classes: number of classes.
+        source: where it comes from, for people.
+        licence: one line.
+        folder: name of its folder in the data folder; "" where it needs no files.
+        files: what belongs into the folder.
+        mirrors: addresses that each hold every file under its own name, tried in order.
+        archive: the archive to take the files from, where they are not published one by one.
+    """
+
+    name: str
+    summary: str
+    loader: str
+    n_records: int
+    shape: tuple[int, ...]
+    n_classes: int
+    source: str
+    licence: str
+    folder: str = ""
+    files: tuple[PublishedFile, ...] = ()
+    mirrors: tuple[str, ...] = ()
+    archive: Archive | None = None
+
+    def present_files(self, root: Path) -> list[Path]:
+        """The paths of the files that lie in the data folder `root`; contents are not looked at."""
+        found = (locate(root / self.folder, file.name) for file in self.files)
+        return [path for path in found if path is not None]
+
+    def is_present(self, root: Path) -> bool:
+        """True when every required file is there, or none is needed."""
+        return all(locate(root / self.folder, file.name) for file in self.files if file.required)
+
+
+DATASETS: tuple[Dataset, ...] = (
+    Dataset(
+        name="gaussian",
+        summary="five Gaussian classes in ten dimensions, made from a seed",
+        loader="leakscope.data.gaussian:gaussian",
+        n_records=500,
+        shape=(10,),
+        n_classes=5,
+        source="built in, generated",
+        licence="none needed, the records are synthetic",
+    ),
+    Dataset(
+        name="digits",
+        summary="hand-written digits of 8 x 8 pixels",
+        loader="leakscope.data.digits:digits",
+        n_records=1_797,
+        shape=(64,),
+        n_classes=10,
+        source="built in, comes with scikit-learn",
+        licence="CC BY 4.0 (UCI, Alpaydin and Kaynak 1998)",
+    ),
+    Dataset(
+        name="adult",
+        summary="people of the 1994 US census: is the income above $50K?",
+        loader="leakscope.data.adult:adult",
+        n_records=48_842,
+        shape=(108,),
+        n_classes=2,
+        source="https://archive.ics.uci.edu/dataset/2/adult",
+        licence="CC BY 4.0 (UCI, Kohavi 1996)",
+        folder="adult",
+        files=(
+            PublishedFile(
+                "adult.data", 3_974_305, "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
+            ),
+            PublishedFile(
+                "adult.test", 2_003_153, "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
+            ),
+        ),
+        mirrors=("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",),
+    ),
+    Dataset(
+        name="location30",
+        summary="people by the places in Bangkok they checked in at",
+        loader="leakscope.data.location30:location30",
+        n_records=5_010,
+        shape=(446,),
+        n_classes=30,
+        source="https://github.com/privacytrustlab/datasets",
+        licence="none stated; for research, cite Shokri et al. 2017",
+        folder="location-30",
+        files=(
+            PublishedFile(
+                "dataset_location.tgz",
+                287_293,
+                "927203f85a868f8ee17a0ded1dc61699efe602167beabe34fbf45b4b1de94b33",
+            ),
+        ),
+        mirrors=("https://raw.githubusercontent.com/privacytrustlab/datasets/master/",),
+    ),
+    Dataset(
+        name="mnist",
+        summary="hand-written digits of 28 x 28 pixels",
+        loader="leakscope.data.mnist:mnist",
+        n_records=70_000,
+        shape=(1, 28, 28),
+        n_classes=10,
+        source="http://yann.lecun.com/exdb/mnist/",
+        licence="none stated; cite LeCun et al. 1998",
+        folder="mnist",
+        files=(
+            PublishedFile(
+                "train-images-idx3-ubyte.gz",
+                9_912_422,
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            ),
+            PublishedFile(
+                "train-labels-idx1-ubyte.gz",
+                28_881,
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            ),
+            PublishedFile(
+                "t10k-images-idx3-ubyte.gz",
+                1_648_877,
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            ),
+            PublishedFile(
+                "t10k-labels-idx1-ubyte.gz",
+                4_542,
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+            ),
+        ),
+        # The authors' own page no longer serves the files; these are the copies it is replaced by.
+        mirrors=(
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        ),
+    ),
+    Dataset(
+        name="fashion-mnist",
+        summary="pictures of clothes of 28 x 28 pixels",
+        loader="leakscope.data.mnist:fashion_mnist",
+        n_records=70_000,
+        shape=(1, 28, 28),
+        n_classes=10,
+        source="https://github.com/zalandoresearch/fashion-mnist",
+        licence="MIT (Zalando SE 2017)",
+        folder="fashion-mnist",
+        files=(
+            PublishedFile(
+                "train-images-idx3-ubyte.gz",
+                26_421_880,
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            ),
+            PublishedFile(
+                "train-labels-idx1-ubyte.gz",
+                29_515,
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            ),
+            PublishedFile(
+                "t10k-images-idx3-ubyte.gz",
+                4_422_102,
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            ),
+            PublishedFile(
+                "t10k-labels-idx1-ubyte.gz",
+                5_148,
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            ),
+        ),
+        mirrors=(
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        ),
+    ),
+    Dataset(
+        name="cifar10",
+        summary="colour pictures of 32 x 32 pixels in ten classes",
+        loader="leakscope.data.cifar10:cifar10",
+        n_records=60_000,
+        shape=(3, 32, 32),
+        n_classes=10,
+        source="https://www.cs.toronto.edu/~kriz/cifar.html",
+        licence="none stated; cite Krizhevsky 2009",
+        folder="cifar-10-batches-bin",
+        files=(
+            PublishedFile(
+                "data_batch_1.bin",
+                30_730_000,
+                "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+            ),
+            PublishedFile(
+                "data_batch_2.bin",
+                30_730_000,
+                "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+            ),
+            PublishedFile(
+                "data_batch_3.bin",
+                30_730_000,
+                "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+            ),
+            PublishedFile(
+                "data_batch_4.bin",
+                30_730_000,
+                "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+            ),
+            PublishedFile(
+                "data_batch_5.bin",
+                30_730_000,
+                "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+            ),
+            PublishedFile(
+                "test_batch.bin",
+                30_730_000,
+                "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+            ),
+            PublishedFile(
+                "batches.meta.txt",
+                61,
+                "558e74b5e208382e186da55784b4bac2cd52e558448e1b5800990fdb28ed8033",
+                required=False,
+            ),
+        ),
+        archive=Archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            170_052_171,
+            "c32a1d4ab5d03f1284b67883e8d87530",
+        ),
+    ),
+)

@@ -1,0 +1,155 @@
+"""From raw columns of a user's file to features, labels and ids, with errors that name column and row.
+
+Columns arrive as plain arrays: bool, integer, float or text. Rows are named as the default ids are:
+the first is `row-0`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.errors import InputError
+from leakscope.types import AnyArray, BoolArray
+
+Task = Literal["auto", "classification", "regression"]
+TASKS = ("auto", "classification", "regression")
+MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})  # lower case
+MOST_CATEGORIES = 256  # of one text column; more is an identifier or free text, and would not fit
+_MANY_CLASSES = 100
+
+
+class EncodedLabels(NamedTuple):
+    """Labels as `Records` wants them."""
+
+    labels: AnyArray  # int64 class indices or float32 targets, (records,)
+    class_names: tuple[str, ...]  # empty for a regression target
+
+
+def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> None:
+    """Refuse names that are not among the known ones, listing those and the closest."""
+    for name in wanted:
+        if name not in known:
+            closest = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {closest[0]!r}? " if closest else ""
+            raise InputError(f"{what} {name!r} is not there; {hint}there are: {_listed(known)}")
+
+
+def check_task(task: str) -> None:
+    """Refuse a task that does not exist."""
+    if task not in TASKS:
+        raise InputError(f"task={task!r} must be one of {', '.join(TASKS)}")
+
+
+def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:
+    """Class indices for text, bools and whole numbers; float32 for other numbers, or as `task` says."""
+    if values.dtype.kind == "f":
+        refuse_where(~np.isfinite(values), f"label {column!r} is NaN or infinite", "drop or fill those rows")
+    if task == "regression" or (task == "auto" and _has_fractions(values)):
+        return EncodedLabels(_targets(values, column), ())
+    return _classes(values, column, task)
+
+
+def encode_features(columns: Sequence[tuple[str, AnyArray]]) -> npt.NDArray[np.float32]:
+    """Numbers and bools as they are, text one-hot in alphabetical order; float32 (records, features)."""
+    return np.concatenate([_feature_block(name, values) for name, values in columns], axis=1)
+
+
+def numeric_features(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
+    """The values as float32, which must all be finite."""
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+        numbers = values.astype(np.float32)
+    bad: BoolArray = np.any(~np.isfinite(numbers.reshape(len(numbers), -1)), axis=1)
+    refuse_where(bad, f"feature {column!r} is NaN, infinite or too large", "drop or fill those rows first")
+    return numbers
+
+
+def check_ids(ids: npt.NDArray[np.str_], column: str) -> None:
+    """Refuse ids that name two records."""
+    _, first = np.unique(ids, return_index=True)
+    repeated = np.ones(len(ids), dtype=np.bool_)
+    repeated[first] = False
+    if repeated.any():
+        at = int(np.argmax(repeated))
+        earlier = int(np.argmax(ids == ids[at]))
+        raise InputError(
+            f"id column {column!r} is not unique: {str(ids[at])!r} is both row-{earlier} and row-{at} "
+            f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column"
+        )
+
+
+def refuse_where(bad: BoolArray, problem: str, remedy: str) -> None:
+    """Raise where any row is bad, naming the first and their number."""
+    if bad.any():
+        raise InputError(f"{problem} in {int(bad.sum()):,} rows (first: row-{int(np.argmax(bad))}); {remedy}")
+
+
+def _has_fractions(values: AnyArray) -> bool:
+    return values.dtype.kind == "f" and bool((values != np.round(values)).any())
+
+
+def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            f"label {column!r} is text, which task='regression' cannot use; use 'classification'"
+        )
+    return values.astype(np.float32)
+
+
+def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
+    whole = values.dtype.kind == "f" and not _has_fractions(values)
+    names, labels = np.unique(values.astype(np.int64) if whole else values, return_inverse=True)
+    if len(names) < 2:
+        raise InputError(
+            f"all {len(values)} labels in {column!r} are {str(names[0])!r}; "
+            "an audit needs at least two classes"
+        )
+    if task == "auto" and len(names) > max(_MANY_CLASSES, len(values) // 2):
+        raise InputError(
+            f"label {column!r} has {len(names):,} different values in {len(values):,} rows; "
+            "is it the right column? Say task='regression' or task='classification'"
+        )
+    return EncodedLabels(labels.reshape(-1).astype(np.int64), tuple(str(name) for name in names))
+
+
+def _feature_block(column: str, values: AnyArray) -> npt.NDArray[np.float32]:
+    if values.dtype.kind in "biuf":
+        return numeric_features(values, column)[:, None]  # (records, 1)
+    categories, codes = np.unique(values, return_inverse=True)
+    _refuse_marks_among_numbers(column, values, categories)
+    if len(categories) > MOST_CATEGORIES:
+        raise InputError(
+            f"feature {column!r} has {len(categories):,} different texts (at most {MOST_CATEGORIES}) "
+            "and looks like an identifier or free text; leave it out with feature_columns, or make it the id"
+        )
+    return np.eye(len(categories), dtype=np.float32)[codes]  # (records, categories)
+
+
+def _refuse_marks_among_numbers(
+    column: str, values: npt.NDArray[np.str_], categories: npt.NDArray[np.str_]
+) -> None:
+    """A numeric column with "NA" in it arrives as text; one-hot would silently be the wrong reading."""
+    texts = [str(category) for category in categories if not _is_number(str(category))]
+    if len(texts) == len(categories) or not all(text.strip().lower() in MISSING_MARKS for text in texts):
+        return
+    if texts:
+        marked = np.isin(values, texts)
+        refuse_where(
+            marked, f"feature {column!r} is {texts[0]!r} among numbers", "drop or fill those rows first"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _listed(names: Sequence[str], at_most: int = 20) -> str:
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"

@@ -1,0 +1,74 @@
+"""Datasets by name: look one up, load its records.
+
+Loaders are named as text in the catalogue and imported when called, so that knowing the datasets costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from leakscope.data.catalogue import DATASETS, Dataset
+from leakscope.data.published import data_root
+from leakscope.errors import InputError
+from leakscope.types import Records
+
+
+def dataset_names() -> tuple[str, ...]:
+    """The names of all datasets, in the order they are listed."""
+    return tuple(entry.name for entry in DATASETS)
+
+
+def dataset(name: str) -> Dataset:
+    """The entry of one dataset.
+
+    Raises:
+        InputError: there is no such dataset; lists the names and the closest.
+    """
+    for entry in DATASETS:
+        if entry.name == name:
+            return entry
+    closest = difflib.get_close_matches(name.lower(), dataset_names(), n=1)
+    hint = f"; did you mean {closest[0]!r}?" if closest else ""
+    raise InputError(f"unknown dataset {name!r}{hint} (known: {', '.join(dataset_names())})")
+
+
+def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Records:
+    """The records of a registered dataset.
+
+    Args:
+        name: one of `dataset_names()`.
+        data_dir: the data folder; else $LEAKSCOPE_DATA, else the user's own data folder.
+        **options: what the dataset's function takes, such as `encoding="integer"` for adult.
+
+    Raises:
+        InputError: unknown name or option, or a damaged file.
+        DataMissingError: files are absent; says which and what to do.
+    """
+    entry = dataset(name)
+    loader = _loader(entry)
+    _check_options(entry, loader, options)
+    if not entry.files:
+        return loader(**options)
+    try:
+        return loader(data_root(data_dir) / entry.folder, **options)
+    except OSError as error:
+        raise InputError(f"{name}: cannot read {error.filename}: {error.strerror}; check the file") from error
+
+
+def _loader(entry: Dataset) -> Callable[..., Records]:
+    module, function = entry.loader.split(":")
+    return cast(Callable[..., Records], getattr(importlib.import_module(module), function))
+
+
+def _check_options(entry: Dataset, loader: Callable[..., Records], options: dict[str, Any]) -> None:
+    accepted = [option for option in inspect.signature(loader).parameters if option != "folder"]
+    unknown = [option for option in options if option not in accepted]
+    if unknown:
+        takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+        raise InputError(f"{entry.name}: unknown option {', '.join(unknown)}; {takes}")

@@ -1,0 +1,100 @@
+"""Who is in which training set: random designs over (models, records).
+
+Every design gives a record IN models and OUT models, so each model can be the target in turn and
+be judged by the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leakscope.errors import InputError
+from leakscope.randomness import Purpose, generator
+from leakscope.types import BoolArray, Design
+
+DESIGNS = ("balanced", "bernoulli", "pairs")
+
+
+def make_design(
+    kind: str, n_models: int, n_records: int, seed: int, target_members: BoolArray | None = None
+) -> Design:
+    """A design of the named kind.
+
+    Args:
+        kind: "balanced" (each record in exactly half of the models, model sizes equal within one),
+            "bernoulli" (each membership a fair coin) or "pairs" (models 2k and 2k+1 are complements).
+        n_models: number of random rows; even for "balanced" and "pairs".
+        n_records: number of columns.
+        seed: run seed.
+        target_members: bool (records,) of a given target; becomes row 0, above the random rows.
+    """
+    if kind not in DESIGNS:
+        raise InputError(f"design={kind!r} is unknown; choose one of {', '.join(DESIGNS)}")
+    if n_records < 2:
+        raise InputError(f"records={n_records}: a design needs at least 2 records")
+    if n_models < 2 or (kind != "bernoulli" and n_models % 2):
+        raise InputError(
+            f"models={n_models}: a {kind} design needs an even number of models, at least 2 "
+            f"(try {max(2, n_models + n_models % 2)})"
+        )
+    rng = generator(seed, 0, Purpose.DESIGN)
+    in_mask = {"balanced": balanced, "bernoulli": bernoulli, "pairs": pairs}[kind](n_models, n_records, rng)
+    if target_members is not None:
+        in_mask = np.concatenate([_checked_members(target_members, n_records)[None], in_mask])
+    return Design(in_mask)
+
+
+def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
+    """Each record in exactly half of the models; model sizes equal within one.
+
+    Draws a random half of the models for each record, then moves single memberships from models
+    that are too large to models that are too small, which keeps every record's count.
+    """
+    ranks = rng.random((n_records, n_models)).argsort(axis=1)
+    in_mask = np.ascontiguousarray((ranks < n_models // 2).T)
+    wanted = _equal_sizes(int(in_mask.sum()), n_models, rng)
+    surplus = in_mask.sum(axis=1) - wanted
+    while surplus.any():
+        giver, taker = int(surplus.argmax()), int(surplus.argmin())
+        movable = np.flatnonzero(in_mask[giver] & ~in_mask[taker])
+        n_moved = min(surplus[giver], -surplus[taker], len(movable))
+        moved = rng.choice(movable, size=n_moved, replace=False)
+        in_mask[giver, moved], in_mask[taker, moved] = False, True
+        surplus[giver] -= n_moved
+        surplus[taker] += n_moved
+    return in_mask
+
+
+def bernoulli(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
+    """Each membership an independent fair coin; no model is empty or full."""
+    in_mask = rng.random((n_models, n_records)) < 0.5
+    sizes = in_mask.sum(axis=1)
+    in_mask[sizes == 0, 0] = True
+    in_mask[sizes == n_records, 0] = False
+    return in_mask
+
+
+def pairs(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
+    """Models 2k and 2k+1 split the records between them: every record is in exactly one of the two."""
+    half = n_records // 2
+    ranks = rng.random((n_models // 2, n_records)).argsort(axis=1).argsort(axis=1)
+    first = ranks < half + (np.arange(n_models // 2) % 2 * (n_records % 2))[:, None]
+    return np.stack([first, ~first], axis=1).reshape(n_models, n_records)
+
+
+def _equal_sizes(total: int, n_models: int, rng: np.random.Generator) -> np.ndarray:
+    """Model sizes that add up to `total` and differ by at most one, the larger ones at random."""
+    sizes = np.full(n_models, total // n_models)
+    sizes[rng.permutation(n_models)[: total % n_models]] += 1
+    return sizes
+
+
+def _checked_members(members: BoolArray, n_records: int) -> BoolArray:
+    if members.shape != (n_records,) or members.dtype != bool:
+        raise InputError(
+            f"target_members must be bool ({n_records},), got {members.dtype} {members.shape}; "
+            "give one true/false a record"
+        )
+    if members.all() or not members.any():
+        raise InputError("target_members: a target needs both members and non-members among the records")
+    return members

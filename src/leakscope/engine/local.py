@@ -1,0 +1,156 @@
+"""Fills a bank on this machine, block by block, picking up where an earlier run stopped."""
+
+from __future__ import annotations
+
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import leakscope
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.bank.run_folder import plain
+from leakscope.errors import InputError, TrainingError
+from leakscope.models.registry import net_digest
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.train.estimators import fit_block
+from leakscope.train.loop import Answers, Progress, choose_trainer, initial_nets, inputs_from, train_block
+from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, IntArray, Records
+
+_STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
+_BLOCK_SIZES = (8, 128)
+_ESTIMATORS_IN_BLOCK = 16
+
+
+def complete_bank(
+    folder: Path,
+    records: Records,
+    design: Design,
+    recipe: AnyRecipe,
+    seed: int,
+    kept: tuple[str, ...] = (),
+    device: str = "auto",
+    progress: Progress = lambda _: None,
+) -> Bank:
+    """The bank of these records, design, recipe and seed: loaded if whole, else trained where missing.
+
+    Args:
+        folder: the bank's folder; created when absent, resumed when it holds this very bank.
+        records: the records.
+        design: who is in which training set.
+        recipe: how one model is trained.
+        seed: run seed; all randomness derives from it.
+        kept: signals to keep; empty: the usual ones of the task.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        progress: called with models' worth of work done, also for work found on disk.
+    """
+    if seed < 0:
+        raise InputError(f"seed={seed}: must be 0 or more")
+    kept = tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
+    identity = _identity(records, design, recipe, seed, kept)
+    bank = Bank.create(folder, identity, design, records.labels)
+    pending = bank.pending()
+    progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
+    if bank.is_complete and not pending and not bank.damage():
+        return bank
+    started = time.perf_counter()
+    worker = _Worker(records, design, recipe, seed, kept, device)
+    for block in pending:
+        models = bank.blocks[block]
+        answers = worker.answers(models, progress)
+        bank.add_block(
+            block, answers.signals, {"trainer": answers.trainer, "lost_models": _lost(models, answers)}
+        )
+    bank.finish(_about(worker, time.perf_counter() - started))
+    if len(bank.lost) == design.n_models:
+        raise TrainingError(
+            f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
+        )
+    return bank
+
+
+class _Worker:
+    """Everything needed to answer for any block; the records are put on the device once."""
+
+    def __init__(
+        self,
+        records: Records,
+        design: Design,
+        recipe: AnyRecipe,
+        seed: int,
+        kept: tuple[str, ...],
+        device: str,
+    ) -> None:
+        self.records, self.design, self.recipe, self.seed, self.kept = records, design, recipe, seed, kept
+        self.device = _device(device)
+        self.note: str | None = None
+        if isinstance(recipe, Recipe):
+            self._inputs = inputs_from(records, self.device)
+            self._trainer, self.note = choose_trainer(recipe, self._inputs)
+
+    def answers(self, models: IntArray, progress: Progress) -> Answers:
+        common = (self.design, self.recipe, models, self.seed, self.kept)
+        if isinstance(self.recipe, EstimatorRecipe):
+            return fit_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
+        return train_block(self._inputs, *common, self._trainer, progress)  # type: ignore[arg-type]
+
+
+def block_size(recipe: AnyRecipe, records: Records) -> int:
+    """Models trained together; follows from the network alone, so that every machine plans alike."""
+    if isinstance(recipe, EstimatorRecipe):
+        return _ESTIMATORS_IN_BLOCK
+    inputs = inputs_from(records.take(np.arange(2)), torch.device("cpu"))
+    (net,) = initial_nets(recipe, inputs, np.arange(1), seed=0)
+    n_parameters = sum(p.numel() for p in net.parameters())
+    return int(np.clip(_STACKED_NUMBERS // n_parameters, *_BLOCK_SIZES))
+
+
+def _identity(
+    records: Records, design: Design, recipe: AnyRecipe, seed: int, kept: tuple[str, ...]
+) -> Identity:
+    described = {**recipe.as_dict(), "evaluated_epochs": list(recipe.evaluated_epochs)}
+    if isinstance(recipe, Recipe):
+        shape = tuple(records.features.shape[1:])
+        described["net_sha256"] = net_digest(recipe, shape, records.n_classes)
+    return Identity(
+        records={"name": records.name, "records": len(records), "sha256": records.digest},
+        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
+        recipe=plain(described),
+        seed=seed,
+        signals=list(kept),
+        block_size=block_size(recipe, records),
+    )
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"device={name!r}: this machine has no CUDA device; use 'cpu' or 'auto'")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device={name!r} is unknown; use 'auto', 'cpu' or 'cuda'") from error
+
+
+def _lost(models: IntArray, answers: Answers) -> dict[str, int]:
+    return {str(m): int(e) for m, e in zip(models, answers.lost_at, strict=True) if e}
+
+
+def _about(worker: _Worker, seconds: float) -> dict[str, Any]:
+    """Facts for the manifest that are not part of the identity."""
+    return {
+        "device": str(worker.device),
+        "note": worker.note,
+        "seconds": round(seconds, 3),
+        "versions": {
+            "leakscope": leakscope.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }

@@ -1,0 +1,33 @@
+"""Where every random number comes from: (run seed, model index, purpose).
+
+No generator is shared between models or purposes, so what a model draws does not depend on which
+models are trained beside it, in which process, or in which order.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Purpose(IntEnum):
+    """What random numbers are for. Values are part of a bank's identity: never renumber."""
+
+    INITIALISATION = 0
+    BATCH_ORDER = 1
+    DROPOUT = 2
+    ESTIMATOR = 3
+    DESIGN = 4
+    BOOTSTRAP = 5
+
+
+def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:
+    """A fresh generator for one model and one purpose."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([run_seed, model, int(purpose)])))
+
+
+def seed_integer(run_seed: int, model: int, purpose: Purpose, bits: int = 63) -> int:
+    """A non-negative integer seed of at most `bits` bits, for libraries that want one."""
+    words = np.random.SeedSequence([run_seed, model, int(purpose)]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(64 - bits))

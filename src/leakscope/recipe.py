@@ -1,0 +1,128 @@
+"""How one model is trained: frozen, hashable, comparable data."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from leakscope.errors import InputError
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+SCHEDULES = ("constant", "cosine", "step")
+TRAINERS = ("auto", "stacked", "serial")
+
+Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network and how to train it.
+
+    Attributes:
+        net: a shipped network ("linear", "mlp", "cnn") or "package.module:factory", a function
+            `factory(input_shape, n_classes, **net_options) -> torch.nn.Module`.
+        net_options: keyword arguments of the factory, as sorted pairs.
+        optimizer: "sgd", "adam" or "adamw"; `momentum` and `nesterov` belong to sgd.
+        schedule: "constant"; "cosine" (to zero over the run); "step" (times `step_factor` after
+            each epoch of `step_epochs`).
+        checkpoints: epochs after which the models are asked about every record; empty: the last.
+        trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
+    """
+
+    net: str = "mlp"
+    net_options: tuple[tuple[str, Option], ...] = ()
+    optimizer: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: float = 0.001
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    step_epochs: tuple[int, ...] = ()
+    step_factor: float = 0.1
+    label_smoothing: float = 0.0
+    batch_size: int = 64
+    epochs: int = 30
+    checkpoints: tuple[int, ...] = ()
+    trainer: Literal["auto", "stacked", "serial"] = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "net_options", tuple(sorted(self.net_options)))
+        problems = _recipe_problems(self)
+        if problems:
+            raise InputError("; ".join(problems))
+
+    @property
+    def evaluated_epochs(self) -> tuple[int, ...]:
+        """The checkpoints, or the last epoch when none are named."""
+        return self.checkpoints or (self.epochs,)
+
+    def lr_factor(self, epochs_done: float) -> float:
+        """The learning rate after `epochs_done` epochs, relative to `lr`."""
+        if self.schedule == "cosine":
+            import math
+
+            return 0.5 * (1 + math.cos(math.pi * epochs_done / self.epochs))
+        if self.schedule == "step":
+            return float(self.step_factor ** sum(epochs_done >= e for e in self.step_epochs))
+        return 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the manifest, from which the recipe's identity is made."""
+        return {**dataclasses.asdict(self), "net_options": dict(self.net_options)}
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorRecipe:
+    """Any scikit-learn classifier or regressor, cloned for each model.
+
+    Every parameter called `random_state` (nested ones too) is set for each model from
+    (run seed, model index), so a fixed one in `estimator` is replaced.
+    """
+
+    estimator: Any
+    processes: int | None = None
+
+    evaluated_epochs = (1,)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the manifest; `processes` is left out, as it changes no result."""
+        import sklearn
+
+        cls = type(self.estimator)
+        with sklearn.config_context(print_changed_only=False):
+            text = self.estimator.__repr__(N_CHAR_MAX=10**9)
+        return {"estimator": f"{cls.__module__}:{cls.__qualname__}", "parameters": " ".join(text.split())}
+
+
+AnyRecipe = Recipe | EstimatorRecipe
+
+
+def _recipe_problems(recipe: Recipe) -> list[str]:
+    """Everything wrong with a recipe, in words."""
+    at_least_one = ("batch_size", "epochs")
+    problems = [
+        f"{name}={getattr(recipe, name)}: must be at least 1"
+        for name in at_least_one
+        if getattr(recipe, name) < 1
+    ]
+    if not recipe.lr > 0:
+        problems.append(f"lr={recipe.lr}: must be above 0")
+    if recipe.weight_decay < 0:
+        problems.append(f"weight_decay={recipe.weight_decay}: must be 0 or more")
+    for name in ("momentum", "label_smoothing"):
+        if not 0 <= getattr(recipe, name) < 1:
+            problems.append(f"{name}={getattr(recipe, name)}: must be in [0, 1)")
+    for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("trainer", TRAINERS)):
+        if getattr(recipe, name) not in allowed:
+            problems.append(f"{name}={getattr(recipe, name)!r}: choose one of {', '.join(allowed)}")
+    if recipe.optimizer != "sgd" and (recipe.momentum or recipe.nesterov):
+        problems.append(f"momentum and nesterov belong to optimizer='sgd', not {recipe.optimizer!r}")
+    if recipe.nesterov and not recipe.momentum:
+        problems.append("nesterov=True needs a momentum above 0")
+    if recipe.schedule == "step" and not recipe.step_epochs:
+        problems.append("schedule='step' needs step_epochs, for example (30, 60)")
+    bad = [e for e in recipe.checkpoints if not 1 <= e <= recipe.epochs]
+    if bad or list(recipe.checkpoints) != sorted(set(recipe.checkpoints)):
+        problems.append(f"checkpoints={list(recipe.checkpoints)}: must rise within 1..epochs={recipe.epochs}")
+    return problems

@@ -1,0 +1,224 @@
+"""The scaling study's report.md and four figures, from its results alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakscope.bank.storage import write_bytes
+from leakscope.report.figures import COLOURS, MARKERS, figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ATTACK_NAMES = {
+    "shokri": "shadow models (logistic regression)",
+    "correctness": "correctness",
+    "loss": "loss threshold",
+    "lira": "LiRA, fixed variance",
+}
+
+PUBLISHED = {  # width -> train accuracy, test accuracy, gap, attack AUC of the document's table
+    16: (0.901, 0.667, 0.235, 0.516),
+    32: (0.953, 0.680, 0.273, 0.529),
+    64: (0.995, 0.665, 0.329, 0.541),
+    128: (1.000, 0.656, 0.344, 0.527),
+    256: (1.000, 0.645, 0.355, 0.544),
+}
+
+
+def write_report(results: dict[str, Any], out: Path) -> None:
+    """report.md and figures/*.png of a study folder."""
+    write_bytes(out / "report.md", markdown(results).encode())
+    drawings = {
+        "attack_auc_vs_size": _auc_against_size,
+        "attack_auc_vs_gap": _auc_against_gap,
+        "overfit_gap_vs_size": _gap_against_size,
+    }
+    for name, draw in drawings.items():
+        with figure(out / "figures" / f"{name}.png") as axes:
+            draw(axes, results)
+    with figure(out / "figures" / "summary_plots.png", 13, 8.4, panels=(2, 2)) as panels:
+        for axes, draw in zip(panels, (*drawings.values(), _accuracy_against_size), strict=True):
+            draw(axes, results)
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The report as Markdown."""
+    config = results["config"]
+    lines = [
+        "# Membership leakage against model width",
+        "",
+        f"{results['runtime']['n_models']:,} MLPs (Linear-ReLU-Linear, Adam, learning rate 0.01, batch 64, 50 epochs) on "
+        f"{config['n_classes']} Gaussian classes in {config['n_features']} dimensions, {config['n_samples']} records, "
+        f"{config['train_fraction']:.0%} of them members; {config['n_repeats']} repeats, {config['n_shadow']} shadows "
+        f"({config['shadow_data']} class centres) and {config['n_reference']} reference models a target; "
+        f"target records {config['target_data']} over repeats; seed {config['seed']}.",
+        "",
+        *_table(results),
+        "",
+        "Mean ± standard deviation over repeats (ddof 0). AUC 0.5 is guessing. The gap is train minus test accuracy.",
+        *_beside_published(results),
+        "",
+        "## Correlations over width means",
+        "",
+        *(_correlation_line(c) for c in results["correlations"].values()),
+        "",
+        "## Gap or size: which predicts attack success?",
+        "",
+        *(f"- {found['answer']}" for found in results["gap_or_size"].values()),
+        *(_partial_line(name, found) for name, found in results["gap_or_size"].items()),
+        "",
+        "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial correlations "
+        "hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its row is a check, not a finding.",
+        "",
+        "## Figures",
+        "",
+        *(f"![{n}](figures/{n}.png)" for n in ("attack_auc_vs_size", "attack_auc_vs_gap", "overfit_gap_vs_size", "summary_plots")),
+        "",
+        "## Conventions",
+        "",
+        "- Classes have standard deviation 1.5 around centres drawn from N(0, I).",
+        "- The shadow attack is a logistic regression on the softmax vector, without the label.",
+        "- LiRA uses the target's reference models: Gaussians of the log-odds, one mean a record, one variance a side.",
+        "- ROC ties are exact. The parameters on an axis are counted with biases.",
+        "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _table(results: dict[str, Any]) -> list[str]:
+    attacks = list(results["results"][0]["attacks"])
+    head = ["width", "parameters", "train acc", "test acc", "gap", *(f"{a} AUC" for a in attacks)]
+    rows = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
+    for row in results["results"]:
+        cells = [
+            f"{row['hidden_width']}",
+            f"{row['n_params']:,}",
+            f"{row['mean_train_acc']:.3f}",
+            f"{row['mean_test_acc']:.3f}",
+            f"{row['mean_overfit_gap']:.3f} ± {row['std_overfit_gap']:.3f}",
+            *(f"{row['attacks'][a]['mean_auc']:.3f} ± {row['attacks'][a]['std_auc']:.3f}" for a in attacks),
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def _beside_published(results: dict[str, Any]) -> list[str]:
+    """The document's table and our difference from it, where the protocol is the published one."""
+    if not _is_published(results):
+        return []
+    lines = ["", "Published values, and ours minus theirs:", "",
+             "| width | train acc | test acc | gap | attack AUC |", "|---:|---:|---:|---:|---:|"]  # fmt: skip
+    for row in results["results"]:
+        ours = (row["mean_train_acc"], row["mean_test_acc"], row["mean_overfit_gap"], row["mean_attack_auc"])
+        theirs = PUBLISHED[row["hidden_width"]]
+        cells = [f"{t:.3f} ({o - t:+.3f})" for o, t in zip(ours, theirs, strict=True)]
+        lines.append(f"| {row['hidden_width']} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _is_published(results: dict[str, Any]) -> bool:
+    from leakscope.studies.scaling import ScalingConfig
+
+    config = {**results["config"], "widths": tuple(results["config"]["widths"])}
+    return ScalingConfig(**config).is_published_protocol
+
+
+def _correlation_line(c: dict[str, Any]) -> str:
+    if c["r"] is None:
+        return f"- {c['description']}: undefined (too few widths, or a constant)"
+    return f"- {c['description']}: r = {c['r']:.3f}{_interval(c)}, p = {c['p']:.3g}"
+
+
+def _partial_line(name: str, found: dict[str, Any]) -> str:
+    gap, size = found["partial_r_gap_given_size"], found["partial_r_size_given_gap"]
+    return (
+        f"- Partial correlations, {ATTACK_NAMES[name]}: gap given size {_r(gap)}; size given gap {_r(size)}."
+    )
+
+
+def _r(c: dict[str, Any]) -> str:
+    return "undefined" if c["r"] is None else f"{c['r']:.3f}{_interval(c)}"
+
+
+def _interval(c: dict[str, Any]) -> str:
+    return "" if c["low"] is None else f" (95% interval {c['low']:.3f} to {c['high']:.3f})"
+
+
+def _series(results: dict[str, Any], field: str) -> list[float]:
+    return [row[field] for row in results["results"]]
+
+
+def _auc_series(results: dict[str, Any], attack: str) -> tuple[list[float], list[float]]:
+    found = [row["attacks"][attack] for row in results["results"]]
+    return [f["mean_auc"] for f in found], [f["std_auc"] for f in found]
+
+
+def _n(results: dict[str, Any]) -> str:
+    return f"mean ± sd of {results['config']['n_repeats']} repeats"
+
+
+def _size_axis(axes: Axes, results: dict[str, Any]) -> list[float]:
+    """A log2 axis with the study's own parameter counts as ticks, thinned when there are many."""
+    n_params = _series(results, "n_params")
+    axes.set_xscale("log", base=2)
+    ticks = n_params[:: max(1, len(n_params) // 6)]
+    axes.set_xticks(ticks, [f"{n:,.0f}" for n in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("parameters (log scale)")
+    return n_params
+
+
+def _auc_against_size(axes: Axes, results: dict[str, Any]) -> None:
+    size = _size_axis(axes, results)
+    _draw_aucs(axes, results, size)
+    axes.set_title("Attack success against model size")
+
+
+def _auc_against_gap(axes: Axes, results: dict[str, Any]) -> None:
+    _draw_aucs(axes, results, _series(results, "mean_overfit_gap"), line=False)
+    axes.set_xlabel("overfitting gap (train minus test accuracy)")
+    axes.set_title("Attack success against overfitting")
+
+
+def _draw_aucs(axes: Axes, results: dict[str, Any], x: list[float], line: bool = True) -> None:
+    for attack, colour, marker in zip(results["results"][0]["attacks"], COLOURS, MARKERS, strict=False):
+        mean, sd = _auc_series(results, attack)
+        axes.errorbar(x, mean, sd, color=colour, marker=marker, markersize=5, capsize=2, linewidth=1.3,
+                      elinewidth=0.8, linestyle="-" if line else "none", label=ATTACK_NAMES[attack])  # fmt: skip
+    if _is_published(results):
+        at = range(len(x)) if not line else x
+        published = [PUBLISHED[w][3] for w in _series(results, "hidden_width")]
+        where = [PUBLISHED[w][2] for w in _series(results, "hidden_width")] if not line else at
+        axes.plot(where, published, "o", mfc="none", mec="#555555", markersize=8, label="published")
+    axes.axhline(0.5, color="#888888", linewidth=0.9, linestyle="--")
+    axes.set_ylabel(f"attack AUC ({_n(results)})")
+    axes.legend(fontsize=8, loc="upper left")
+    top = axes.get_ylim()[1]
+    axes.set_ylim(None, top + 0.25 * (top - 0.5))  # room for the legend
+
+
+def _gap_against_size(axes: Axes, results: dict[str, Any]) -> None:
+    size = _size_axis(axes, results)
+    gap, sd = _series(results, "mean_overfit_gap"), _series(results, "std_overfit_gap")
+    axes.errorbar(size, gap, sd, color=COLOURS[0], marker="o", markersize=5, capsize=2, label="measured")
+    if _is_published(results):
+        published = [PUBLISHED[w][2] for w in _series(results, "hidden_width")]
+        axes.plot(size, published, "o", mfc="none", mec="#555555", markersize=8, label="published")
+        axes.legend(fontsize=8)
+    axes.set_ylabel(f"overfitting gap ({_n(results)})")
+    r = results["correlations"]["gap_vs_log_params"]["r"]
+    axes.set_title("Overfitting against model size" + ("" if r is None else f" (r = {r:.3f})"))
+
+
+def _accuracy_against_size(axes: Axes, results: dict[str, Any]) -> None:
+    size = _size_axis(axes, results)
+    for field, label, colour, marker in (
+        ("mean_train_acc", "members (train)", COLOURS[0], "o"),
+        ("mean_test_acc", "non-members (test)", COLOURS[1], "s"),
+    ):
+        axes.plot(size, _series(results, field), color=colour, marker=marker, markersize=5, label=label)
+    axes.set_ylabel(f"accuracy (mean of {results['config']['n_repeats']} repeats)")
+    axes.set_title("Accuracy against model size")
+    axes.legend(fontsize=8)

@@ -1,0 +1,183 @@
+"""Gaussian differential privacy: exact conversion, and a sharper epsilon where the trade-off is Gaussian.
+
+A mechanism is mu-GDP when telling two neighbouring training sets apart is as hard as telling N(0, 1) from
+N(mu, 1) (Dong, Roth and Su 2022). If the scores' trade-off has that shape, all of the scores speak about one
+mu, and epsilon follows at any delta: far sharper than `leakscope.stats.epsilon`, and wrong where the shape
+is. So the shape is tested first; where the test rejects, or could not have, the answer is NaN and the reason.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from leakscope.stats.epsilon import EpsilonBound, check_delta
+from leakscope.stats.intervals import check_level, delong_of_sides
+from leakscope.stats.roc import Sides, auc_of_sides, split_sides
+from leakscope.types import FloatArray
+
+_METHOD = "Gaussian trade-off, mu from the AUC (DeLong)"
+_N_THRESHOLDS = 12
+# With fewer scores of a side beyond a threshold, its rate's probit is too skew for a chi-square test.
+_LEAST_IN_TAIL = 20
+_LEAST_ON_SIDE = 500
+_LEAST_POWER = 0.9
+
+
+class GaussianFit(NamedTuple):
+    """Test of the Gaussian shape of a trade-off.
+
+    Attributes:
+        p_value: small when the shape is not Gaussian; NaN when it cannot be tested.
+        power: chance that the test, at 5%, would tell a logistic trade-off of equal advantage; NaN likewise.
+        reason: why the others are NaN; empty otherwise.
+    """
+
+    p_value: float
+    power: float
+    reason: str = ""
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """The delta of a mu-GDP mechanism at epsilon: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
+    if mu <= 0:
+        return 0.0
+    log_minus = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    return max(float(special.ndtr(mu / 2 - epsilon / mu) - np.exp(log_minus)), 0.0)
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """The epsilon of a mu-GDP mechanism at delta, exact to 1e-12 (relative); inf for delta 0 and mu > 0."""
+    check_delta(delta)
+    if mu <= 0 or gdp_delta(mu, 0.0) <= delta:
+        return 0.0
+    if delta == 0 or np.isinf(mu):
+        return float("inf")
+    low, high = 0.0, 1.0
+    while gdp_delta(mu, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gdp_delta(mu, middle) > delta else (low, middle)
+    return high
+
+
+def gaussian_tradeoff_epsilon(
+    scores: npt.ArrayLike,
+    is_member: npt.ArrayLike,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    reject_below: float = 0.05,
+) -> EpsilonBound:
+    """Lower bound on epsilon where the trade-off between the two sides is Gaussian.
+
+    Then AUC = Phi(mu / sqrt 2) whatever monotone map the scores went through, so a lower confidence bound of
+    the AUC is one of mu. The bound is the lower end of the two-sided interval: it spends half of the error,
+    which leaves room for the interval being asymptotic. An AUC bound at or below 1/2 gives epsilon 0, which
+    needs no assumption. Above, the answer is NaN unless `gaussian_fit` does not reject the shape and had a
+    chance of at least 0.9 to reject a logistic one, which leaks a bounded epsilon: weak leaks are refused.
+    The shape is extrapolated from the scores seen down to `delta`; no test can vouch for that.
+
+    Args:
+        scores: float (records,), higher means member.
+        is_member: bool (records,).
+        delta: in [0, 1).
+        confidence: of the bound.
+        reject_below: p-value of `gaussian_fit` below which the shape is refused.
+    """
+    check_delta(delta)
+    check_level(confidence)
+    sides = split_sides(scores, is_member)
+    if min(map(len, sides)) < 2:
+        return _undefined_bound("needs at least 2 records on each side", delta, confidence)
+    auc_low = delong_of_sides(sides, confidence).interval.low
+    if auc_low <= 0.5:
+        return EpsilonBound(0.0, delta, confidence, float("nan"), f"{_METHOD}; the AUC is not above 1/2")
+    fit = gaussian_fit(sides)
+    reason = _why_not_gaussian(fit, reject_below)
+    if reason:
+        return _undefined_bound(reason, delta, confidence)
+    epsilon = gdp_epsilon(float(np.sqrt(2) * special.ndtri(auc_low)), delta)
+    method = f"{_METHOD}; shape not rejected, p = {fit.p_value:.2g}"
+    return EpsilonBound(epsilon, delta, confidence, float("nan"), method)
+
+
+def gaussian_fit(sides: Sides) -> GaussianFit:
+    """Is probit(TPR) - probit(FPR) one constant, as a Gaussian trade-off makes it?
+
+    At up to 12 thresholds, spread over the range where both sides have at least 20 scores beyond, the
+    difference is fitted by generalised least squares with its joint covariance; a slope (unequal variances)
+    and a curvature (heavy tails, mixtures) are tested together, chi-square with 2 degrees of freedom.
+    """
+    n_least = min(map(len, sides))
+    if n_least < _LEAST_ON_SIDE:
+        return _untestable(f"{n_least} records on a side; {_LEAST_ON_SIDE} are needed to test the shape")
+    thresholds = _inner_thresholds(sides)
+    if len(thresholds) < _N_THRESHOLDS // 2:
+        return _untestable("too few distinct scores where the sides overlap to test the shape")
+    tpr, fpr = (_smoothed_rates(side, thresholds) for side in sides)  # (thresholds,) each
+    covariance = _probit_covariance(tpr, len(sides.members)) + _probit_covariance(fpr, len(sides.nonmembers))
+    wald = _slope_and_curvature(tpr, fpr, covariance)
+    shift = 2 * special.logit(special.ndtr(special.ndtri(auc_of_sides(sides)) / np.sqrt(2)))
+    wald_logistic = _slope_and_curvature(special.expit(special.logit(fpr) + shift), fpr, covariance)
+    power = 1 - special.chndtr(special.chdtri(2, 0.05), 2, wald_logistic)
+    return GaussianFit(float(special.chdtrc(2, wald)), float(power))
+
+
+def _why_not_gaussian(fit: GaussianFit, reject_below: float) -> str:
+    if fit.reason:
+        return fit.reason
+    if fit.p_value < reject_below:
+        return f"the trade-off is not Gaussian (p = {fit.p_value:.2g})"
+    if fit.power < _LEAST_POWER:
+        return f"too weak a leak or too few scores to test for a Gaussian trade-off (power {fit.power:.2f})"
+    return ""
+
+
+def _undefined_bound(reason: str, delta: float, confidence: float) -> EpsilonBound:
+    return EpsilonBound(float("nan"), delta, confidence, float("nan"), _METHOD, reason)
+
+
+def _untestable(reason: str) -> GaussianFit:
+    return GaussianFit(float("nan"), float("nan"), reason)
+
+
+def _inner_thresholds(sides: Sides) -> FloatArray:
+    """Distinct thresholds, ascending, even on the probit scale of the pooled scores; (at most 12,)."""
+    pooled = np.sort(np.concatenate(sides))
+    lowest = max(side[_LEAST_IN_TAIL - 1] for side in sides)
+    highest = min(side[-_LEAST_IN_TAIL] for side in sides)
+    if not lowest < highest:
+        return np.empty(0)
+    ends = special.ndtri((np.searchsorted(pooled, [lowest, highest], side="right") - 0.5) / len(pooled))
+    at = special.ndtr(np.linspace(ends[0], ends[1], _N_THRESHOLDS)) * len(pooled)
+    return np.unique(pooled[np.minimum(at.astype(np.int64), len(pooled) - 1)])
+
+
+def _smoothed_rates(side: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Share of the side at or above each threshold, kept off 0 and 1; (thresholds,)."""
+    return 1 - (np.searchsorted(side, thresholds, side="left") + 0.5) / (len(side) + 1)
+
+
+def _probit_covariance(rates: FloatArray, n: int) -> FloatArray:
+    """Covariance of the probits of empirical tail rates, by the delta method; (thresholds, thresholds)."""
+    density = np.exp(-(special.ndtri(rates) ** 2) / 2) / np.sqrt(2 * np.pi)
+    smaller, larger = np.minimum.outer(rates, rates), np.maximum.outer(rates, rates)
+    covariance: FloatArray = smaller * (1 - larger) / (n * np.outer(density, density))
+    return covariance
+
+
+def _slope_and_curvature(tpr: FloatArray, fpr: FloatArray, covariance: FloatArray) -> float:
+    """Wald statistic of slope and curvature of the probit difference over the curve."""
+    probit_tpr, probit_fpr = special.ndtri(tpr), special.ndtri(fpr)
+    position = probit_tpr + probit_fpr
+    position = (position - position.mean()) / position.std()
+    root = np.linalg.cholesky(covariance)
+    terms = np.linalg.solve(root, np.vander(position, 3, increasing=True))  # (thresholds, 3)
+    coefficients, *_ = np.linalg.lstsq(terms, np.linalg.solve(root, probit_tpr - probit_fpr))
+    spread = np.linalg.inv(terms.T @ terms)[1:, 1:]
+    return float(coefficients[1:] @ np.linalg.solve(spread, coefficients[1:]))

@@ -1,0 +1,243 @@
+"""Confidence intervals: of a rate, of an AUC, over targets, of a correlation.
+
+Which interval means what:
+
+- `clopper_pearson`, `rates_at_threshold`: a rate at a threshold fixed beforehand; never covers less often
+  than it says.
+- `delong`: an AUC on one target, records drawn independently; asymptotic.
+- `spread_over_targets`: a mean over targets; how much the figure moves from one trained model to the next.
+- `advantage_interval`: the largest TPR - FPR, although its threshold was chosen on the same scores.
+- `fisher_interval`: a Pearson or Spearman correlation; asymptotic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from leakscope.errors import InputError
+from leakscope.stats.roc import Sides, auc_of_sides, split_sides
+from leakscope.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A two-sided confidence interval.
+
+    Attributes:
+        low: lower end; NaN when undefined.
+        high: upper end; NaN when undefined.
+        level: confidence, in (0, 1).
+        method: how it was made, or why it is undefined, in words a report prints.
+    """
+
+    low: float
+    high: float
+    level: float
+    method: str
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+class Bounds(NamedTuple):
+    """Ends of many intervals, float64 of one shape."""
+
+    low: FloatArray
+    high: FloatArray
+
+
+class AucEstimate(NamedTuple):
+    """An AUC, its standard error (DeLong) and its interval."""
+
+    auc: float
+    standard_error: float
+    interval: Interval
+
+
+class Rates(NamedTuple):
+    """TPR and FPR that a threshold reaches, with Clopper-Pearson intervals; NaN for an empty side."""
+
+    tpr: float
+    fpr: float
+    tpr_interval: Interval
+    fpr_interval: Interval
+
+
+class Spread(NamedTuple):
+    """A quantity over targets: mean, standard deviation (n - 1), and the t interval of the mean.
+
+    `n_undefined` targets had NaN and are left out of the other figures.
+    """
+
+    mean: float
+    sd: float
+    interval: Interval
+    n: int
+    n_undefined: int
+
+
+def check_level(level: float) -> None:
+    """Refuse a confidence level outside (0, 1)."""
+    if not 0 < level < 1:
+        raise InputError(f"level must be in (0, 1), such as 0.95; got {level}")
+
+
+def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> Interval:
+    """Exact interval of one rate (Clopper and Pearson 1934); [0, 1] without trials."""
+    low, high = clopper_pearson_bounds(successes, trials, level)
+    return Interval(float(low), float(high), level, "Clopper-Pearson")
+
+
+def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95) -> Bounds:
+    """Exact intervals of many rates.
+
+    Args:
+        successes: int, any shape that broadcasts with `trials`.
+        trials: int.
+        level: two-sided confidence; each end alone has confidence `(1 + level) / 2`.
+    """
+    check_level(level)
+    k, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
+    if not ((k >= 0) & (k <= n)).all():
+        raise InputError("successes must be between 0 and trials")
+    tail = (1 - level) / 2
+    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
+    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
+    return Bounds(low, high)
+
+
+def rates_at_threshold(
+    scores: npt.ArrayLike, is_member: npt.ArrayLike, threshold: float, level: float = 0.95
+) -> Rates:
+    """The rates reached when everyone with `score >= threshold` is called a member.
+
+    The intervals hold for a threshold chosen without these scores, such as one calibrated on other models.
+
+    Args:
+        scores: float (records,), higher means member.
+        is_member: bool (records,).
+        threshold: fixed beforehand.
+        level: two-sided confidence.
+    """
+    sides = split_sides(scores, is_member)
+    n_called = [len(side) - int(np.searchsorted(side, threshold, side="left")) for side in sides]
+    tpr, fpr = (k / len(side) if len(side) else float("nan") for k, side in zip(n_called, sides, strict=True))
+    intervals = (clopper_pearson(k, len(side), level) for k, side in zip(n_called, sides, strict=True))
+    return Rates(tpr, fpr, *intervals)
+
+
+def delong(scores: npt.ArrayLike, is_member: npt.ArrayLike, level: float = 0.95) -> AucEstimate:
+    """AUC with DeLong's standard error (1988) and an interval on the logit scale, so it stays in [0, 1].
+
+    O(n log n): a record's placement is found by search among the other side's sorted scores (the fast form
+    of Sun and Xu 2014). Where all pairs agree (AUC 0, 1/2 or 1, no variance) the interval is instead
+    Clopper-Pearson over the min(members, non-members) disjoint pairs, which is wider than need be.
+
+    Args:
+        scores: float (records,), higher means member.
+        is_member: bool (records,).
+        level: two-sided confidence.
+    """
+    return delong_of_sides(split_sides(scores, is_member), level)
+
+
+def delong_of_sides(sides: Sides, level: float = 0.95) -> AucEstimate:
+    """`delong` of sides that are already sorted."""
+    check_level(level)
+    auc = auc_of_sides(sides)
+    n_least = min(len(sides.members), len(sides.nonmembers))
+    if n_least < 2:
+        return AucEstimate(
+            auc, float("nan"), Interval(0.0, 1.0, level, "none: fewer than 2 records on a side")
+        )
+    variance = sum(_placement_variance(*pair) for pair in (sides, sides[::-1]))
+    standard_error = float(np.sqrt(variance))
+    if standard_error == 0:
+        return AucEstimate(auc, 0.0, _all_pairs_agree(auc, n_least, level))
+    half_width = -special.ndtri((1 - level) / 2) * standard_error / (auc * (1 - auc))
+    ends = special.expit(special.logit(auc) + np.array([-half_width, half_width]))
+    return AucEstimate(auc, standard_error, Interval(float(ends[0]), float(ends[1]), level, "DeLong, logit"))
+
+
+def _placement_variance(side: FloatArray, other: FloatArray) -> float:
+    """Variance of the mean placement of one side within the other."""
+    n_below = np.searchsorted(other, side, side="left") + np.searchsorted(other, side, side="right")
+    return float((n_below / (2 * len(other))).var(ddof=1)) / len(side)
+
+
+def _all_pairs_agree(auc: float, n_pairs: int, level: float) -> Interval:
+    """If n independent pairs all agree, at least a share `least` of all pairs does, whatever the law."""
+    least = clopper_pearson(n_pairs, n_pairs, level).low
+    low, high = auc * least, 1 - (1 - auc) * least
+    return Interval(low, high, level, "Clopper-Pearson over disjoint pairs (all pairs agree)")
+
+
+def advantage_interval(advantage: float, n_members: int, n_nonmembers: int, level: float = 0.95) -> Interval:
+    """Interval of the largest TPR - FPR that allows for the choice of its threshold; wide, but always valid.
+
+    Both empirical distributions are within their Dvoretzky-Kiefer-Wolfowitz band (Massart 1990) at once.
+    """
+    check_level(level)
+    band = sum(np.sqrt(np.log(4 / (1 - level)) / (2 * n)) for n in (n_members, n_nonmembers))
+    low, high = max(advantage - band, 0.0), min(advantage + band, 1.0)
+    return Interval(float(low), float(high), level, "Dvoretzky-Kiefer-Wolfowitz")
+
+
+def spread_over_targets(values: npt.ArrayLike, level: float = 0.95) -> Spread:
+    """Mean over targets with its t interval; NaN entries are left out and counted.
+
+    Targets of one population share records and references, so the interval describes this population's
+    models; it does not allow for another draw of records.
+
+    Args:
+        values: float (targets,), one figure a target.
+        level: two-sided confidence.
+    """
+    check_level(level)
+    given = np.asarray(values, dtype=np.float64).reshape(-1)
+    kept = given[~np.isnan(given)]
+    if np.isinf(kept).any():
+        raise InputError(
+            f"{int(np.isinf(kept).sum())} of {len(given)} values are infinite; report their median"
+        )
+    n, n_undefined = len(kept), len(given) - len(kept)
+    mean = float(kept.mean()) if n else float("nan")
+    if n < 2:
+        undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
+        return Spread(mean, float("nan"), undefined, n, n_undefined)
+    sd = float(kept.std(ddof=1))
+    half_width = float(special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
+    return Spread(
+        mean, sd, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"), n, n_undefined
+    )
+
+
+def fisher_interval(
+    r: float, n: int, level: float = 0.95, *, rank: bool = False, n_given: int = 0
+) -> Interval:
+    """Interval of a correlation by Fisher's z.
+
+    Args:
+        r: the correlation, in [-1, 1], or NaN.
+        n: number of points.
+        level: two-sided confidence.
+        rank: true for Spearman, whose standard error is larger (Bonett and Wright 2000).
+        n_given: number of variables held fixed, for a partial correlation.
+    """
+    check_level(level)
+    method = "Fisher z, rank" if rank else "Fisher z"
+    if np.isnan(r):
+        return Interval(float("nan"), float("nan"), level, "undefined: the correlation is")
+    if n - n_given < 4:
+        return Interval(-1.0, 1.0, level, "none: fewer than 4 points more than variables held fixed")
+    if abs(r) >= 1:
+        return Interval(float(r), float(r), level, f"{method} (degenerate: all points on one line)")
+    standard_error = np.sqrt((1 + r * r / 2 if rank else 1.0) / (n - n_given - 3))
+    half_width = -special.ndtri((1 - level) / 2) * standard_error
+    low, high = np.tanh(np.arctanh(r) + np.array([-half_width, half_width]))
+    return Interval(float(low), float(high), level, method)

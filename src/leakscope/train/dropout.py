@@ -1,0 +1,64 @@
+"""Dropout whose masks depend on the model's own key only, not on torch's global generator.
+
+Under vmap the global generator would give a model other masks in another block. Here a mask is a
+hash of (key, position), and the key, a buffer that is stacked like any other, moves on each pass.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+_MULTIPLIERS = (-4658895280553007687, -7723592293110705685)  # splitmix64's two, as signed integers
+_WEYL = -7046029254386353131  # splitmix64's odd increment
+_FEATURE_DROPOUTS = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
+
+
+class SeededDropout(nn.Module):
+    """`nn.Dropout` (or its 1d to 3d forms) with reproducible per-model masks."""
+
+    key: Tensor
+
+    def __init__(self, p: float, n_shared_axes: int, key: int) -> None:
+        super().__init__()
+        self.p = p
+        self.n_shared_axes = n_shared_axes
+        self.register_buffer("key", torch.tensor(key, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drops entries (or whole channels) with probability p while training."""
+        if not self.training or self.p == 0:
+            return x
+        own_axes = x.ndim - self.n_shared_axes
+        shape = (*x.shape[:own_axes], *(1 for _ in range(self.n_shared_axes)))
+        kept = _uniform(self.key, shape) >= self.p
+        self.key.add_(_WEYL)
+        return x * kept / (1 - self.p) if self.p < 1 else torch.zeros_like(x)
+
+
+def seed_dropout(net: nn.Module, key: int) -> None:
+    """Replaces every dropout layer of `net` by a seeded one; each layer gets its own stream."""
+    layer = 0
+    for parent in list(net.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) in _FEATURE_DROPOUTS:
+                layer += 1
+                own_key = (key + layer * 0x5851F42D4C957F2D) % 2**63
+                setattr(parent, name, SeededDropout(child.p, _FEATURE_DROPOUTS[type(child)], own_key))
+
+
+def _uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Uniform numbers in [0, 1) with 24 bits, a hash of key and position."""
+    n = 1
+    for size in shape:
+        n *= size
+    bits = torch.arange(n, device=key.device) * _WEYL + key
+    for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
+        bits = (bits ^ _shifted(bits, shift)) * multiplier
+    bits = bits ^ _shifted(bits, 31)
+    return (_shifted(bits, 40).to(torch.float32) * 2.0**-24).reshape(shape)
+
+
+def _shifted(bits: Tensor, by: int) -> Tensor:
+    """Logical shift right; torch's shift of a signed integer copies the sign."""
+    return (bits >> by) & ((1 << (64 - by)) - 1)

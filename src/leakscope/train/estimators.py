@@ -1,0 +1,97 @@
+"""Any scikit-learn classifier or regressor, one model a task, in worker processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from leakscope.errors import TrainingError
+from leakscope.randomness import Purpose, seed_integer
+from leakscope.recipe import EstimatorRecipe
+from leakscope.signals import classification_signals, regression_signals
+from leakscope.train.loop import Answers, Progress
+from leakscope.types import AnyArray, Design, IntArray, Records
+
+PROBABILITY_FLOOR = 1e-6
+"""Forests answer exactly 0 and 1; their logarithm is taken at this floor instead."""
+
+
+def fit_block(
+    records: Records,
+    design: Design,
+    recipe: EstimatorRecipe,
+    models: IntArray,
+    seed: int,
+    kept: tuple[str, ...],
+    progress: Progress = lambda _: None,
+) -> Answers:
+    """Fits the models of one block and asks them about their records."""
+    from joblib import Parallel, delayed
+
+    x = records.features.reshape(len(records), -1)
+    tasks = (
+        delayed(_fit_and_ask)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
+                              None if design.columns is None else design.columns[m], seed, m)
+        for m in models.tolist()
+    )  # fmt: skip
+    outputs = []
+    for output in Parallel(n_jobs=recipe.processes or -1, return_as="generator")(tasks):
+        outputs.append(output)
+        progress(1)
+    z = torch.from_numpy(np.stack(outputs))  # (models, columns, outputs)
+    labels = torch.from_numpy(_labels_asked(records.labels, design, models))
+    if records.is_classification:
+        signals = classification_signals(z, labels, kept)
+    else:
+        in_mask = torch.from_numpy(design.in_mask[models])
+        squared = (z[..., 0] - labels).square() * in_mask
+        residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
+        signals = regression_signals(z[..., 0], labels, residual_sd, kept)
+    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
+    lost_at = (~np.isfinite(z.numpy()).all(axis=(1, 2))).astype(np.int64)
+    return Answers(one_checkpoint, lost_at, "estimators")
+
+
+def _labels_asked(labels: AnyArray, design: Design, models: IntArray) -> AnyArray:
+    if design.columns is None:
+        return np.broadcast_to(labels, (len(models), len(labels))).copy()
+    return labels[design.columns[models]]
+
+
+def _fit_and_ask(
+    estimator: Any,
+    x: AnyArray,
+    labels: AnyArray,
+    n_classes: int,
+    members: IntArray,
+    columns: IntArray | None,
+    seed: int,
+    model: int,
+) -> AnyArray:
+    """One fitted model's outputs on its columns; float32 (columns, outputs)."""
+    from sklearn.base import clone, is_classifier
+
+    fitted = clone(estimator)
+    names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
+    fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
+    try:
+        fitted.fit(x[members], labels[members])
+    except ValueError as error:
+        raise TrainingError(f"model {model}: {type(estimator).__name__} failed to fit: {error}") from error
+    asked = x if columns is None else x[columns]
+    if not is_classifier(fitted):
+        return np.asarray(fitted.predict(asked), dtype=np.float32).reshape(len(asked), 1)
+    return _class_logits(fitted, asked, n_classes)
+
+
+def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
+    """Log-probabilities (floored) over all classes, also those the model never saw."""
+    if hasattr(fitted, "predict_proba"):
+        answered = np.asarray(fitted.predict_proba(x))
+    else:
+        answered = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
+    probability = np.zeros((len(x), n_classes))
+    probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = answered
+    return np.log(np.maximum(probability, PROBABILITY_FLOOR)).astype(np.float32)

@@ -1,0 +1,65 @@
+"""Which records each model of a block sees at each step.
+
+Semantics are those of the usual data loader: a fresh random order each epoch, a smaller last batch.
+All batches have the same shape nonetheless: a short one is filled up with records from the start
+of the model's own order, whose weight in the loss is zero (they do enter batch-norm statistics).
+Shapes and order depend on the design and the model only, never on the models trained beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.randomness import Purpose, generator
+from leakscope.types import BoolArray, Design, IntArray
+
+_DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
+
+
+class BatchPlan:
+    """The batches of a block of models, epoch after epoch.
+
+    Attributes:
+        batch: rows in a batch.
+        steps: batches in an epoch, the same for all models of the design.
+        row_weight: float32 (steps, models, batch): one over the batch's size, 0 for filled-up rows.
+        idle: bool (steps, models): the model has no record left at this step, and must not move.
+    """
+
+    def __init__(self, design: Design, models: IntArray, batch_size: int, seed: int) -> None:
+        largest = int(design.in_mask.sum(axis=1).max())
+        self.batch = min(batch_size, largest)
+        self.steps = ceil(largest / self.batch)
+        self._members = [design.members(int(m)) for m in models]
+        self._rngs = [generator(seed, int(m), Purpose.BATCH_ORDER) for m in models]
+        n_members = np.array([len(rows) for rows in self._members])
+        self.row_weight = self._weights(n_members)
+        self.idle: BoolArray = self.row_weight.sum(axis=2) == 0
+
+    def epochs(self, n_epochs: int) -> Iterator[IntArray]:
+        """Record indices of each epoch in turn; int64 (steps, models, batch)."""
+        n_models, largest = len(self._members), self.steps * self.batch
+        together = max(1, _DRAWN_AT_ONCE // (n_models * largest))
+        for start in range(0, n_epochs, together):
+            orders = self._orders(min(together, n_epochs - start))
+            yield from orders.reshape(-1, self.steps, n_models, self.batch)
+
+    def _orders(self, n_epochs: int) -> IntArray:
+        """Every model's records in random order, filled up; (epochs, steps, models, batch)."""
+        orders = np.empty((n_epochs, self.steps, len(self._members), self.batch), dtype=np.int64)
+        position = np.arange(self.steps * self.batch)
+        for model, (members, rng) in enumerate(zip(self._members, self._rngs, strict=True)):
+            order = rng.random((n_epochs, len(members)), dtype=np.float32).argsort(axis=1)
+            filled = members[order[:, position % len(members)]]
+            orders[:, :, model] = filled.reshape(n_epochs, self.steps, self.batch)
+        return orders
+
+    def _weights(self, n_members: IntArray) -> npt.NDArray[np.float32]:
+        position = np.arange(self.steps * self.batch).reshape(self.steps, 1, self.batch)
+        real = position < n_members[None, :, None]  # (steps, models, batch)
+        size = np.maximum(real.sum(axis=2, keepdims=True), 1)
+        return (real / size).astype(np.float32)

@@ -1,0 +1,65 @@
+"""Many models of one architecture at once, by `torch.func.vmap`.
+
+Any module that `torch.func` can stack: batch norm keeps statistics a model, dropout is seeded a
+model (`dropout.py`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+from leakscope.train.losses import row_losses
+
+
+class VmapStack:
+    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+
+    def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
+        self._net = nets[0]
+        parameters, buffers = stack_module_state(nets)  # type: ignore[arg-type]
+        self._names = list(parameters)
+        self.parameters = [p.detach().to(device) for p in parameters.values()]
+        self._buffers = {name: b.detach().to(device) for name, b in buffers.items()}
+        self.buffers = list(self._buffers.values())
+        self._label_smoothing = label_smoothing
+        self._net.to("meta")  # only its structure is used from here on
+
+    def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        """Gradients of the weighted loss, in the order of `parameters`."""
+        self._net.train()
+        return list(vmap(grad(self._loss))(self.parameters, self._buffers, x, y, row_weight))
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
+        self._net.eval()
+        with torch.no_grad():
+            return vmap(self._forward)(self.parameters, self._buffers, x)
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters under the module's own names and shapes, with a leading models axis."""
+        return dict(zip(self._names, self.parameters, strict=True))
+
+    def _forward(self, parameters: list[Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+        named = dict(zip(self._names, parameters, strict=True))
+        outputs: Tensor = functional_call(self._net, (named, buffers), (x,))
+        return outputs
+
+    def _loss(
+        self, parameters: list[Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor, row_weight: Tensor
+    ) -> Tensor:
+        outputs = self._forward(parameters, buffers, x)
+        return (row_losses(outputs, y, self._label_smoothing) * row_weight).sum()
+
+
+def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None:
+    """None when two such nets train stacked on the two rows of x; else torch's reason."""
+    try:
+        stack = VmapStack(nets, 0.0, x.device)
+        pair, labels = torch.stack([x, x]), torch.stack([y, y])
+        stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
+        stack.outputs(pair)
+    except (RuntimeError, NotImplementedError) as error:
+        return str(error).strip().splitlines()[0]
+    return None

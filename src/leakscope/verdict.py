@@ -1,0 +1,54 @@
+"""The judged result of an audit: figures with intervals, and what a person can conclude from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit found.
+
+    Attributes:
+        results: the content of results.json.
+        folder: the run folder.
+    """
+
+    results: dict[str, Any]
+    folder: Path
+
+    @property
+    def strongest_attack(self) -> str:
+        """Name of the attack with the highest AUC."""
+        attacks = self.results["attacks"]
+        return max(attacks, key=lambda name: attacks[name]["auc"]["value"])
+
+    def words(self) -> list[str]:
+        """The verdict in plain sentences: what was asked, what follows, what does not."""
+        results, strongest = self.results, self.results["attacks"][self.strongest_attack]
+        population = results["population"]
+        accuracy = results["accuracy"]
+        low, high = strongest["auc"]["low"], strongest["auc"]["high"]
+        lines = [
+            f"{population['models']} models were trained on random halves of {population['records']:,} "
+            f"{results['config']['records']} records.",
+            f"An attacker who compares a model's answers with those of other models ({self.strongest_attack}) "
+            f"ranks a member above a non-member {strongest['auc']['value']:.1%} of the time "
+            f"(95% interval {low:.1%} to {high:.1%}; guessing gives 50%).",
+        ]
+        if accuracy is not None:
+            lines.insert(1, f"They get {accuracy['members']['value']:.1%} of their members right and "
+                            f"{accuracy['nonmembers']['value']:.1%} of the others.")  # fmt: skip
+        exposed = results.get("exposed")
+        if exposed:
+            lines.append(
+                f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the models their "
+                f"membership shows, with at most {exposed['false_discovery_rate']:.0%} false alarms among them."
+            )
+        lines.append(
+            "This is what these attacks find with this many models; a stronger attacker may find more. "
+            "It says nothing about other training data or another recipe."
+        )
+        return lines

@@ -1,0 +1,69 @@
+"""Checks a run folder against itself: checksums of every file, then every number from the signals."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.run_folder import RESULTS, read_json, read_run
+from leakscope.errors import CorruptBankError
+
+RECOMPUTE = {"audit": "leakscope.audit", "study scaling": "leakscope.studies.scaling"}
+"""Kind of run -> module whose `recompute(folder, config)` gives its results from the banks alone."""
+
+_TOLERANCE = 1e-9
+"""Relative; another BLAS may differ in the last bits."""
+
+
+class Verification(NamedTuple):
+    """What was checked, and what was found wrong."""
+
+    checked: list[str]
+    problems: list[str]
+
+
+def verify_run(folder: Path) -> Verification:
+    """Every bank's checksums and, if those hold, every number of results.json."""
+    kind, _ = read_run(folder)
+    if kind not in RECOMPUTE:
+        raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
+    banks = [Bank.open(path.parent) for path in sorted(folder.rglob(IDENTITY))]
+    problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
+    n_files = sum(len(bank.manifest["signals"]) + len(bank.manifest["files"]) for bank in banks)
+    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
+    if problems:
+        return Verification(checked, problems)
+    stored = read_json(folder / RESULTS)
+    recomputed = importlib.import_module(RECOMPUTE[kind]).recompute(folder, stored.get("config", {}))
+    differing = _differing(stored, recomputed)
+    checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
+    return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])
+
+
+def _differing(stored: Any, fresh: Any, at: str = "") -> list[str]:
+    """Where the two differ; versions of packages are facts of the old run, not results."""
+    if at == ".runtime":
+        return []
+    if isinstance(stored, dict) and isinstance(fresh, dict):
+        keys = dict.fromkeys([*fresh, *stored])
+        return [d for k in keys for d in _differing(stored.get(k), fresh.get(k), f"{at}.{k}")]
+    if isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        return [
+            d
+            for i, (a, b) in enumerate(zip(stored, fresh, strict=True))
+            for d in _differing(a, b, f"{at}[{i}]")
+        ]
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (stored, fresh))
+    same = math.isclose(stored, fresh, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) if numbers else stored == fresh
+    return [] if same else [f"{at[1:]} is {stored!r}, the signals give {fresh!r}"]
+
+
+def _n_numbers(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(_n_numbers(v) for v in value.values())
+    if isinstance(value, list):
+        return sum(_n_numbers(v) for v in value)
+    return int(isinstance(value, int | float) and not isinstance(value, bool))

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+
+from leakscope.errors import InputError
+from leakscope.stats.epsilon import (
+    Bonferroni,
+    Split,
+    epsilon_at_threshold,
+    epsilon_from_rates,
+    epsilon_lower_bound,
+)
+from leakscope.stats.intervals import clopper_pearson_bounds
+
+STRATEGIES = [Split(seed=0), Bonferroni(4), Bonferroni(7), Bonferroni(16)]
+
+
+def uncorrected_argmax(scores, is_member):
+    """A known fault: the rates' ratio at every threshold, keep the largest."""
+    thresholds = np.unique(scores)[:, None]
+    n_true = (scores[is_member] >= thresholds).sum(axis=1)
+    n_false = (scores[~is_member] >= thresholds).sum(axis=1)
+    usable = (n_true > 0) & (n_false > 0)
+    return epsilon_from_rates(n_true[usable] / n_true[0], n_false[usable] / n_false[0], 1e-5).max()
+
+
+def randomised_response(n, epsilon, rng):
+    """Says the truth with probability e^eps / (1 + e^eps): exactly epsilon-private."""
+    is_member = np.arange(2 * n) < n
+    lies = rng.random(2 * n) > 1 / (1 + np.exp(-epsilon))
+    return (is_member ^ lies).astype(float), is_member
+
+
+def test_the_formula_by_hand():
+    assert epsilon_from_rates(0.5, 0.1, 0.0) == pytest.approx(np.log(5))
+    assert epsilon_from_rates(0.9, 0.5, 0.1) == pytest.approx(np.log(0.4 / 0.1))
+    assert epsilon_from_rates(0.1, 0.5, 0.0) == 0
+    assert epsilon_from_rates(0.0, 0.0, 0.0) == 0
+    assert epsilon_from_rates(0.5, 0.0, 0.0) == np.inf
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_leakage_gives_no_epsilon(strategy):
+    rng = np.random.default_rng(0)
+    is_member = np.arange(600) < 300
+    found = [epsilon_lower_bound(rng.standard_normal(600), is_member, strategy).epsilon for _ in range(200)]
+    assert np.mean(np.array(found) > 0) <= 0.05
+
+
+def test_maximising_without_correction_would_be_caught():
+    rng = np.random.default_rng(0)
+    is_member = np.arange(600) < 300
+    found = [uncorrected_argmax(rng.standard_normal(600), is_member) for _ in range(40)]
+    assert np.mean(np.array(found) > 0.5) > 0.5
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_bound_holds_where_it_is_tight(strategy):
+    # Randomised response meets the trade-off at its only threshold, so nothing hides an invalid bound.
+    rng = np.random.default_rng(1)
+    found = [
+        epsilon_lower_bound(*randomised_response(400, 1.0, rng), strategy, delta=0.0) for _ in range(200)
+    ]
+    epsilons = np.array([bound.epsilon for bound in found])
+    assert np.mean(epsilons > 1.0) <= 0.05
+    assert np.median(epsilons) > 0.4
+
+
+@pytest.mark.parametrize("n_thresholds", [2, 16])
+def test_bonferroni_divides_the_error_by_the_thresholds(n_thresholds):
+    # Perfect separation has a closed form: the smallest rank wins, with every member above it.
+    rank = int(50 ** (0.5 / (n_thresholds // 2)))
+    bounds = clopper_pearson_bounds([100, rank], 100, 1 - 0.05 / n_thresholds)
+    expected = epsilon_from_rates(bounds.low[0], bounds.high[1], 1e-5)
+    found = epsilon_lower_bound(np.arange(200.0), np.arange(200) >= 100, Bonferroni(n_thresholds))
+    assert found.epsilon == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("strategy", [Split(seed=0), Bonferroni()])
+def test_a_gaussian_shift_lands_where_valid_bounds_do(strategy):
+    is_member = np.arange(10_000) < 5000
+    scores = np.random.default_rng(0).standard_normal(10_000) + is_member
+    assert 1.4 < epsilon_lower_bound(scores, is_member, strategy).epsilon < 2.4
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_both_directions_are_found(strategy):
+    # A record below -5 is certainly no member: only the second direction can see that.
+    rng = np.random.default_rng(0)
+    is_member = np.arange(4000) < 2000
+    scores = rng.standard_normal(4000)
+    scores[2000:2400] -= 10
+    for values, labels in ((scores, is_member), (-scores, ~is_member)):
+        found = epsilon_lower_bound(values, labels, strategy)
+        assert found.epsilon > 2.5
+        called = values >= found.threshold
+        assert 0 < abs(called[labels].mean() - called[~labels].mean()) < 0.3
+
+
+def test_a_threshold_fixed_beforehand():
+    rng = np.random.default_rng(0)
+    scores, is_member = randomised_response(50_000, 2.0, rng)
+    found = epsilon_at_threshold(scores, is_member, 0.5, delta=0.0)
+    assert 1.9 < found.epsilon <= 2.0
+    assert epsilon_at_threshold(scores, is_member, 7.0).epsilon == 0
+
+
+def test_more_confidence_claims_less():
+    is_member = np.arange(2000) < 1000
+    scores = np.random.default_rng(0).standard_normal(2000) + 2 * is_member
+    bounds = [
+        epsilon_lower_bound(scores, is_member, Bonferroni(), confidence=c).epsilon for c in (0.8, 0.95, 0.999)
+    ]
+    assert bounds[0] > bounds[1] > bounds[2] > 0
+    assert epsilon_lower_bound(scores, is_member, Bonferroni(), delta=0.5).epsilon < bounds[1]
+
+
+def test_infinite_scores_and_ties_are_fine():
+    scores = np.array([np.inf, -np.inf] * 300)
+    is_member = np.arange(600) % 2 == 0
+    for strategy in STRATEGIES:
+        assert epsilon_lower_bound(scores, is_member, strategy).epsilon > 2.5
+        assert epsilon_lower_bound(np.ones(600), is_member, strategy).epsilon == 0
+
+
+def test_a_missing_side_is_undefined_with_a_reason():
+    found = epsilon_lower_bound(np.ones(5), np.ones(5, bool), Bonferroni())
+    assert np.isnan(found.epsilon)
+    assert "0 non-members" in found.reason
+
+
+def test_a_split_depends_on_its_seed_only():
+    is_member = np.arange(500) < 250
+    scores = np.random.default_rng(0).standard_normal(500) + 2 * is_member
+    bounds = [epsilon_lower_bound(scores, is_member, Split(seed)).epsilon for seed in (1, 1, 2)]
+    assert bounds[0] == bounds[1] != bounds[2]
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(InputError, match="n_thresholds"):
+        Bonferroni(1)
+    with pytest.raises(InputError, match="delta"):
+        epsilon_lower_bound(np.ones(2), np.array([True, False]), Bonferroni(), delta=1.0)
