@@ -17,7 +17,6 @@ from leakscope.bank.run_folder import RESULTS, claim, plain
 from leakscope.bank.storage import write_json
 from leakscope.design import make_design
 from leakscope.errors import InputError
-from leakscope.judge import judge_bank, record_table
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Records
 from leakscope.verdict import Verdict
@@ -30,7 +29,7 @@ DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001)
 def audit(
     records: Records,
     recipe: AnyRecipe,
-    out: Path | str,
+    out: Path | str = "runs/audit",
     models: int = 64,
     seed: int = 0,
     design: str = "balanced",
@@ -55,7 +54,8 @@ def audit(
         device: "auto", "cpu" or "cuda".
         progress: called with models' worth of training done.
     """
-    from leakscope.engine.local import complete_bank
+    from leakscope.engine.local import complete_bank  # torch comes with it
+    from leakscope.judge import record_table
     from leakscope.report.audit import write_report
 
     folder = Path(out)
@@ -73,6 +73,8 @@ def audit(
 
 def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     """The results from the bank alone; what `leakscope verify` compares."""
+    from leakscope.judge import judge_bank
+
     results: dict[str, Any] = plain(judge_bank(Bank.open(folder), config))
     return results
 

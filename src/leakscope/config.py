@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from leakscope.attacks.registry import ATTACKS
 from leakscope.audit import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
 from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.types import Records
+
+_OF_A_FILE = {"label", "id", "groups", "features", "task", "standardise"}
 
 
 class _Section(BaseModel):
@@ -38,6 +41,8 @@ class DataSection(_Section):
     def _one_source(self) -> DataSection:
         if (self.dataset is None) == (self.file is None):
             raise ValueError("give either `dataset` or `file`")
+        of_the_other = {"options"} if self.dataset is None else _OF_A_FILE
+        _refuse_unused(self, of_the_other, f"only for `{'dataset' if self.file else 'file'}`")
         return self
 
 
@@ -48,40 +53,67 @@ class ModelSection(_Section):
     estimator: str | None = None
     options: dict[str, Any] = {}
 
+    @model_validator(mode="after")
+    def _one_kind(self) -> ModelSection:
+        if self.estimator is not None:
+            _refuse_unused(self, {"net"}, "give either `net` or `estimator`")
+        return self
+
 
 class TrainingSection(_Section):
     """How a network is trained; field by field as in `leakscope.recipe.Recipe`."""
 
     optimizer: Literal["sgd", "adam", "adamw"] = "adam"
-    lr: float = Field(0.001, gt=0)
-    momentum: float = Field(0.0, ge=0, lt=1)
+    lr: float = Field(default=0.001, gt=0)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
     nesterov: bool = False
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
     schedule: Literal["constant", "cosine", "step"] = "constant"
     step_epochs: tuple[int, ...] = ()
-    step_factor: float = Field(0.1, gt=0)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    batch_size: int = Field(64, ge=1)
-    epochs: int = Field(30, ge=1)
+    step_factor: float = Field(default=0.1, gt=0)
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    batch_size: int = Field(default=64, ge=1)
+    epochs: int = Field(default=30, ge=1)
     checkpoints: tuple[int, ...] = ()
     trainer: Literal["auto", "stacked", "serial"] = "auto"
+
+    @model_validator(mode="after")
+    def _makes_a_recipe(self) -> TrainingSection:
+        try:
+            Recipe(**self.model_dump())
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return self
 
 
 class PopulationSection(_Section):
     """How many models, and who is in them."""
 
-    models: int = Field(64, ge=2)
+    models: int = Field(default=64, ge=2)
     design: Literal["balanced", "bernoulli", "pairs"] = "balanced"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     signals: tuple[str, ...] = ()
     device: str = "auto"
+
+    @model_validator(mode="after")
+    def _halves(self) -> PopulationSection:
+        if self.models % 2 and self.design != "bernoulli":
+            raise ValueError(f"models={self.models}: a {self.design} design needs an even number of models")
+        return self
 
 
 class AttackSection(_Section):
     """Which attacks, judged where."""
 
     names: tuple[str, ...] = DEFAULT_ATTACKS
-    fpr: tuple[float, ...] = DEFAULT_FPR_BUDGETS
+    fpr: tuple[Annotated[float, Field(ge=0, le=1)], ...] = DEFAULT_FPR_BUDGETS
+
+    @model_validator(mode="after")
+    def _known_attacks(self) -> AttackSection:
+        unknown = [name for name in self.names if name not in ATTACKS]
+        if unknown or not self.names:
+            raise ValueError(f"names={list(self.names)}: choose from {', '.join(sorted(ATTACKS))}")
+        return self
 
 
 class AuditConfig(_Section):
@@ -93,6 +125,12 @@ class AuditConfig(_Section):
     population: PopulationSection = PopulationSection()
     attacks: AttackSection = AttackSection()
 
+    @model_validator(mode="after")
+    def _nothing_unused(self) -> AuditConfig:
+        if self.model.estimator is not None:
+            _refuse_unused(self, {"training"}, "an estimator's settings are model.options")
+        return self
+
     def records(self, data_dir: Path | None, base: Path) -> Records:
         """The records; a relative `file` is looked up beside the config file."""
         from leakscope.data.files import read_table
@@ -101,9 +139,9 @@ class AuditConfig(_Section):
 
         if self.data.dataset is not None:
             return load(self.data.dataset, data_dir, **self.data.options)
-        assert self.data.file is not None, "the validator lets no such config through"
         d = self.data
-        read = read_table(base / self.data.file, d.label, d.id, d.groups, d.features, d.task)
+        assert d.file is not None, "the validator lets no such config through"
+        read = read_table(base / d.file.expanduser(), d.label, d.id, d.groups, d.features, d.task)
         return standardised(read) if d.standardise else read
 
     def recipe(self) -> AnyRecipe:
@@ -118,7 +156,7 @@ class AuditConfig(_Section):
 def read_config(path: Path) -> AuditConfig:
     """The config in a TOML file; every problem in it is named, in one error."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path} is not there; give the path of a TOML file") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -132,6 +170,13 @@ def read_config(path: Path) -> AuditConfig:
         raise InputError(f"{path}: {problems}") from error
 
 
+def _refuse_unused(section: BaseModel, names: set[str], why: str) -> None:
+    """A setting that would silently do nothing is a mistake."""
+    unused = sorted(names & section.model_fields_set)
+    if unused:
+        raise ValueError(f"{', '.join(unused)} would do nothing: {why}")
+
+
 def _in_words(problem: Any) -> str:
     where = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
@@ -141,7 +186,7 @@ def _in_words(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     given = problem["input"]
     shown = "" if isinstance(given, dict) else f"={given!r}"
-    return f"{where}{shown}: {message}"
+    return f"{where}{shown}: {message}" if where else message
 
 
 def _estimator(path: str, options: dict[str, Any]) -> Any:
@@ -152,7 +197,8 @@ def _estimator(path: str, options: dict[str, Any]) -> Any:
         return getattr(importlib.import_module(module), name)(**options)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"model.estimator={path!r} cannot be imported ({error}); write 'sklearn.ensemble:RandomForestClassifier'"
+            f"model.estimator={path!r} cannot be imported ({error}); "
+            "write for example 'sklearn.ensemble:RandomForestClassifier'"
         ) from error
     except TypeError as error:
         raise InputError(f"model.options: {error}") from error

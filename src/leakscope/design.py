@@ -32,10 +32,11 @@ def make_design(
         raise InputError(f"design={kind!r} is unknown; choose one of {', '.join(DESIGNS)}")
     if n_records < 2:
         raise InputError(f"records={n_records}: a design needs at least 2 records")
-    if n_models < 2 or (kind != "bernoulli" and n_models % 2):
+    if n_models < 2:
+        raise InputError(f"models={n_models}: a {kind} design needs at least 2 models")
+    if kind != "bernoulli" and n_models % 2:
         raise InputError(
-            f"models={n_models}: a {kind} design needs an even number of models, at least 2 "
-            f"(try {max(2, n_models + n_models % 2)})"
+            f"models={n_models}: a {kind} design needs an even number of models (try {n_models + 1})"
         )
     rng = generator(seed, 0, Purpose.DESIGN)
     in_mask = {"balanced": balanced, "bernoulli": bernoulli, "pairs": pairs}[kind](n_models, n_records, rng)

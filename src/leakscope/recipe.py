@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import inspect
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from leakscope.errors import InputError
+from leakscope.types import digest_arrays
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
@@ -60,8 +67,6 @@ class Recipe:
     def lr_factor(self, epochs_done: float) -> float:
         """The learning rate after `epochs_done` epochs, relative to `lr`."""
         if self.schedule == "cosine":
-            import math
-
             return 0.5 * (1 + math.cos(math.pi * epochs_done / self.epochs))
         if self.schedule == "step":
             return float(self.step_factor ** sum(epochs_done >= e for e in self.step_epochs))
@@ -86,16 +91,46 @@ class EstimatorRecipe:
     evaluated_epochs = (1,)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest; `processes` is left out, as it changes no result."""
-        import sklearn
+        """Plain data for the manifest, telling any two different estimators apart.
 
-        cls = type(self.estimator)
-        with sklearn.config_context(print_changed_only=False):
-            text = self.estimator.__repr__(N_CHAR_MAX=10**9)
-        return {"estimator": f"{cls.__module__}:{cls.__qualname__}", "parameters": " ".join(text.split())}
+        `processes` and `random_state` are left out: the one changes no result, the other is replaced.
+        """
+        described: dict[str, Any] = _described(self.estimator)
+        return described
 
 
 AnyRecipe = Recipe | EstimatorRecipe
+
+
+def _described(value: Any) -> Any:
+    """JSON-ready data in which different values differ. Not `repr`, which shortens what is long."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, np.ndarray):
+        return _described(value.tolist()) if value.dtype.kind in "OT" else f"array {digest_arrays(value)}"
+    if isinstance(value, Mapping):
+        return {repr(key): _described(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_described(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        params = value.get_params(deep=False)
+        kept = {name: _described(params[name]) for name in sorted(params) if name != "random_state"}
+        return {"estimator": _named(type(value)), "parameters": kept}
+    return _named(value) if inspect.isroutine(value) or isinstance(value, type) else repr(value)
+
+
+def _named(thing: Any) -> str:
+    """ "module:name" of a class or function; with a digest of its source when it is somebody's own."""
+    name = f"{thing.__module__}:{thing.__qualname__}"
+    if name.split(".")[0] in ("sklearn", "numpy", "scipy"):
+        return name
+    try:
+        source = inspect.getsource(thing)
+    except (OSError, TypeError):
+        return name
+    return f"{name} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
 
 
 def _recipe_problems(recipe: Recipe) -> list[str]:

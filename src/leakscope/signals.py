@@ -64,10 +64,9 @@ def entropy(logits: Tensor) -> Tensor:
 def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Song and Mittal (2021): `-(1-p_y) log p_y - sum_{c != y} p_c log(1-p_c)`, in nats."""
     p = logits.softmax(-1)
-    log_not_p = _log_one_minus(p, logits)
-    own = _at_label(p, labels)
-    wrong = (p * log_not_p).sum(-1) - own * _at_label(log_not_p, labels)
-    return (1 - own) * loss(logits, labels) - wrong
+    others = p.scatter(-1, labels[..., None], 0.0)
+    wrong = (others * _log_one_minus(p, logits)).sum(-1)
+    return _not_own(logits, labels) * loss(logits, labels) - wrong
 
 
 def top2_margin(logits: Tensor) -> Tensor:
@@ -78,9 +77,13 @@ def top2_margin(logits: Tensor) -> Tensor:
 
 def gradient_proxy(logits: Tensor, labels: Tensor) -> Tensor:
     """Norm of the loss gradient at the logits, `||softmax(z) - onehot(y)||`."""
-    p = logits.softmax(-1)
-    own = _at_label(p, labels)
-    return (p.square().sum(-1) - own.square() + (1 - own).square()).sqrt()
+    others = logits.softmax(-1).scatter(-1, labels[..., None], 0.0)
+    return (others.square().sum(-1) + _not_own(logits, labels).square()).sqrt()
+
+
+def _not_own(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 - p_y, with its digits also where p_y rounds to 1."""
+    return torch.sigmoid(-log_odds(logits, labels))
 
 
 def _log_one_minus(p: Tensor, logits: Tensor) -> Tensor:

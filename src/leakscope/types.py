@@ -106,7 +106,7 @@ class Records:
         """For each record the index of the first one with equal features and label; int64 (records,)."""
         flat = np.ascontiguousarray(self.features.reshape(len(self), -1))
         rows = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
-        _, first_of_row, row_group = np.unique(rows, return_index=True, return_inverse=True)
+        row_group = np.unique(rows, return_inverse=True)[1]
         keys = np.stack([row_group, np.unique(self.labels, return_inverse=True)[1]], axis=1)
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         return first[group.reshape(-1)].astype(np.int64)

@@ -22,8 +22,8 @@ class Verdict:
     @property
     def strongest_attack(self) -> str:
         """Name of the attack with the highest AUC."""
-        attacks = self.results["attacks"]
-        return max(attacks, key=lambda name: attacks[name]["auc"]["value"])
+        attacks: dict[str, Any] = self.results["attacks"]
+        return max(attacks, key=lambda name: float(attacks[name]["auc"]["value"]))
 
     def words(self) -> list[str]:
         """The verdict in plain sentences: what was asked, what follows, what does not."""
@@ -34,7 +34,7 @@ class Verdict:
         lines = [
             f"{population['models']} models were trained on random halves of {population['records']:,} "
             f"{results['config']['records']} records.",
-            f"An attacker who compares a model's answers with those of other models ({self.strongest_attack}) "
+            f"The strongest attack here ({self.strongest_attack}) "
             f"ranks a member above a non-member {strongest['auc']['value']:.1%} of the time "
             f"(95% interval {low:.1%} to {high:.1%}; guessing gives 50%).",
         ]
@@ -44,8 +44,9 @@ class Verdict:
         exposed = results.get("exposed")
         if exposed:
             lines.append(
-                f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the models their "
-                f"membership shows, with at most {exposed['false_discovery_rate']:.0%} false alarms among them."
+                f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the "
+                "models, their membership shows. At most "
+                f"{exposed['false_discovery_rate']:.0%} of them are expected to be false alarms."
             )
         lines.append(
             "This is what these attacks find with this many models; a stronger attacker may find more. "

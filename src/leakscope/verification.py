@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.run_folder import RESULTS, read_json, read_run
-from leakscope.errors import CorruptBankError
+from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
+from leakscope.bank.run_folder import RESULTS, RUN, read_json, read_run
+from leakscope.errors import CorruptBankError, InputError
 
 RECOMPUTE = {"audit": "leakscope.audit", "study scaling": "leakscope.studies.scaling"}
 """Kind of run -> module whose `recompute(folder, config)` gives its results from the banks alone."""
@@ -27,38 +27,49 @@ class Verification(NamedTuple):
 
 def verify_run(folder: Path) -> Verification:
     """Every bank's checksums and, if those hold, every number of results.json."""
-    kind, _ = read_run(folder)
+    kind, config = read_run(folder)
     if kind not in RECOMPUTE:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
-    banks = [Bank.open(path.parent) for path in sorted(folder.rglob(IDENTITY))]
+    folders = sorted({path.parent for name in (IDENTITY, MANIFEST) for path in folder.rglob(name)})
+    lost = [f"{path / IDENTITY}: is missing" for path in folders if not (path / IDENTITY).exists()]
+    if lost:
+        return Verification([], lost)
+    banks = [Bank.open(path) for path in folders]
     problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
     n_files = sum(len(bank.manifest["signals"]) + len(bank.manifest["files"]) for bank in banks)
     checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
     if problems:
         return Verification(checked, problems)
+    if not (folder / RESULTS).exists():
+        return Verification(checked, [f"{folder / RESULTS}: is missing"])
     stored = read_json(folder / RESULTS)
-    recomputed = importlib.import_module(RECOMPUTE[kind]).recompute(folder, stored.get("config", {}))
-    differing = _differing(stored, recomputed)
-    checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
+    differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
+    if not differing:
+        try:
+            recomputed = importlib.import_module(RECOMPUTE[kind]).recompute(folder, stored.get("config", {}))
+        except InputError as error:  # a bank or a signal the results were made from is gone
+            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
+        differing = _differing(stored, recomputed)
+        checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
     return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])
 
 
-def _differing(stored: Any, fresh: Any, at: str = "") -> list[str]:
+def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:
     """Where the two differ; versions of packages are facts of the old run, not results."""
-    if at == ".runtime":
+    if at.startswith(".runtime.") and isinstance(fresh, str):
         return []
     if isinstance(stored, dict) and isinstance(fresh, dict):
         keys = dict.fromkeys([*fresh, *stored])
-        return [d for k in keys for d in _differing(stored.get(k), fresh.get(k), f"{at}.{k}")]
+        return [d for k in keys for d in _differing(stored.get(k), fresh.get(k), f"{at}.{k}", source)]
     if isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
         return [
             d
             for i, (a, b) in enumerate(zip(stored, fresh, strict=True))
-            for d in _differing(a, b, f"{at}[{i}]")
+            for d in _differing(a, b, f"{at}[{i}]", source)
         ]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (stored, fresh))
     same = math.isclose(stored, fresh, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) if numbers else stored == fresh
-    return [] if same else [f"{at[1:]} is {stored!r}, the signals give {fresh!r}"]
+    return [] if same else [f"{at[1:]} is {stored!r}, but {fresh!r} from {source}"]
 
 
 def _n_numbers(value: Any) -> int:

@@ -23,7 +23,7 @@ class Side(NamedTuple):
 
     n: FloatArray
     mean: FloatArray
-    variance: FloatArray  # biased, as in the paper; NaN below one model
+    variance: FloatArray  # biased, as in the paper; NaN without a model
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Lira(Attack):
     """Online LiRA on log-odds.
 
     Attributes:
-        variance: "fixed": one variance a side for all records, "record": each record's own.
+        variance: "fixed": one variance a side for all records; "record": each record's own, where
+            both sides have at least two models.
     """
 
     variance: Literal["fixed", "record"] = "fixed"
@@ -44,18 +45,25 @@ class Lira(Attack):
         log_odds = np.asarray(signals.last("log_odds"), dtype=np.float64)
         seen = left_out_moments(log_odds, design.in_mask, targets)
         unseen = left_out_moments(log_odds, ~design.in_mask, targets)
-        seen, unseen = _completed(seen, unseen), _completed(unseen, seen)
+        seen, unseen = self._completed(seen, unseen), self._completed(unseen, seen)
         s = log_odds[targets]
-        return self._log_density(s, seen) - self._log_density(s, unseen)
+        return _log_density(s, seen) - _log_density(s, unseen)
 
-    def _log_density(self, s: FloatArray, side: Side) -> FloatArray:
-        variance = side.variance
-        if self.variance == "fixed":
-            weight = np.where(side.n > 1, side.n, 0.0)
-            pooled = (weight * np.nan_to_num(variance)).sum(axis=1, keepdims=True)
-            variance = pooled / np.maximum(weight.sum(axis=1, keepdims=True), 1)
-        variance = np.maximum(np.where(np.isnan(variance), 1.0, variance), _SMALLEST_VARIANCE)
-        return -0.5 * ((s - side.mean) ** 2 / variance + np.log(variance))
+    def _completed(self, side: Side, other: Side) -> Side:
+        """The side with a mean and a variance for every record.
+
+        Without a model on this side the mean is the other side's plus the usual gap; with fewer than
+        two on either side the variance is the pooled one, as a ratio of an own to a pooled variance
+        would tell how many models are where. All come from the same target's moments, which leave
+        its own membership out.
+        """
+        gap = _row_mean(side.mean - other.mean, (side.n > 0) & (other.n > 0))
+        mean = np.where(side.n > 0, side.mean, other.mean + np.nan_to_num(gap))
+        pooled = _row_mean(side.variance, side.n * (side.n > 1))
+        pooled = np.where(np.isnan(pooled), _row_mean(other.variance, other.n * (other.n > 1)), pooled)
+        pooled = np.where(np.isnan(pooled), 1.0, pooled)
+        own = (side.n > 1) & (other.n > 1) & (self.variance == "record")
+        return Side(side.n, mean, np.maximum(np.where(own, side.variance, pooled), _SMALLEST_VARIANCE))
 
 
 def left_out_moments(values: FloatArray, mask: BoolArray, targets: IntArray) -> Side:
@@ -75,8 +83,14 @@ def left_out_moments(values: FloatArray, mask: BoolArray, targets: IntArray) -> 
     return Side(n.astype(float), mean + centre, variance)
 
 
-def _completed(side: Side, other: Side) -> Side:
-    """Where a side has no model at all, its mean is the other side's plus the usual gap."""
-    gap = np.nanmean(np.where(other.n > 0, side.mean - other.mean, np.nan)) if (side.n > 0).any() else 0.0
-    mean = np.where(side.n > 0, side.mean, other.mean + gap)
-    return side._replace(mean=mean)
+def _log_density(s: FloatArray, side: Side) -> FloatArray:
+    """log N(s; mean, variance), without the constant that cancels."""
+    return -0.5 * ((s - side.mean) ** 2 / side.variance + np.log(side.variance))
+
+
+def _row_mean(values: FloatArray, weight: FloatArray | BoolArray) -> FloatArray:
+    """Weighted mean over each row's columns with a weight; (targets, 1), NaN where none has one."""
+    total = np.where(weight > 0, values * weight, 0.0).sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        mean: FloatArray = total / weight.sum(axis=1, keepdims=True)
+    return mean

@@ -54,4 +54,5 @@ def softmax(logits: AnyArray) -> FloatArray:
     """Class probabilities in float64; (..., classes)."""
     z = logits.astype(np.float64)
     z = np.exp(z - z.max(axis=-1, keepdims=True))
-    return z / z.sum(axis=-1, keepdims=True)
+    probability: FloatArray = z / z.sum(axis=-1, keepdims=True)
+    return probability

@@ -9,6 +9,7 @@ put back; the others are kept.
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from leakscope.bank.run_folder import read_json
 from leakscope.bank.storage import (
     atomic_file,
     atomic_folder,
+    holds_array,
+    json_bytes,
     sha256_of,
     storage_errors,
     sweep_temporaries,
@@ -32,6 +35,7 @@ from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.types import AnyArray, Design, IntArray, Signals
 
 IDENTITY, MANIFEST = "identity.json", "manifest.json"
+_CHECKSUMS, _NOTES = "block.json", "notes.json"
 
 
 @dataclass(frozen=True)
@@ -66,21 +70,17 @@ class Bank:
     @classmethod
     def create(cls, folder: Path, identity: Identity, design: Design, labels: AnyArray) -> Bank:
         """A new bank, or the one already there if it is the same one; never another."""
-        if (folder / IDENTITY).exists():
-            differing = differences(read_json(folder / IDENTITY), identity.as_dict())
-            if differing:
-                raise BankMismatchError(
-                    f"{folder} holds a different bank ({'; '.join(differing[:4])}); "
-                    "choose another folder with --out, or remove this one"
-                )
+        _check_same_bank(folder, identity)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             sweep_temporaries(folder)
+            if design.columns is None:  # a run killed before it wrote its identity may have left some
+                (folder / "columns.npy").unlink(missing_ok=True)
         bank_files = {"design.npy": design.in_mask, "columns.npy": design.columns, "labels.npy": labels}
         for name, array in bank_files.items():
-            if array is not None and not _holds(folder / name, array):
+            if array is not None and not holds_array(folder / name, array):
                 write_array(folder / name, array)
-        if not (folder / IDENTITY).exists():
+        if not (folder / IDENTITY).exists() or sha256_of(folder / IDENTITY) != identity.sha256:
             write_json(folder / IDENTITY, identity.as_dict())
         return cls(folder)
 
@@ -92,7 +92,7 @@ class Bank:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of a complete bank."""
-        return read_json(self.folder / MANIFEST)
+        return _read_manifest(self.folder)
 
     @property
     def blocks(self) -> list[IntArray]:
@@ -107,10 +107,11 @@ class Bank:
 
     def pending(self) -> list[int]:
         """Numbers of the blocks that are not, or no longer, safely on disk."""
-        bad: set[int | None] = {d.block for d in self.damage()} if self.is_complete else set()
+        wanted = range(len(self.blocks))
         if self.is_complete:
-            return [b for b in sorted(x for x in bad if x is not None) if not self._whole_folder(b)]
-        return [b for b in range(len(self.blocks)) if not self._whole_folder(b)]
+            damaged = {d.block for d in self.damage()}
+            return [b for b in wanted if b in damaged and self._folder_damage(b)]
+        return [b for b in wanted if self._folder_damage(b)]
 
     def add_block(self, block: int, signals: dict[str, AnyArray], notes: dict[str, Any]) -> None:
         """Commits one block's answers; all of its files appear at once."""
@@ -119,13 +120,20 @@ class Bank:
         with atomic_folder(folder) as temporary:
             for name, values in signals.items():
                 write_array(temporary / f"{name}.npy", values)
-            checksums = {name: _sha256(values) for name, values in signals.items()}
-            write_json(temporary / "block.json", {"sha256": checksums, **notes})
+            write_json(temporary / _NOTES, notes)
+            written = [*(f"{name}.npy" for name in signals), _NOTES]
+            write_json(temporary / _CHECKSUMS, {name: sha256_of(temporary / name) for name in written})
 
     def finish(self, about: dict[str, Any]) -> None:
         """Joins the blocks into one array a signal, then writes the manifest and drops the blocks."""
-        notes = [self._block_notes(b) for b in range(len(self.blocks))]
-        signals = {name: self._join(name) for name in self.identity["signals"]}
+        in_folder = [not self._folder_damage(b) for b in range(len(self.blocks))]
+        if not self.is_complete and not all(in_folder):
+            raise CorruptBankError(
+                f"{self._block_folder(in_folder.index(False))} is missing or damaged; "
+                "run the same command again: it trains that block anew"
+            )
+        notes = [self._block_notes(b, whole) for b, whole in enumerate(in_folder)]
+        signals = {name: self._join(name, in_folder) for name in self.identity["signals"]}
         lost = {str(m): e for note in notes for m, e in note["lost_models"].items()}
         files = [n for n in ("identity.json", "design.npy", "columns.npy", "labels.npy")
                  if (self.folder / n).exists()]  # fmt: skip
@@ -134,21 +142,23 @@ class Bank:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             **about,
             "lost_models": lost,
-            "blocks": [{k: v for k, v in note.items() if k != "sha256"} for note in notes],
+            "blocks": notes,
             "files": {name: sha256_of(self.folder / name) for name in files},
             "signals": signals,
         }
-        write_json(self.folder / MANIFEST, manifest)
+        write_json(self.folder / MANIFEST, {**manifest, "sha256": _sha256_of_json(manifest)})
         shutil.rmtree(self.folder / "blocks", ignore_errors=True)
 
     def damage(self) -> list[Damage]:
-        """Everything in a complete bank that does not match its manifest."""
-        found = [
-            Damage(name, "is missing" if not (self.folder / name).exists() else "does not match its checksum")
-            for name, sha in self.manifest["files"].items()
-            if not (self.folder / name).exists() or sha256_of(self.folder / name) != sha
-        ]
-        for name, entry in self.manifest["signals"].items():
+        """What does not match its checksum: files of a finished bank, block folders of an unfinished one."""
+        if not self.is_complete:
+            there = [b for b in range(len(self.blocks)) if self._block_folder(b).exists()]
+            return [damage for b in there for damage in self._folder_damage(b)]
+        manifest = self.manifest
+        found = _file_damage(self.folder, manifest["files"])
+        if any(damage.file == IDENTITY for damage in found):
+            return found  # it says how the signals are laid out
+        for name, entry in manifest["signals"].items():
             found += self._signal_damage(name, entry)
         return found
 
@@ -186,43 +196,48 @@ class Bank:
                 found.append(Damage(relative, "is longer than it should be"))
         return found
 
-    def _join(self, name: str) -> dict[str, Any]:
+    def _join(self, name: str, in_folder: list[bool]) -> dict[str, Any]:
         """Writes `signals/NAME.npy` from the block folders and, where those are gone, the old file."""
-        first = self._block_rows(name, 0)
+        first = self._block_rows(name, 0, in_folder[0])
         shape = (self.identity["design"]["models"], *first.shape[1:])
         checksums = []
         with atomic_file(self._signal_path(name)) as file:
             file.write(_header(first.dtype, shape))
-            for block in range(len(self.blocks)):
-                rows = self._block_rows(name, block)
+            for block, whole in enumerate(in_folder):
+                rows = self._block_rows(name, block, whole)
                 checksums.append(_sha256(rows))
                 file.write(np.ascontiguousarray(rows).data)
         return {"dtype": first.dtype.str, "shape": list(shape), "sha256": checksums}
 
-    def _block_rows(self, name: str, block: int) -> AnyArray:
-        if self._block_folder(block).exists():
+    def _block_rows(self, name: str, block: int, in_folder: bool) -> AnyArray:
+        """The block's rows of one signal, read from its folder or else from the joined file."""
+        if in_folder:
             rows: AnyArray = np.load(self._block_folder(block) / f"{name}.npy")
             return rows
-        entry = self.manifest["signals"][name]
+        entry, models = self.manifest["signals"][name], self.blocks[block]
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        offset = len(_header(dtype, shape))
-        whole = np.memmap(self._signal_path(name), dtype=dtype, mode="r", offset=offset, shape=shape)
-        return np.array(whole[self.blocks[block]])
+        row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
+        offset = len(_header(dtype, shape)) + int(models[0]) * row * dtype.itemsize
+        # Not a memory map of the whole: the file may have lost its end, and that is another block's.
+        flat = np.fromfile(self._signal_path(name), dtype, row * len(models), offset=offset)
+        return flat.reshape(len(models), *shape[1:])
 
-    def _block_notes(self, block: int) -> dict[str, Any]:
-        if self._block_folder(block).exists():
-            return read_json(self._block_folder(block) / "block.json")
+    def _block_notes(self, block: int, in_folder: bool) -> dict[str, Any]:
+        if in_folder:
+            return read_json(self._block_folder(block) / _NOTES)
         notes: dict[str, Any] = self.manifest["blocks"][block]
         return notes
 
-    def _whole_folder(self, block: int) -> bool:
-        """True when the block's folder is there and its files match their checksums."""
+    def _folder_damage(self, block: int) -> list[Damage]:
+        """What is missing or wrong in a block's folder; empty when all of it is safely there."""
         folder = self._block_folder(block)
         try:
-            checksums = read_json(folder / "block.json")["sha256"]
-            return all(_sha256(np.load(folder / f"{n}.npy")) == sha for n, sha in checksums.items())
-        except (OSError, ValueError, InputError, CorruptBankError):
-            return False
+            checksums = read_json(folder / _CHECKSUMS)
+        except (InputError, CorruptBankError):
+            checksums = {}
+        expected = [*(f"{name}.npy" for name in self.identity["signals"]), _NOTES]
+        wanted = {f"{folder.relative_to(self.folder)}/{name}": checksums.get(name) for name in expected}
+        return _file_damage(self.folder, wanted, block)
 
     def _block_folder(self, block: int) -> Path:
         return self.folder / "blocks" / f"{block:05d}"
@@ -231,23 +246,54 @@ class Bank:
         return self.folder / "signals" / f"{name}.npy"
 
 
-def _holds(path: Path, array: AnyArray) -> bool:
-    try:
-        stored = np.load(path)
-    except (OSError, ValueError):
-        return False
-    return stored.dtype == array.dtype and np.array_equal(stored, array)
+def _check_same_bank(folder: Path, identity: Identity) -> None:
+    """Raises when the folder holds another bank, or one of which nobody can say whose it is."""
+    if (folder / MANIFEST).exists() and _read_manifest(folder)["files"][IDENTITY] == identity.sha256:
+        return  # whatever has happened to identity.json since, this is the bank
+    if (folder / IDENTITY).exists():
+        found = "; ".join(differences(read_json(folder / IDENTITY), identity.as_dict())[:4])
+    else:
+        has_models = (folder / MANIFEST).exists() or (folder / "blocks").exists()
+        found = f"its models have no {IDENTITY} that says what they are" if has_models else ""
+    if found:
+        raise BankMismatchError(
+            f"{folder} holds a different bank ({found}); choose another folder with --out, or remove this one"
+        )
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    manifest = read_json(folder / MANIFEST)
+    sha = manifest.pop("sha256", None)
+    if sha != _sha256_of_json(manifest):
+        raise CorruptBankError(
+            f"{folder / MANIFEST} does not match its own checksum, so nothing in the bank can be checked; "
+            "remove it to train the bank anew"
+        )
+    return manifest
+
+
+def _file_damage(folder: Path, checksums: dict[str, Any], block: int | None = None) -> list[Damage]:
+    """The named files that are missing or do not match their checksum."""
+    found = []
+    for name, sha in checksums.items():
+        if not (folder / name).exists():
+            found.append(Damage(name, "is missing", block))
+        elif sha256_of(folder / name) != sha:
+            found.append(Damage(name, "does not match its checksum", block))
+    return found
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """The `.npy` header numpy writes for such an array."""
-    import io
-
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         file, {"descr": dtype.str, "fortran_order": False, "shape": tuple(int(n) for n in shape)}
     )
     return file.getvalue()
+
+
+def _sha256_of_json(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json_bytes(value)).hexdigest()
 
 
 def _sha256(array: AnyArray) -> str:

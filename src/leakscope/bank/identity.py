@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from leakscope.bank.storage import json_bytes
 
 FORMAT = 1
 """Raised when the layout of a bank or the numbers of training change; old banks are then not reused."""
@@ -27,6 +30,11 @@ class Identity:
     def as_dict(self) -> dict[str, Any]:
         """The identity as JSON-ready data."""
         return asdict(self)
+
+    @property
+    def sha256(self) -> str:
+        """Sha256 of the identity as a bank stores it."""
+        return hashlib.sha256(json_bytes(self.as_dict())).hexdigest()
 
 
 def differences(stored: Any, wanted: Any, prefix: str = "") -> list[str]:

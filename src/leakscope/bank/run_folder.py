@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.bank.identity import differences
-from leakscope.bank.storage import storage_errors, sweep_temporaries, write_json
+from leakscope.bank.storage import is_temporary, storage_errors, sweep_temporaries, write_json
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 RUN, RESULTS = "run.json", "results.json"
@@ -30,10 +30,11 @@ def claim(folder: Path, kind: str, config: dict[str, Any]) -> None:
             )
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        is_new = not (folder / RUN).exists()
+        if is_new and not all(is_temporary(path) for path in folder.iterdir()):
+            raise InputError(f"{folder} is not empty and holds no run; choose another folder with --out")
         sweep_temporaries(folder)
-        if not (folder / RUN).exists():
-            if any(folder.iterdir()):
-                raise InputError(f"{folder} is not empty and holds no run; choose another folder with --out")
+        if is_new:
             write_json(folder / RUN, wanted)
 
 
@@ -42,17 +43,21 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     if not (folder / RUN).exists():
         raise InputError(f"{folder} is not a run folder (it has no {RUN})")
     run = read_json(folder / RUN)
+    if set(run) != {"kind", "config"} or not isinstance(run["config"], dict):
+        raise CorruptBankError(f"{folder / RUN} is damaged: it should hold `kind` and `config`")
     return run["kind"], run["config"]
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file's content; unreadable content is named."""
     try:
-        value: dict[str, Any] = json.loads(path.read_text())
+        value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except ValueError as error:
-        raise CorruptBankError(f"{path} is not readable JSON ({error})") from error
+        raise CorruptBankError(f"{path} is damaged: not readable as JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise CorruptBankError(f"{path} is damaged: not a JSON object")
     return value
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ from leakscope.errors import StorageError
 from leakscope.types import AnyArray
 
 _HASHED_AT_ONCE = 1 << 22
-_TEMPORARY = ".tmp-"
+_TEMPORARY = ".leakscope-tmp-"  # nobody else's files are called so: what a sweep removes is ours
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
@@ -31,6 +32,7 @@ _REASONS = {
     errno.EPERM: "no permission to write there; choose another folder with --out",
     errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
     errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
+    errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
 }
 
 
@@ -40,9 +42,8 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _REASONS:
-            raise
-        raise StorageError(f"cannot write {path}: {_REASONS[error.errno]}") from error
+        reason = _REASONS.get(error.errno or 0, error.strerror or type(error).__name__)
+        raise StorageError(f"cannot write {path}: {reason}") from error
 
 
 @contextmanager
@@ -82,13 +83,27 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON atomically: sorted nothing, two-space indent, no NaN (undefined is null)."""
-    write_bytes(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """What `write_json` writes."""
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
 
 
 def write_array(path: Path, array: AnyArray) -> None:
     """Writes a plain `.npy` file atomically."""
     with atomic_file(path) as file:
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def holds_array(path: Path, array: AnyArray) -> bool:
+    """True when `path` is, byte for byte, what `write_array` would write."""
+    if not path.is_file():
+        return False
+    content = io.BytesIO()
+    np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+    return path.read_bytes() == content.getvalue()
 
 
 def sha256_of(path: Path) -> str:
@@ -100,9 +115,14 @@ def sha256_of(path: Path) -> str:
     return sha.hexdigest()
 
 
+def is_temporary(path: Path) -> bool:
+    """True for a name that only an interrupted write leaves behind."""
+    return path.name.startswith(".") and _TEMPORARY in path.name
+
+
 def sweep_temporaries(folder: Path) -> None:
     """Removes what a killed run left under temporary names."""
-    for leftover in folder.rglob(f".*{_TEMPORARY}*"):
+    for leftover in list(folder.rglob(f".*{_TEMPORARY}*")):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:

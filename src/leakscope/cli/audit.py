@@ -51,6 +51,7 @@ def audit(
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.cli.output import console, print_json
+    from leakscope.report.audit import unresolvable
 
     if as_json:
         print_json(verdict.results)
@@ -62,42 +63,27 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     for line in verdict.words():
         screen.print(line)
     screen.print()
-    screen.print(attack_table(verdict.results))
-    for line in _footnotes(verdict.results):
+    screen.print(_table(verdict.results))
+    for line in (*unresolvable(verdict.results), *_lost(verdict.results)):
         screen.print(line, style="dim")
     screen.print(f"\nEvery number, the records and the figure are in {verdict.folder}", soft_wrap=True)
 
 
-def attack_table(results: dict[str, Any]) -> Table:
-    """One row an attack: mean over targets and 95% interval."""
+def _table(results: dict[str, Any]) -> Table:
     from rich.table import Table
 
-    budgets = [point["fpr"] for point in next(iter(results["attacks"].values()))["tpr_at_fpr"]]
-    table = Table(
-        title=f"Mean over {results['population']['models']} targets, with 95% interval", title_justify="left"
-    )
-    table.add_column("attack")
-    for heading in ("AUC", "advantage", *(f"TPR at {budget:g} FPR" for budget in budgets)):
-        table.add_column(heading, justify="right")
-    for name, figures in results["attacks"].items():
-        cells = [figures["auc"], figures["advantage"], *figures["tpr_at_fpr"]]
-        table.add_row(name, *(_cell(cell) for cell in cells))
+    from leakscope.report.audit import attack_rows
+
+    headings, rows = attack_rows(results)
+    table = Table(title=f"Mean over {results['population']['models']} targets ± 95% interval")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "attack" else "right")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _cell(figure: dict[str, Any]) -> str:
-    if figure["value"] is None:
-        return "not resolvable"
-    if figure["low"] is None:
-        return f"{figure['value']:.3f}"
-    return f"{figure['value']:.3f} ({figure['low']:.3f}–{figure['high']:.3f})"
-
-
-def _footnotes(results: dict[str, Any]) -> list[str]:
-    reasons = {p["reason"] for f in results["attacks"].values() for p in f["tpr_at_fpr"] if p["reason"]}
-    lines = [f"not resolvable: {reason}." for reason in sorted(reasons)]
+def _lost(results: dict[str, Any]) -> list[str]:
     lost = results["population"]["lost_models"]
-    if lost:
-        named = ", ".join(f"{m} (epoch {e})" for m, e in list(lost.items())[:5])
-        lines.append(f"{len(lost)} models diverged and are left out: {named}.")
-    return lines
+    named = ", ".join(f"{m} (epoch {e})" for m, e in list(lost.items())[:5])
+    return [f"{len(lost)} models diverged and are left out: {named}."] if lost else []

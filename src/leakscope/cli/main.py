@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -10,6 +11,8 @@ import typer
 from leakscope import __version__
 from leakscope.cli import audit, data, demo, study, verify
 from leakscope.errors import LeakscopeError
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     help="What a trained model gives away about who was in its training set.",
@@ -44,8 +47,12 @@ def main() -> None:
     try:
         app()
     except LeakscopeError as error:
-        print(f"leakscope: {error}", file=sys.stderr)
+        print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("leakscope: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
+    except Exception:  # a bug: Python's own exit code would be 1, which says that the gate failed
+        traceback.print_exc()
+        sys.exit(3)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # how typer ends after Ctrl-C
+            print("leakscope: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        raise

@@ -29,7 +29,8 @@ def console() -> Console:
     """Where results go: standard output, unwrapped lines when it is not a terminal."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    # No markup: a folder's name may hold square brackets.
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:
@@ -77,14 +78,20 @@ def _bar(n_models: int) -> Iterator[Callable[[float], None]]:
 
 
 def _lines(n_models: int) -> Callable[[float], None]:
-    completed, last = 0.0, time.perf_counter()
+    """Lines for logs: how far, how fast, how long still."""
+    completed, found_on_disk, started = 0.0, None, time.perf_counter()
+    last = started
 
     def advance(models: float) -> None:
-        nonlocal completed, last
+        nonlocal completed, found_on_disk, last
         completed += models
+        found_on_disk = models if found_on_disk is None else found_on_disk
         now = time.perf_counter()
         if now - last >= _SECONDS_BETWEEN_LINES:
             last = now
-            print(f"training: {round(completed):,} of {n_models:,} models", file=sys.stderr, flush=True)
+            rate = max(completed - found_on_disk, 1e-9) / (now - started)
+            left = (n_models - completed) / rate
+            print(f"training: {round(completed):,} of {n_models:,} models, {rate:,.0f} models/s, "
+                  f"{left:,.0f} s left", file=sys.stderr, flush=True)  # fmt: skip
 
     return advance

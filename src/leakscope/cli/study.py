@@ -26,19 +26,27 @@ def scaling(
     widths: Annotated[str, typer.Option(help="Hidden widths, comma-separated.")] = "16,32,64,128,256",
     n_repeats: Annotated[int, typer.Option(help="Repeats a width.")] = 3,
     n_shadow: Annotated[int, typer.Option(help="Shadow models a target.")] = 3,
-    n_reference: Annotated[int, typer.Option(help="Models on halves of the target's records, for LiRA.")] = 16,
+    n_reference: Annotated[
+        int, typer.Option(help="Models a target for LiRA, on halves of its records.")
+    ] = 16,
     seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 42,
     n_samples: Annotated[int, typer.Option(help="Records in a dataset.")] = 500,
     n_features: Annotated[int, typer.Option(help="Features of a record.")] = 10,
     n_classes: Annotated[int, typer.Option(help="Classes.")] = 5,
     train_fraction: Annotated[float, typer.Option(help="Share of the records in the training set.")] = 0.5,
-    shadow_data: Annotated[str, typer.Option(help="Shadows' class centres: redrawn (as published) or same.")] = "redrawn",
-    target_data: Annotated[str, typer.Option(help="Target records over repeats: fixed (as published) or redrawn.")] = "fixed",
-    preset: Annotated[str, typer.Option(help="published, or decisive: 20 widths, 40 repeats, new data each.")] = "published",
+    shadow_data: Annotated[
+        str, typer.Option(help="Shadows' class centres: redrawn (as published) or same.")
+    ] = "redrawn",
+    target_data: Annotated[
+        str, typer.Option(help="Target records over repeats: fixed (as published) or redrawn.")
+    ] = "fixed",
+    preset: Annotated[
+        str, typer.Option(help="published, or decisive: 22 widths, 60 repeats, fresh data.")
+    ] = "published",
     out: Out = Path("runs/scaling"),
     quiet: Quiet = False,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Does model size or overfitting drive membership leakage? MLPs of many widths on Gaussian classes."""
     from leakscope.cli.output import print_json, training_progress
     from leakscope.studies.scaling import run

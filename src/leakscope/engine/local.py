@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import plain
 from leakscope.errors import InputError, TrainingError
-from leakscope.models.registry import net_digest
+from leakscope.models.registry import build, net_digest
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.signals import CLASSIFICATION_SIGNALS
 from leakscope.train.estimators import fit_block
-from leakscope.train.loop import Answers, Progress, choose_trainer, initial_nets, inputs_from, train_block
+from leakscope.train.loop import Answers, Progress, choose_trainer, inputs_from, train_block
 from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, IntArray, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
@@ -50,22 +52,22 @@ def complete_bank(
     """
     if seed < 0:
         raise InputError(f"seed={seed}: must be 0 or more")
-    kept = tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
+    kept = _checked_signals(kept, records)
+    training_device = _device(device)
     identity = _identity(records, design, recipe, seed, kept)
     bank = Bank.create(folder, identity, design, records.labels)
-    pending = bank.pending()
+    is_whole = bank.is_complete and not bank.damage()
+    pending = [] if is_whole else bank.pending()
     progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
-    if bank.is_complete and not pending and not bank.damage():
-        return bank
-    started = time.perf_counter()
-    worker = _Worker(records, design, recipe, seed, kept, device)
-    for block in pending:
-        models = bank.blocks[block]
-        answers = worker.answers(models, progress)
-        bank.add_block(
-            block, answers.signals, {"trainer": answers.trainer, "lost_models": _lost(models, answers)}
-        )
-    bank.finish(_about(worker, time.perf_counter() - started))
+    if not is_whole:
+        started = time.perf_counter()
+        worker = _Worker(records, design, recipe, seed, kept, training_device)
+        for block in pending:
+            models = bank.blocks[block]
+            answers = worker.answers(models, progress)
+            notes = {"trainer": answers.trainer, "lost_models": _lost(models, answers)}
+            bank.add_block(block, answers.signals, notes)
+        bank.finish(_about(worker, time.perf_counter() - started))
     if len(bank.lost) == design.n_models:
         raise TrainingError(
             f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
@@ -83,10 +85,10 @@ class _Worker:
         recipe: AnyRecipe,
         seed: int,
         kept: tuple[str, ...],
-        device: str,
+        device: torch.device,
     ) -> None:
         self.records, self.design, self.recipe, self.seed, self.kept = records, design, recipe, seed, kept
-        self.device = _device(device)
+        self.device = device
         self.note: str | None = None
         if isinstance(recipe, Recipe):
             self._inputs = inputs_from(records, self.device)
@@ -103,10 +105,9 @@ def block_size(recipe: AnyRecipe, records: Records) -> int:
     """Models trained together; follows from the network alone, so that every machine plans alike."""
     if isinstance(recipe, EstimatorRecipe):
         return _ESTIMATORS_IN_BLOCK
-    inputs = inputs_from(records.take(np.arange(2)), torch.device("cpu"))
-    (net,) = initial_nets(recipe, inputs, np.arange(1), seed=0)
+    net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
     n_parameters = sum(p.numel() for p in net.parameters())
-    return int(np.clip(_STACKED_NUMBERS // n_parameters, *_BLOCK_SIZES))
+    return int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *_BLOCK_SIZES))
 
 
 def _identity(
@@ -126,15 +127,27 @@ def _identity(
     )
 
 
+def _checked_signals(kept: tuple[str, ...], records: Records) -> tuple[str, ...]:
+    """The signals to keep, sorted; raises when models of this task do not have one."""
+    known = CLASSIFICATION_SIGNALS if records.is_classification else REGRESSION_KEPT
+    unknown = sorted(set(kept) - set(known))
+    if unknown:
+        task = "a classifier" if records.is_classification else "a regression model"
+        raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
+    return tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"device={name!r}: this machine has no CUDA device; use 'cpu' or 'auto'")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"device={name!r} is unknown; use 'auto', 'cpu' or 'cuda'") from error
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise InputError(f"device={name!r} is unknown; use 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    device = torch.device(name)
+    n_devices = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= n_devices:
+        found = f"{n_devices} CUDA devices" if n_devices else "no CUDA device"
+        raise InputError(f"device={name!r}: this machine has {found}; use 'cpu' or 'auto'")
+    return device
 
 
 def _lost(models: IntArray, answers: Answers) -> dict[str, int]:

@@ -37,7 +37,7 @@ def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Mo
     make = factory(recipe.net)
     try:
         net = make(input_shape, n_classes, **dict(recipe.net_options))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"net={recipe.net!r} with options {dict(recipe.net_options)}: {error}") from error
     if not isinstance(net, nn.Module):
         raise InputError(f"net={recipe.net!r} returned {type(net).__name__}, expected a torch.nn.Module")
@@ -53,8 +53,9 @@ def net_digest(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> 
     shapes = [f"{name}{tuple(t.shape)}" for name, t in net.state_dict().items()]
     parts = [repr(net), *shapes]
     if ":" in recipe.net:
-        modules = {inspect.getmodule(o) for o in (factory(recipe.net), type(net))}
-        parts += sorted(inspect.getsource(m) for m in modules if m is not None)
+        modules = {inspect.getmodule(o) for o in (factory(recipe.net), *map(type, net.modules()))}
+        own = {m for m in modules if m is not None and not m.__name__.startswith("torch.")}
+        parts += sorted(inspect.getsource(m) for m in own)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -13,6 +13,7 @@ from leakscope.bank.storage import write_bytes
 from leakscope.judge import living
 from leakscope.report.figures import COLOURS, figure
 from leakscope.stats.roc import roc
+from leakscope.types import BoolArray, FloatArray
 from leakscope.verdict import Verdict
 
 
@@ -25,33 +26,59 @@ def write_report(results: dict[str, Any], bank: Bank, folder: Path) -> None:
 def markdown(verdict: Verdict) -> str:
     """The report as Markdown."""
     results = verdict.results
-    budgets = [p["fpr"] for p in next(iter(results["attacks"].values()))["tpr_at_fpr"]]
-    head = ["attack", "AUC", "advantage", *(f"TPR at {b:g} FPR" for b in budgets)]
-    lines = ["# What the models give away", "", *verdict.words(), "",
-             "| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]  # fmt: skip
-    for name, figures in results["attacks"].items():
-        cells = [figures["auc"], figures["advantage"], *figures["tpr_at_fpr"]]
-        lines.append(f"| {name} | " + " | ".join(_cell(c) for c in cells) + " |")
-    recipe = ", ".join(
-        f"{k} {v}" for k, v in results["population"]["recipe"].items() if v not in (None, [], {})
-    )
-    lines += [
+    headings, rows = attack_rows(results)
+    population = results["population"]
+    recipe = ", ".join(f"{k} {v}" for k, v in population["recipe"].items() if v not in (None, [], {}))
+    lines = [
+        "# What the models give away",
         "",
-        f"Mean over {results['population']['models']} targets with its 95% t interval over targets. TPR is at the best "
+        *verdict.words(),
+        "",
+        "| " + " | ".join(headings) + " |",
+        "|---|" + "---:|" * (len(headings) - 1),
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+        f"Mean over {population['models']} targets ± half of its 95% t interval over targets. TPR is at the best",
         "threshold whose FPR is within the budget, chosen on the target itself. ROC ties are exact.",
+        *unresolvable(results),
         "",
         "![ROC](figures/roc.png)",
         "",
-        f"Seed {results['population']['seed']}; records sha256 {results['population']['records_sha256'][:16]}; recipe: {recipe}.",
+        f"Seed {population['seed']}; records sha256 {population['records_sha256'][:16]}; recipe: {recipe}.",
         "",
     ]
     return "\n".join(lines)
 
 
-def _cell(figure_: dict[str, Any]) -> str:
-    if figure_["value"] is None:
+def attack_rows(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Headings and one row of text an attack: mean over targets ± half of its interval."""
+    budgets = [point["fpr"] for point in next(iter(results["attacks"].values()))["tpr_at_fpr"]]
+    headings = ["attack", "AUC", "advantage", *(f"TPR at {100 * budget:g}% FPR" for budget in budgets)]
+    rows = [
+        [name, _number(f["auc"]), _number(f["advantage"]), *(_percent(point) for point in f["tpr_at_fpr"])]
+        for name, f in results["attacks"].items()
+    ]
+    return headings, rows
+
+
+def unresolvable(results: dict[str, Any]) -> list[str]:
+    """Why some cells have no number, one line a reason."""
+    points = [p for figures in results["attacks"].values() for p in figures["tpr_at_fpr"]]
+    return [f"Not resolvable: {reason}." for reason in sorted({p["reason"] for p in points if p["reason"]})]
+
+
+def _number(found: dict[str, Any]) -> str:
+    if found["low"] is None:
+        return f"{found['value']:.3f}"
+    return f"{found['value']:.3f} ± {(found['high'] - found['low']) / 2:.3f}"
+
+
+def _percent(found: dict[str, Any]) -> str:
+    if found["value"] is None:
         return "not resolvable"
-    return f"{figure_['value']:.3f} ({figure_['low']:.3f} to {figure_['high']:.3f})"
+    if found["low"] is None:
+        return f"{100 * found['value']:.1f}%"
+    return f"{100 * found['value']:.1f} ± {50 * (found['high'] - found['low']):.1f}%"
 
 
 def _draw_roc(results: dict[str, Any], bank: Bank, path: Path) -> None:
@@ -67,6 +94,14 @@ def _draw_roc(results: dict[str, Any], bank: Bank, path: Path) -> None:
             )
             low, high = np.quantile(curves, [0.05, 0.95], axis=0)
             auc = results["attacks"][name]["auc"]["value"]
+            if len(np.unique(scores.values)) == 2:  # yes or no: one point says it
+                axes.plot(
+                    *_yes_rates(scores.values, design.in_mask),
+                    "D",
+                    color=colour,
+                    label=f"{name} (AUC {auc:.3f})",
+                )
+                continue
             axes.plot(grid, curves.mean(axis=0), color=colour, label=f"{name} (AUC {auc:.3f})")
             axes.fill_between(grid, np.maximum(low, 1e-5), high, color=colour, alpha=0.15, linewidth=0)
         axes.plot(grid, grid, color="#888888", linewidth=0.9, linestyle="--", label="guessing")
@@ -77,6 +112,12 @@ def _draw_roc(results: dict[str, Any], bank: Bank, path: Path) -> None:
         axes.legend(loc="lower right", fontsize=9)
 
 
-def _tpr_on_grid(scores: np.ndarray, in_mask: np.ndarray, grid: np.ndarray) -> np.ndarray:
+def _yes_rates(scores: FloatArray, in_mask: BoolArray) -> tuple[float, float]:
+    """(FPR, TPR) of an attack that only says yes or no, over all targets."""
+    yes = scores == scores.max()
+    return float(yes[~in_mask].mean()), float(yes[in_mask].mean())
+
+
+def _tpr_on_grid(scores: FloatArray, in_mask: BoolArray, grid: FloatArray) -> FloatArray:
     curve = roc(scores, in_mask)
     return curve.tpr[np.searchsorted(curve.fpr, grid * (1 + 1e-12), side="right") - 1]

@@ -30,60 +30,57 @@ PUBLISHED = {  # width -> train accuracy, test accuracy, gap, attack AUC of the 
 def write_report(results: dict[str, Any], out: Path) -> None:
     """report.md and figures/*.png of a study folder."""
     write_bytes(out / "report.md", markdown(results).encode())
-    drawings = {
-        "attack_auc_vs_size": _auc_against_size,
-        "attack_auc_vs_gap": _auc_against_gap,
-        "overfit_gap_vs_size": _gap_against_size,
-    }
-    for name, draw in drawings.items():
+    for name, draw in _DRAWINGS.items():
         with figure(out / "figures" / f"{name}.png") as axes:
             draw(axes, results)
     with figure(out / "figures" / "summary_plots.png", 13, 8.4, panels=(2, 2)) as panels:
-        for axes, draw in zip(panels, (*drawings.values(), _accuracy_against_size), strict=True):
+        for axes, draw in zip(panels, (*_DRAWINGS.values(), _accuracy_against_size), strict=True):
             draw(axes, results)
 
 
 def markdown(results: dict[str, Any]) -> str:
     """The report as Markdown."""
-    config = results["config"]
+    answers = results["gap_or_size"]
+    sections = [
+        ["# Membership leakage against model width", "", _setting(results)],
+        _table(results),
+        [
+            "Mean ± standard deviation (ddof 0) over repeats. AUC 0.5 is guessing; gap: train minus test accuracy."
+        ],
+        _beside_published(results),
+        ["## Correlations over width means"],
+        [_correlation_line(c) for c in results["correlations"].values()],
+        ["## Gap or size: which predicts attack success?"],
+        [f"- {found['answer']}" for found in answers.values()],
+        [_partial_line(name, found) for name, found in answers.items()],
+        [
+            "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial",
+            "correlations hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its",
+            "line is a check, not a finding.",
+        ],
+        ["## Figures"],
+        [f"![{name}](figures/{name}.png)" for name in (*_DRAWINGS, "summary_plots")],
+        ["## Conventions"],
+        [
+            "- Classes have standard deviation 1.5 around centres drawn from N(0, I).",
+            "- The shadow attack is a logistic regression on the softmax vector, without the label.",
+            "- LiRA fits Gaussians to the log-odds over the target's reference models: one mean a record,",
+            "  one variance a side.",
+            "- ROC ties are exact. Parameters are counted with biases.",
+        ],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _setting(results: dict[str, Any]) -> str:
+    c = results["config"]
     lines = [
-        "# Membership leakage against model width",
-        "",
-        f"{results['runtime']['n_models']:,} MLPs (Linear-ReLU-Linear, Adam, learning rate 0.01, batch 64, 50 epochs) on "
-        f"{config['n_classes']} Gaussian classes in {config['n_features']} dimensions, {config['n_samples']} records, "
-        f"{config['train_fraction']:.0%} of them members; {config['n_repeats']} repeats, {config['n_shadow']} shadows "
-        f"({config['shadow_data']} class centres) and {config['n_reference']} reference models a target; "
-        f"target records {config['target_data']} over repeats; seed {config['seed']}.",
-        "",
-        *_table(results),
-        "",
-        "Mean ± standard deviation over repeats (ddof 0). AUC 0.5 is guessing. The gap is train minus test accuracy.",
-        *_beside_published(results),
-        "",
-        "## Correlations over width means",
-        "",
-        *(_correlation_line(c) for c in results["correlations"].values()),
-        "",
-        "## Gap or size: which predicts attack success?",
-        "",
-        *(f"- {found['answer']}" for found in results["gap_or_size"].values()),
-        *(_partial_line(name, found) for name, found in results["gap_or_size"].items()),
-        "",
-        "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial correlations "
-        "hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its row is a check, not a finding.",
-        "",
-        "## Figures",
-        "",
-        *(f"![{n}](figures/{n}.png)" for n in ("attack_auc_vs_size", "attack_auc_vs_gap", "overfit_gap_vs_size", "summary_plots")),
-        "",
-        "## Conventions",
-        "",
-        "- Classes have standard deviation 1.5 around centres drawn from N(0, I).",
-        "- The shadow attack is a logistic regression on the softmax vector, without the label.",
-        "- LiRA uses the target's reference models: Gaussians of the log-odds, one mean a record, one variance a side.",
-        "- ROC ties are exact. The parameters on an axis are counted with biases.",
-        "",
-    ]  # fmt: skip
+        f"{results['runtime']['n_models']:,} MLPs (Linear-ReLU-Linear; Adam, rate 0.01, batch 64, 50 epochs)",
+        f"on {c['n_classes']} Gaussian classes in {c['n_features']} dimensions: {c['n_samples']} records,",
+        f"{c['train_fraction']:.0%} of them members; {c['n_repeats']} repeats, {c['n_shadow']} shadow",
+        f"models (class centres: {c['shadow_data']}) and {c['n_reference']} reference models a target;",
+        f"target records over repeats: {c['target_data']}; seed {c['seed']}.",
+    ]
     return "\n".join(lines)
 
 
@@ -119,10 +116,9 @@ def _beside_published(results: dict[str, Any]) -> list[str]:
 
 
 def _is_published(results: dict[str, Any]) -> bool:
-    from leakscope.studies.scaling import ScalingConfig
+    from leakscope.studies.scaling import config_from
 
-    config = {**results["config"], "widths": tuple(results["config"]["widths"])}
-    return ScalingConfig(**config).is_published_protocol
+    return config_from(results["config"]).is_published_protocol
 
 
 def _correlation_line(c: dict[str, Any]) -> str:
@@ -146,7 +142,7 @@ def _interval(c: dict[str, Any]) -> str:
     return "" if c["low"] is None else f" (95% interval {c['low']:.3f} to {c['high']:.3f})"
 
 
-def _series(results: dict[str, Any], field: str) -> list[float]:
+def _series(results: dict[str, Any], field: str) -> list[Any]:
     return [row[field] for row in results["results"]]
 
 
@@ -183,15 +179,25 @@ def _auc_against_gap(axes: Axes, results: dict[str, Any]) -> None:
 
 
 def _draw_aucs(axes: Axes, results: dict[str, Any], x: list[float], line: bool = True) -> None:
+    """Every attack's AUC over `x`: parameters with a line, or the gap without one."""
     for attack, colour, marker in zip(results["results"][0]["attacks"], COLOURS, MARKERS, strict=False):
         mean, sd = _auc_series(results, attack)
-        axes.errorbar(x, mean, sd, color=colour, marker=marker, markersize=5, capsize=2, linewidth=1.3,
-                      elinewidth=0.8, linestyle="-" if line else "none", label=ATTACK_NAMES[attack])  # fmt: skip
+        axes.errorbar(
+            x,
+            mean,
+            sd,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            capsize=2,
+            linestyle="-" if line else "none",
+            label=ATTACK_NAMES[attack],
+        )
     if _is_published(results):
-        at = range(len(x)) if not line else x
-        published = [PUBLISHED[w][3] for w in _series(results, "hidden_width")]
-        where = [PUBLISHED[w][2] for w in _series(results, "hidden_width")] if not line else at
-        axes.plot(where, published, "o", mfc="none", mec="#555555", markersize=8, label="published")
+        published = [PUBLISHED[w] for w in _series(results, "hidden_width")]
+        where = x if line else [values[2] for values in published]
+        axes.plot(where, [values[3] for values in published], "o", mfc="none", mec="#555555", markersize=8,
+                  label="published")  # fmt: skip
     axes.axhline(0.5, color="#888888", linewidth=0.9, linestyle="--")
     axes.set_ylabel(f"attack AUC ({_n(results)})")
     axes.legend(fontsize=8, loc="upper left")
@@ -222,3 +228,10 @@ def _accuracy_against_size(axes: Axes, results: dict[str, Any]) -> None:
     axes.set_ylabel(f"accuracy (mean of {results['config']['n_repeats']} repeats)")
     axes.set_title("Accuracy against model size")
     axes.legend(fontsize=8)
+
+
+_DRAWINGS = {
+    "attack_auc_vs_size": _auc_against_size,
+    "attack_auc_vs_gap": _auc_against_gap,
+    "overfit_gap_vs_size": _gap_against_size,
+}

@@ -13,14 +13,14 @@ that of training alone (`target_data="redrawn"` draws a new one for each repeat)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import RESULTS, claim, plain
+from leakscope.bank.run_folder import RESULTS, claim
 from leakscope.bank.storage import write_json
 from leakscope.data.gaussian import gaussian, split
 from leakscope.design import balanced
@@ -34,7 +34,30 @@ _KEPT = ("correct", "log_odds", "logits", "loss")
 # Seeds of two repeats are 500 apart as published; there, shadow 0 of one repeat would draw the data of
 # the target two repeats on if targets were redrawn, so independent repeats stand further apart.
 _PUBLISHED_STRIDE, _WIDE_STRIDE = 500, 100_000
-_DECISIVE_WIDTHS = (8, 10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 103, 124, 149, 178, 214, 256)
+_DECISIVE_WIDTHS = (
+    4,
+    5,
+    6,
+    8,
+    10,
+    13,
+    16,
+    20,
+    25,
+    32,
+    40,
+    51,
+    64,
+    81,
+    102,
+    128,
+    161,
+    203,
+    256,
+    323,
+    406,
+    512,
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +102,12 @@ class ScalingConfig:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "published": {},
-    "decisive": {"widths": _DECISIVE_WIDTHS, "n_repeats": 40, "target_data": "redrawn"},
+    "decisive": {
+        "widths": _DECISIVE_WIDTHS,
+        "n_repeats": 60,
+        "shadow_data": "same",
+        "target_data": "redrawn",
+    },
 }
 """Preset name -> what it changes of the defaults."""
 
@@ -154,9 +182,12 @@ def judge(config: ScalingConfig, out: Path) -> dict[str, Any]:
 
 def recompute(out: Path, config: dict[str, Any]) -> dict[str, Any]:
     """The results again, from the banks alone; what `leakscope verify` compares."""
-    known = {f.name for f in fields(ScalingConfig)}
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in known}
-    return plain(judge(ScalingConfig(**values), out))  # type: ignore[no-any-return]
+    return judge(config_from(config), out)
+
+
+def config_from(stored: dict[str, Any]) -> ScalingConfig:
+    """The configuration a results.json was made with."""
+    return ScalingConfig(**{**stored, "widths": tuple(stored["widths"])})
 
 
 def bank_folder(out: Path, width: int) -> Path:

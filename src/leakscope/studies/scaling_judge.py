@@ -22,7 +22,7 @@ from leakscope.attacks.shokri import fit_membership, logistic_regression, softma
 from leakscope.bank.bank import Bank
 from leakscope.bank.run_folder import plain
 from leakscope.stats.correlation import Correlation, compare_predictors, partial_correlation, pearson
-from leakscope.stats.intervals import Interval
+from leakscope.stats.intervals import Interval, spread_over_targets
 from leakscope.stats.roc import auc
 from leakscope.studies.scaling import ScalingConfig, roles
 from leakscope.types import Design, FloatArray, IntArray, Signals
@@ -51,7 +51,7 @@ class WidthFigures:
 def judged(config: ScalingConfig, banks: list[Bank]) -> dict[str, Any]:
     """results.json of the study."""
     figures = [width_figures(config, w, bank) for w, bank in zip(config.widths, banks, strict=True)]
-    return plain({
+    results: dict[str, Any] = plain({
         "experiment": "membership inference against MLP width",
         "config": asdict(config),
         "results": [_row(f, config) for f in figures],
@@ -65,7 +65,8 @@ def judged(config: ScalingConfig, banks: list[Bank]) -> dict[str, Any]:
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         },
-    })  # type: ignore[no-any-return]  # fmt: skip
+    })  # fmt: skip
+    return results
 
 
 def attacks_of(config: ScalingConfig) -> tuple[str, ...]:
@@ -109,7 +110,9 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
     size = np.log2([f.n_params for f in figures])
     drawn = compare_predictors(by_repeat, gaps, size, seed=config.seed, n_draws=_N_DRAWS)
     success, gap = by_repeat.mean(axis=0), gaps.mean(axis=0)
+    mean_auc = spread_over_targets(by_repeat.mean(axis=1))
     found = {
+        "mean_auc": _with_interval(mean_auc.mean, mean_auc.interval),
         "r_gap": _with_interval(float(drawn.estimate[0]), drawn.intervals[0]),
         "r_size": _with_interval(float(drawn.estimate[1]), drawn.intervals[1]),
         "difference": _with_interval(float(drawn.estimate[2]), drawn.intervals[2]),
@@ -127,10 +130,18 @@ def answer(found: dict[str, Any], attack: str) -> str:
              "correctness": "correctness alone"}[attack]  # fmt: skip
     setting = f"Over {found['n_widths']} widths and {found['n_repeats']} repeats"
     low, high = found["difference"]["low"], found["difference"]["high"]
+    beats_guessing = found["mean_auc"]["low"]
+    if np.isfinite(beats_guessing) and beats_guessing <= 0.5:
+        success = found["mean_auc"]
+        return (
+            f"{setting} {named} does not beat guessing (mean AUC {success['value']:.3f}, 95% interval "
+            f"{success['low']:.3f} to {success['high']:.3f}), so there is no success to predict."
+        )
     if not np.isfinite([low, high]).all():
         return f"{setting} the question cannot be answered for {named}: too few widths or repeats."
     numbers = (
-        f"r = {found['r_gap']['value']:.3f} for the gap against {found['r_size']['value']:.3f} for log2 parameters "
+        f"r = {found['r_gap']['value']:.3f} for the gap against "
+        f"{found['r_size']['value']:.3f} for log2 parameters "
         f"(difference {found['difference']['value']:+.3f}, 95% interval {low:+.3f} to {high:+.3f})"
     )
     if low <= 0 <= high:

@@ -20,8 +20,11 @@ _ACTIVATIONS = (nn.ReLU, nn.Tanh)
 
 
 def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None]] | None:
-    """The (linear, activation) pairs of a plain perceptron; None when the net is something else."""
-    if not isinstance(net, nn.Sequential):
+    """The (linear, activation) pairs of a plain perceptron; None when the net is something else.
+
+    Something else is also a subclass with its own forward, a layer used twice and a frozen weight.
+    """
+    if type(net) is not nn.Sequential or not all(p.requires_grad for p in net.parameters()):
         return None
     modules = [m for m in net if not isinstance(m, nn.Flatten)]
     pairs: list[tuple[nn.Linear, type[nn.Module] | None]] = []
@@ -33,7 +36,8 @@ def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None
         if not is_last and type(activation) not in _ACTIVATIONS:
             return None
         pairs.append((linear, None if activation is None else type(activation)))
-    return pairs if pairs and pairs[-1][1] is None else None
+    is_whole = bool(pairs) and pairs[-1][1] is None and len({linear for linear, _ in pairs}) == len(pairs)
+    return pairs if is_whole else None
 
 
 class DenseStack:

@@ -10,8 +10,14 @@ import torch
 from torch import Tensor, nn
 
 _MULTIPLIERS = (-4658895280553007687, -7723592293110705685)  # splitmix64's two, as signed integers
-_WEYL = -7046029254386353131  # splitmix64's odd increment
-_FEATURE_DROPOUTS = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
+_WEYL = -7046029254386353131  # splitmix64's odd increment, from one position to the next
+_PASS = 2685821657736338717  # another odd number: by the same one, a pass would be the last one shifted
+_N_SHARED_AXES: dict[type[nn.Module], int] = {
+    nn.Dropout: 0,
+    nn.Dropout1d: 1,
+    nn.Dropout2d: 2,
+    nn.Dropout3d: 3,
+}
 
 
 class SeededDropout(nn.Module):
@@ -32,7 +38,7 @@ class SeededDropout(nn.Module):
         own_axes = x.ndim - self.n_shared_axes
         shape = (*x.shape[:own_axes], *(1 for _ in range(self.n_shared_axes)))
         kept = _uniform(self.key, shape) >= self.p
-        self.key.add_(_WEYL)
+        self.key.add_(_PASS)
         return x * kept / (1 - self.p) if self.p < 1 else torch.zeros_like(x)
 
 
@@ -41,10 +47,10 @@ def seed_dropout(net: nn.Module, key: int) -> None:
     layer = 0
     for parent in list(net.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) in _FEATURE_DROPOUTS:
+            if isinstance(child, nn.modules.dropout._DropoutNd) and type(child) in _N_SHARED_AXES:
                 layer += 1
                 own_key = (key + layer * 0x5851F42D4C957F2D) % 2**63
-                setattr(parent, name, SeededDropout(child.p, _FEATURE_DROPOUTS[type(child)], own_key))
+                setattr(parent, name, SeededDropout(child.p, _N_SHARED_AXES[type(child)], own_key))
 
 
 def _uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakscope.errors import TrainingError
+from leakscope.errors import InputError, TrainingError
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
 from leakscope.signals import classification_signals, regression_signals
@@ -30,6 +30,7 @@ def fit_block(
     """Fits the models of one block and asks them about their records."""
     from joblib import Parallel, delayed
 
+    _check_task(recipe.estimator, records)
     x = records.features.reshape(len(records), -1)
     tasks = (
         delayed(_fit_and_ask)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
@@ -52,6 +53,17 @@ def fit_block(
     one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
     lost_at = (~np.isfinite(z.numpy()).all(axis=(1, 2))).astype(np.int64)
     return Answers(one_checkpoint, lost_at, "estimators")
+
+
+def _check_task(estimator: Any, records: Records) -> None:
+    from sklearn.base import is_classifier
+
+    if is_classifier(estimator) != records.is_classification:
+        wanted = "a classifier" if records.is_classification else "a regressor"
+        labels = "class indices" if records.is_classification else "real numbers"
+        raise InputError(
+            f"estimator={type(estimator).__name__}: the labels of {records.name} are {labels}; give {wanted}"
+        )
 
 
 def _labels_asked(labels: AnyArray, design: Design, models: IntArray) -> AnyArray:

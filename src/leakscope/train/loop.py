@@ -26,7 +26,7 @@ from leakscope.train.optimizer import Optimizer
 from leakscope.train.plan import BatchPlan
 from leakscope.train.serial import SerialModel
 from leakscope.train.stacked import VmapStack, why_not_stackable
-from leakscope.types import AnyArray, Design, IntArray, Records
+from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records
 
 _GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 _EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
@@ -52,6 +52,9 @@ class Stack(Protocol):
         """Parameters under the module's own names and shapes."""
 
 
+StackMaker = Callable[[list[nn.Module], float, torch.device], Stack]
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """Records as tensors on the training device."""
@@ -72,8 +75,8 @@ class Answers:
 
     Attributes:
         signals: name -> (models, checkpoints, columns[, classes]).
-        lost_at: int64 (models,), the first checkpoint's epoch at which a model was no longer
-            finite; 0 where fine.
+        lost_at: int64 (models,), the first checkpoint's epoch at which a model or its answers were
+            no longer finite; 0 where fine.
         trainer: "dense", "stacked", "serial" or "estimators".
     """
 
@@ -143,17 +146,21 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    maker = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}[trainer]
-    stack: Stack = maker(initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device)
-    lost_at = torch.zeros(len(models), dtype=torch.int64, device=inputs.x.device)
+    makers: dict[str, StackMaker] = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}
+    stack = makers[trainer](
+        initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device
+    )
+    plan = BatchPlan(design, models, recipe.batch_size, seed)
+    lost_at = np.zeros(len(models), dtype=np.int64)
     asked: list[dict[str, AnyArray]] = []
-    for epoch in train(stack, inputs, BatchPlan(design, models, recipe.batch_size, seed), recipe):
-        progress(len(models) / recipe.epochs)
-        if epoch in recipe.evaluated_epochs:
-            lost_at = torch.where((lost_at == 0) & ~_is_finite(stack), epoch, lost_at)
-            asked.append(ask(stack, inputs, design.take(models), kept))
+    with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
+        for epoch in train(stack, inputs, plan, recipe):
+            progress(len(models) / recipe.epochs)
+            if epoch in recipe.evaluated_epochs:
+                asked.append(ask(stack, inputs, design.take(models), kept))
+                lost_at[(lost_at == 0) & ~_is_finite(stack, asked[-1])] = epoch
     signals = {name: np.stack([answers[name] for answers in asked], axis=1) for name in kept}
-    return Answers(signals, lost_at.cpu().numpy(), trainer)
+    return Answers(signals, lost_at, trainer)
 
 
 def train(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe) -> Iterator[int]:
@@ -228,9 +235,24 @@ def _frozen(idle: IntArray, tensors: list[Tensor]) -> Iterator[None]:
         tensor[rows] = value
 
 
-def _is_finite(stack: Stack) -> Tensor:
-    """bool (models,): a sum is finite only if all its terms are."""
-    return torch.stack([p.flatten(1).sum(1) for p in stack.parameters]).sum(0).isfinite()
+def _is_finite(stack: Stack, answers: dict[str, AnyArray]) -> BoolArray:
+    """bool (models,): parameters and answers are; finite parameters can still give infinite answers."""
+    # A sum is finite only if all its terms are.
+    finite = torch.stack([p.flatten(1).sum(1) for p in stack.parameters]).sum(0).isfinite().cpu().numpy()
+    for values in answers.values():
+        finite = finite & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    return np.asarray(finite)
+
+
+@contextmanager
+def _own_randomness(seed: int, model: int, device: torch.device) -> Iterator[None]:
+    """Seeds torch's global generators for one model, whose module may draw from them (functional dropout)."""
+    own_seed = seed_integer(seed, model, Purpose.DROPOUT)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(own_seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed_all(own_seed)
+        yield
 
 
 def _joined(alone: list[Answers]) -> Answers:

@@ -56,7 +56,8 @@ class Optimizer:
         kernel(
             self._parameters,
             gradients,
-            *self._moments,
+            self._moments[0],
+            self._moments[1],
             [],
             self._counts,
             lr=lr,

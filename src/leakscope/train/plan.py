@@ -62,4 +62,5 @@ class BatchPlan:
         position = np.arange(self.steps * self.batch).reshape(self.steps, 1, self.batch)
         real = position < n_members[None, :, None]  # (steps, models, batch)
         size = np.maximum(real.sum(axis=2, keepdims=True), 1)
-        return (real / size).astype(np.float32)
+        weights: npt.NDArray[np.float32] = (real / size).astype(np.float32)
+        return weights

@@ -18,9 +18,11 @@ class VmapStack:
 
     def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
         self._net = nets[0]
-        parameters, buffers = stack_module_state(nets)  # type: ignore[arg-type]
-        self._names = list(parameters)
-        self.parameters = [p.detach().to(device) for p in parameters.values()]
+        parameters, buffers = stack_module_state(nets)
+        stacked = {name: p.detach().to(device) for name, p in parameters.items()}
+        self._names = [name for name, p in parameters.items() if p.requires_grad]
+        self.parameters = [stacked[name] for name in self._names]
+        self._frozen = {name: p for name, p in stacked.items() if name not in self._names}
         self._buffers = {name: b.detach().to(device) for name, b in buffers.items()}
         self.buffers = list(self._buffers.values())
         self._label_smoothing = label_smoothing
@@ -29,27 +31,36 @@ class VmapStack:
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""
         self._net.train()
-        return list(vmap(grad(self._loss))(self.parameters, self._buffers, x, y, row_weight))
+        state = (self.parameters, self._frozen, self._buffers)
+        return list(vmap(grad(self._loss))(*state, x, y, row_weight))
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
         self._net.eval()
         with torch.no_grad():
-            return vmap(self._forward)(self.parameters, self._buffers, x)
+            return vmap(self._forward)(self.parameters, self._frozen, self._buffers, x)
 
     def state(self) -> dict[str, Tensor]:
         """Parameters under the module's own names and shapes, with a leading models axis."""
-        return dict(zip(self._names, self.parameters, strict=True))
+        return {**dict(zip(self._names, self.parameters, strict=True)), **self._frozen}
 
-    def _forward(self, parameters: list[Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+    def _forward(
+        self, parameters: list[Tensor], frozen: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor
+    ) -> Tensor:
         named = dict(zip(self._names, parameters, strict=True))
-        outputs: Tensor = functional_call(self._net, (named, buffers), (x,))
+        outputs: Tensor = functional_call(self._net, (named, frozen, buffers), (x,))
         return outputs
 
     def _loss(
-        self, parameters: list[Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor, row_weight: Tensor
+        self,
+        parameters: list[Tensor],
+        frozen: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        x: Tensor,
+        y: Tensor,
+        row_weight: Tensor,
     ) -> Tensor:
-        outputs = self._forward(parameters, buffers, x)
+        outputs = self._forward(parameters, frozen, buffers, x)
         return (row_losses(outputs, y, self._label_smoothing) * row_weight).sum()
 
 

@@ -1,0 +1,120 @@
+"""A run folder belongs to one run: the same one goes on, any other is refused before it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.bank.run_folder import claim, plain, read_json, read_run
+from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
+
+CONFIG: dict[str, Any] = {"widths": (8, 16), "seed": 42, "nested": {"a": 1.5}}
+
+
+def test_a_claim_is_kept_and_read_back(tmp_path: Path) -> None:
+    claim(tmp_path / "run", "study", CONFIG)
+    assert read_run(tmp_path / "run") == ("study", {"widths": [8, 16], "seed": 42, "nested": {"a": 1.5}})
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    claim(tmp_path / "run", "study", CONFIG)
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "named"),
+    [
+        ("audit", {}, "kind is study there, audit now"),
+        ("study", {"seed": 43}, "config.seed is 42 there, 43 now"),
+        ("study", {"widths": (8,)}, "config.widths is [8, 16] there, [8] now"),
+        ("study", {"nested": {"a": 2}}, "config.nested.a is 1.5 there, 2 now"),
+    ],
+)
+def test_another_run_is_refused_and_what_differs_named(
+    tmp_path: Path, kind: str, changes: dict[str, Any], named: str
+) -> None:
+    claim(tmp_path, "study", CONFIG)
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(BankMismatchError) as refused:
+        claim(tmp_path, kind, CONFIG | changes)
+    assert named in str(refused.value)
+    assert "choose another folder with --out" in str(refused.value)
+    assert (tmp_path / "run.json").read_bytes() == before
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".hidden", ".notes.tmp-1", "folder/x"])
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match="is not empty and holds no run; choose another folder with --out"):
+        claim(tmp_path, "study", CONFIG)
+    assert (tmp_path / name).read_text() == "mine"
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_a_run_killed_while_it_claimed_can_start_again(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.leakscope-tmp-99").write_text("{")
+    claim(tmp_path, "study", CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_file_as_run_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match="a file is in the way"):
+        claim(tmp_path / "file", "study", CONFIG)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StorageError, match="no permission to write there"):
+            claim(tmp_path / "run", "study", CONFIG)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run folder \(it has no run\.json\)"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"kind": "study"}', '{"kind": "s", "config": 3}', "{}", "[]", "{", "\x00"]
+)
+def test_a_damaged_run_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(CorruptBankError, match=r"run\.json is damaged"):
+        read_run(tmp_path)
+
+
+def test_read_json_names_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x\.json is missing"):
+        read_json(tmp_path / "x.json")
+
+
+def test_plain_makes_json_of_arrays_tuples_and_what_is_not_finite() -> None:
+    value = {
+        1: np.float32(0.5),
+        "array": np.array([[1, 2]]),
+        "tuple": (np.int64(3), np.bool_(True)),
+        "undefined": [float("nan"), np.inf, np.array([np.nan, 1.0])],
+        "text": "x",
+        "none": None,
+    }
+    found = plain(value)
+    assert found == {
+        "1": 0.5,
+        "array": [[1, 2]],
+        "tuple": [3, True],
+        "undefined": [None, None, [None, 1.0]],
+        "text": "x",
+        "none": None,
+    }
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert type(found["tuple"][0]) is int

@@ -1,0 +1,18 @@
+"""These tests look at what a command says, so their studies draw no figures and few bootstrap samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from leakscope.report import scaling
+from leakscope.studies import scaling_judge
+
+
+@pytest.fixture(autouse=True, scope="package")
+def quick_studies() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scaling, "write_report", lambda results, out: None)
+        patched.setattr(scaling_judge, "_N_DRAWS", 50)
+        yield

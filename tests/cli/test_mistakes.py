@@ -1,0 +1,239 @@
+"""A user's mistake is one line that names the value and the remedy, exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command import files_under, run_command
+
+SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60")
+
+
+def check_refused(folder: Path, arguments: tuple[str | Path, ...], *named: str) -> None:
+    """One line that names everything in `named`; not a byte under `folder` changes."""
+    before = files_under(folder), sorted(folder.rglob("*"))
+    refused = run_command(*arguments)
+    assert refused.exit_code == 2, refused
+    assert refused.out == ""
+    (line,) = refused.err.splitlines()
+    assert line.startswith("leakscope: ")
+    for part in named:
+        assert part in line
+    assert (files_under(folder), sorted(folder.rglob("*"))) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--widths", "-8,16"), ("widths=[-8, 16]", "at least 1, like 16,32,64")),
+        (("--widths", "0"), ("widths=[0]", "at least 1")),
+        (("--widths", "8,8"), ("widths=[8, 8]", "distinct")),
+        (("--widths", "8,wide"), ("widths='8,wide'", "whole numbers separated by commas, like 16,32,64")),
+        (("--widths", "8.5"), ("widths='8.5'", "whole numbers")),
+        (("--widths", ""), ("widths=''", "whole numbers")),
+        (("--train-fraction", "1.5"), ("train_fraction=1.5", "between 0 and 1, like 0.5")),
+        (("--train-fraction", "0"), ("train_fraction=0", "between 0 and 1")),
+        (("--train-fraction", "nan"), ("train_fraction=nan", "between 0 and 1")),
+        (("--n-classes", "1"), ("n_classes=1", "at least 2")),
+        (("--n-classes", "50"), ("n_samples=60", "at least two a class (100)")),
+        (("--n-features", "0"), ("n_features=0", "at least 1")),
+        (("--n-repeats", "0"), ("n_repeats=0", "at least 1")),
+        (("--n-shadow", "-1"), ("n_shadow=-1", "at least 1")),
+        (("--n-reference", "3"), ("n_reference=3", "even")),
+        (("--n-reference", "-2"), ("n_reference=-2", "at least 0")),
+        (("--seed", "-1"), ("seed=-1", "0 or more")),
+        (("--preset", "nope"), ("preset='nope'", "choose published or decisive")),
+        (("--shadow-data", "stolen"), ("shadow_data='stolen'", "choose redrawn or same")),
+        (("--target-data", "moved"), ("target_data='moved'", "choose fixed or redrawn")),
+        (("--n-classes", "1", "--seed", "-1", "--widths", "0"), ("n_classes=1", "seed=-1", "widths=[0]")),
+    ],
+)
+def test_study_options(tmp_path: Path, arguments: tuple[str, ...], named: tuple[str, ...]) -> None:
+    check_refused(
+        tmp_path, ("study", "scaling", *SMALL, *arguments, "--out", tmp_path / "new" / "run"), *named
+    )
+
+
+def test_an_out_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "thesis"
+    out.mkdir()
+    (out / "chapter.txt").write_text("mine")
+    (out / ".chapter.txt.tmp-1").write_text("mine too")
+    for command in (("study", "scaling", *SMALL), ("demo", "--models", "2")):
+        check_refused(tmp_path, (*command, "--out", out), str(out), "not empty and holds no run", "--out")
+
+
+def test_an_out_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert run_command("study", "scaling", *SMALL, "--quiet", "--out", out).exit_code == 0
+    remedy = "choose another folder with --out, or remove this one"
+    changes = {
+        ("--seed", "43"): "config.seed is 42 there, 43 now",
+        ("--n-reference", "4"): "config.n_reference is 2 there, 4 now",
+        ("--widths", "4,6,8"): "config.widths is [4, 6] there, [4, 6, 8] now",
+        ("--train-fraction", "0.4"): "config.train_fraction is 0.5 there, 0.4 now",
+    }
+    for changed, named in changes.items():
+        check_refused(tmp_path, ("study", "scaling", *SMALL, *changed, "--out", out), str(out), named, remedy)
+    check_refused(tmp_path, ("demo", "--out", out), "kind is study scaling there, audit now", remedy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("demo", "--models", "7"), ("models=7", "even", "try 8")),
+        (("demo", "--models", "0"), ("models=0", "at least 2")),
+        (("demo", "--seed", "-1", "--models", "4"), ("seed",)),
+    ],
+)
+def test_demo_options(tmp_path: Path, arguments: tuple[str, ...], named: tuple[str, ...]) -> None:
+    check_refused(tmp_path, (*arguments, "--out", tmp_path / "run"), *named)
+
+
+CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "malformed": ("[data\ndataset = 'digits'", ("is not TOML", "line 1")),
+    "three mistakes": (
+        "[data]\ndataset = 'digits'\n[population]\nmodels = 7\n[training]\nlr = -1\n"
+        "[attacks]\nnames = ['guess']",
+        ("training.lr=-1: should be greater than 0", "models=7", "even", "names=['guess']", "lira"),
+    ),
+    "three more": (
+        "[data]\n[training]\nepochs = 'many'\n[model]\nnett = 'mlp'",
+        ("give either `dataset` or `file`", "training.epochs='many'", "model.nett is not a known setting"),
+    ),
+    "no data": ("[model]\nnet = 'mlp'", ("data is missing",)),
+    "unknown dataset": ("[data]\ndataset = 'digit'", ("unknown dataset 'digit'", "did you mean 'digits'?")),
+    "unknown attack": (
+        "[data]\ndataset = 'digits'\n[attacks]\nnames = ['lyra']",
+        ("names=['lyra']", "choose from correctness, lira, loss, shokri"),
+    ),
+    "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("names=[]", "choose from")),
+    "odd number of models": (
+        "[data]\ndataset = 'digits'\n[population]\nmodels = 9",
+        ("models=9", "an even number of models"),
+    ),
+    "an impossible budget": (
+        "[data]\ndataset = 'digits'\n[attacks]\nfpr = [0.1, 2]",
+        ("attacks.fpr.1=2", "less than or equal to 1"),
+    ),
+    "bad checkpoints": (
+        "[data]\ndataset = 'digits'\n[training]\nepochs = 3\ncheckpoints = [2, 9]",
+        ("checkpoints=[2, 9]", "1..epochs=3"),
+    ),
+    "missing file": ("[data]\nfile = 'nobody.csv'\nlabel = 'y'", ("nobody.csv", "is not there")),
+    "unknown option": (
+        "[data]\ndataset = 'gaussian'\noptions = {n_people = 5}",
+        ("unknown option n_people", "n_samples"),
+    ),
+    "unknown estimator": (
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.ensemble:Forrest'",
+        ("model.estimator='sklearn.ensemble:Forrest'", "cannot be imported"),
+    ),
+    "an estimator's unknown option": (
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\noptions = {depth = 3}",
+        ("model.options", "depth"),
+    ),
+    "training of an estimator": (
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\n[training]\nlr = 0.1",
+        ("training would do nothing",),
+    ),
+    "label of a dataset": ("[data]\ndataset = 'digits'\nlabel = 'y'", ("label would do nothing",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "named"), CONFIGS.values(), ids=CONFIGS)
+def test_audit_configs(tmp_path: Path, content: str, named: tuple[str, ...]) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(content)
+    check_refused(tmp_path, ("audit", config, "--out", tmp_path / "run"), *named)
+
+
+@pytest.mark.parametrize("name", ["nowhere.toml", "."])
+def test_a_config_that_is_not_there(tmp_path: Path, name: str) -> None:
+    check_refused(tmp_path, ("audit", tmp_path / name, "--out", tmp_path / "run"), str(tmp_path / name))
+
+
+def test_a_config_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe\x00")
+    check_refused(tmp_path, ("audit", tmp_path / "config.toml"), "config.toml cannot be read")
+
+
+def test_a_missing_data_folder(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[data]\ndataset = 'cifar10'")
+    check_refused(
+        tmp_path,
+        ("audit", config, "--data-dir", "/nonexistent", "--out", tmp_path / "run"),
+        "cifar10",
+        "/nonexistent",
+        "leakscope data fetch cifar10",
+        "--data-dir",
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A csv file with a NaN in row 4 and a config for it."""
+    rng = np.random.default_rng(0)
+    lines = ["age,height,sick"]
+    lines += [
+        f"{age:.2f},{height:.2f},{'yes' if age > 0 else 'no'}" for age, height in rng.normal(size=(20, 2))
+    ]
+    lines[5] = "nan,1.0,yes"
+    (tmp_path / "people.csv").write_text("\n".join(lines))
+    (tmp_path / "config.toml").write_text(
+        "[data]\nfile = 'people.csv'\nlabel = 'sick'\n[population]\nmodels = 4"
+    )
+    return tmp_path
+
+
+def test_nan_features_of_a_table(table: Path) -> None:
+    check_refused(
+        table,
+        ("audit", table / "config.toml", "--out", table / "run"),
+        "people.csv",
+        "age",
+        "nan",
+        "drop or fill",
+    )
+
+
+def test_a_label_column_that_is_not_there(table: Path) -> None:
+    content = (table / "config.toml").read_text().replace("sick", "ill")
+    (table / "config.toml").write_text(content)
+    check_refused(
+        table, ("audit", table / "config.toml", "--out", table / "run"), "people.csv", "'ill'", "sick"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("study", "scaling", "--n-repeats", "abc"),
+        ("study", "scaling", "--train-fraction", "half"),
+        ("study", "scaling", "--nope"),
+        ("study", "scaling", "extra"),
+        ("study", "nope"),
+        ("nope",),
+        ("audit",),
+        ("verify",),
+        ("demo", "--models"),
+    ],
+)
+def test_what_the_parser_refuses_is_exit_code_2_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = run_command(*arguments)
+    assert refused.exit_code == 2
+    assert refused.out == ""
+    assert refused.err != ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_verify_of_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    check_refused(tmp_path, ("verify", tmp_path), str(tmp_path), "not a run folder")
+    check_refused(tmp_path, ("verify", tmp_path / "nowhere"), "nowhere", "not a run folder")

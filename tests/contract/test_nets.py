@@ -1,0 +1,85 @@
+"""Every shipped network, through the same checks."""
+
+import numpy as np
+import pytest
+import torch
+
+from leakscope.models.registry import NETS, build, factory, net_digest
+from leakscope.recipe import Recipe
+from leakscope.train.loop import choose_trainer, inputs_from, train_block
+from leakscope.types import Design, Records
+
+SHAPES = {
+    "linear": [(1,), (5,), (2, 3), (3, 8, 8)],
+    "mlp": [(1,), (5,), (2, 3), (3, 8, 8)],
+    "cnn": [(1, 4, 4), (3, 8, 8), (1, 28, 28), (3, 9, 13)],
+}
+CASES = [(net, shape) for net in NETS for shape in SHAPES[net]]
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def test_every_net_is_here():
+    assert set(SHAPES) == set(NETS)
+    assert list(NETS) == sorted(NETS)
+
+
+@pytest.mark.parametrize(("net", "shape"), CASES)
+@pytest.mark.parametrize("n_outputs", [1, 4])
+def test_it_builds_and_answers_with_one_output_a_class(net, shape, n_outputs):
+    module = build(Recipe(net=net), shape, n_outputs)
+    outputs = module(torch.randn(6, *shape))
+    assert outputs.shape == (6, n_outputs)
+    assert outputs.isfinite().all()
+
+
+@pytest.mark.parametrize(("net", "shape"), CASES)
+def test_an_evaluated_answer_does_not_depend_on_the_other_rows(net, shape):
+    module = build(Recipe(net=net), shape, 3).eval()
+    x = torch.randn(5, *shape)
+    torch.testing.assert_close(module(x)[2:3], module(x[2:3]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("net", "shape"), CASES)
+def test_the_seed_decides_the_weights_and_every_parameter_matters(net, shape):
+    def weights(seed):
+        torch.manual_seed(seed)
+        module = build(Recipe(net=net), shape, 3)
+        return module, torch.cat([p.detach().flatten() for p in module.parameters()])
+
+    module, first = weights(0)
+    assert torch.equal(first, weights(0)[1])
+    assert not torch.equal(first, weights(1)[1])
+    module(torch.randn(8, *shape)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in module.parameters())
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_its_function_says_what_it_is(net):
+    assert factory(net).__name__ == net
+    assert factory(net).__doc__
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_its_digest_is_stable_within_a_run(net):
+    shape = SHAPES[net][-1]
+    assert net_digest(Recipe(net=net), shape, 3) == net_digest(Recipe(net=net), shape, 3)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_it_trains_and_fits_its_members(net):
+    rng = np.random.default_rng(0)
+    labels = np.arange(24) % 3
+    features = (rng.normal(size=(24, 1, 6, 6)) + 0.5 * labels[:, None, None, None]).astype(np.float32)
+    records = Records(features, labels, np.arange(24).astype(str), class_names=("a", "b", "c"))
+    options = (("channels", 4),) if net == "cnn" else ()
+    recipe = Recipe(net=net, net_options=options, lr=0.02, batch_size=8, epochs=15, checkpoints=(1, 15))
+    inputs = inputs_from(records, torch.device("cpu"))
+    trainer, note = choose_trainer(recipe, inputs)
+    assert note is None
+    design = Design(np.ones((2, 24), dtype=bool))
+    found = train_block(inputs, design, recipe, np.arange(2), 0, ("loss",), trainer).signals["loss"]
+    assert (found[:, 1].mean(axis=1) < 0.5 * found[:, 0].mean(axis=1)).all()

@@ -1,0 +1,79 @@
+"""Two dozen records, eight models and a few epochs: enough to train in a blink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.bank.bank import Bank
+from leakscope.design import make_design
+from leakscope.engine import local
+from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.types import Design, IntArray, Records
+
+N_RECORDS, N_MODELS, SEED = 24, 7, 5
+RECIPE = Recipe(net_options=(("width", 4),), epochs=4, batch_size=8, lr=0.05, checkpoints=(2, 4))
+
+
+def records(seed: int = 0, n: int = N_RECORDS) -> Records:
+    """Three classes in order, which a shuffle would hide."""
+    labels = np.repeat(np.arange(3), n // 3)
+    noise = np.random.default_rng(seed).normal(size=(n, 4))
+    return Records(
+        features=(noise + labels[:, None]).astype(np.float32),
+        labels=labels.astype(np.int64),
+        ids=np.array([f"r{i}" for i in range(n)]),
+        name="three classes",
+        class_names=("a", "b", "c"),
+    )
+
+
+def regression_records() -> Records:
+    given = records()
+    target = given.features.sum(axis=1).astype(np.float32)
+    return Records(given.features, target, given.ids, name="a sum")
+
+
+def design(n_models: int = N_MODELS) -> Design:
+    return make_design("bernoulli", n_models, N_RECORDS, SEED)
+
+
+def complete(folder: Path, recipe: AnyRecipe = RECIPE, **changes: Any) -> Bank:
+    given: dict[str, Any] = {
+        "records": records(),
+        "design": design(),
+        "seed": SEED,
+        "device": "cpu",
+        **changes,
+    }
+    return local.complete_bank(folder, recipe=recipe, **given)
+
+
+def use_blocks_of(monkeypatch: pytest.MonkeyPatch, n_models: int) -> None:
+    """Small blocks, so that a handful of models makes several."""
+    monkeypatch.setattr(local, "_BLOCK_SIZES", (n_models, n_models))
+
+
+def count_training(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The models of each block that is trained from here on."""
+    trained: list[list[int]] = []
+    answers = local._Worker.answers
+
+    def counted(self: local._Worker, models: IntArray, progress: local.Progress) -> local.Answers:
+        trained.append(models.tolist())
+        return answers(self, models, progress)
+
+    monkeypatch.setattr(local._Worker, "answers", counted)
+    return trained
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the manifest, which holds the time of day."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }

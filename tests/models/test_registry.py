@@ -1,0 +1,180 @@
+import sys
+from textwrap import dedent
+
+import pytest
+import torch
+from torch import nn
+
+from leakscope.errors import InputError
+from leakscope.models.registry import build, factory, net_digest
+from leakscope.recipe import Recipe
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """Writes a user's module; gives its name. A rewritten one is what a later run would import."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(source, name="my_nets_for_a_test"):
+        (tmp_path / f"{name}.py").write_text(dedent(source))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return name
+
+    yield write
+    for name in [n for n in sys.modules if n.startswith("my_nets_for_a_test")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+SMALL = """
+    from torch import nn
+
+    def small(input_shape, n_classes, width=4):
+        layers = nn.Linear(input_shape[0], width), nn.GELU(), nn.Linear(width, n_classes)
+        return nn.Sequential(nn.Flatten(), *layers)
+
+    not_a_function = 3
+
+    def forgetful(input_shape, n_classes):
+        return None
+"""
+
+
+def test_a_user_s_factory_is_called_with_shape_classes_and_options(own_module):
+    name = own_module(SMALL)
+    net = build(Recipe(net=f"{name}:small", net_options=(("width", 9),)), (5,), 3)
+    assert net[1].weight.shape == (9, 5)
+    assert net(torch.zeros(2, 5)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("net", "problem"),
+    [
+        ("mpl", r"net='mpl' is unknown; choose one of cnn, linear, mlp, or .* Did you mean 'mlp'\?"),
+        ("transformer", "net='transformer' is unknown; choose one of cnn, linear, mlp"),
+        ("no_such_package_here:f", "cannot be imported .*no_such_package_here.* on the Python path"),
+        ("math:no_such_function", "cannot be imported .*no_such_function"),
+        ("math:", "net='math:' cannot be imported"),
+        (":f", "net=':f' cannot be imported"),
+    ],
+)
+def test_a_net_that_is_not_there_is_refused(net, problem):
+    with pytest.raises(InputError, match=problem):
+        factory(net)
+
+
+def test_no_guess_is_offered_for_a_name_like_no_other():
+    with pytest.raises(InputError) as caught:
+        factory("transformer")
+    assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "problem"),
+    [
+        ("not_a_function", (), "'int' object is not callable"),
+        ("forgetful", (), "returned NoneType, expected a torch.nn.Module"),
+        ("small", (("depth", 3),), r"with options \{'depth': 3\}: .*unexpected keyword argument 'depth'"),
+    ],
+)
+def test_a_factory_that_does_not_make_a_network_is_refused(own_module, function, options, problem):
+    name = own_module(SMALL)
+    with pytest.raises(InputError, match=problem):
+        build(Recipe(net=f"{name}:{function}", net_options=options), (5,), 3)
+
+
+@pytest.mark.parametrize(
+    ("net", "options", "shape", "problem"),
+    [
+        ("mlp", {"width": 0}, (5,), "mlp: width=0, depth=1: both must be at least 1"),
+        ("mlp", {"depth": 0}, (5,), "depth=0"),
+        ("mlp", {"activation": "swish"}, (5,), "activation='swish': choose one of relu, tanh"),
+        ("mlp", {"dropout": 1.5}, (5,), r"net='mlp' with options \{'dropout': 1.5\}: dropout probability"),
+        ("mlp", {"width": "wide"}, (5,), "net='mlp' with options"),
+        ("mlp", {"heads": 2}, (5,), "unexpected keyword argument 'heads'"),
+        ("linear", {"width": 2}, (5,), "unexpected keyword argument 'width'"),
+        ("cnn", {}, (5,), r"cnn: records must be images .* got shape \(5,\)"),
+        ("cnn", {}, (1, 3, 9), r"at least 4 x 4, got shape \(1, 3, 9\); use net='mlp'"),
+    ],
+)
+def test_wrong_options_of_a_shipped_net_are_refused(net, options, shape, problem):
+    with pytest.raises(InputError, match=problem):
+        build(Recipe(net=net, net_options=tuple(options.items())), shape, 3)
+
+
+def layers(net):
+    return [type(m).__name__ for m in net]
+
+
+def test_an_mlp_has_depth_hidden_layers_of_its_width():
+    options = (("width", 7), ("depth", 2), ("activation", "tanh"), ("dropout", 0.1), ("batch_norm", True))
+    net = build(Recipe(net="mlp", net_options=options), (2, 3), 4)
+    hidden = ["Linear", "BatchNorm1d", "Tanh", "Dropout"]
+    assert layers(net) == ["Flatten", *hidden, *hidden, "Linear"]
+    assert [tuple(m.weight.shape) for m in net if isinstance(m, nn.Linear)] == [(7, 6), (7, 7), (4, 7)]
+
+
+def test_a_cnn_without_batch_norm_has_biases_instead():
+    with_norm, without = (
+        build(Recipe(net="cnn", net_options=(("batch_norm", on), ("channels", 2))), (1, 8, 8), 3)
+        for on in (True, False)
+    )
+    assert layers(with_norm).count("BatchNorm2d") == 2
+    assert layers(without).count("BatchNorm2d") == 0
+    assert with_norm[0].bias is None
+    assert without[0].bias is not None
+
+
+class TestDigest:
+    def digest(self, net, shape=(5,), n_classes=3, **options):
+        return net_digest(Recipe(net=net, net_options=tuple(options.items())), shape, n_classes)
+
+    def test_it_follows_shape_classes_and_options(self):
+        digests = [
+            self.digest("mlp"),
+            self.digest("linear"),
+            self.digest("mlp", shape=(6,)),
+            self.digest("mlp", n_classes=4),
+            self.digest("mlp", width=5),
+            self.digest("mlp", depth=2),
+            self.digest("mlp", activation="tanh"),
+            self.digest("mlp", dropout=0.1),
+            self.digest("mlp", dropout=0.2),
+        ]
+        assert len(set(digests)) == len(digests)
+
+    def test_it_does_not_follow_the_random_weights_or_the_training(self):
+        torch.manual_seed(0)
+        first = self.digest("mlp")
+        torch.manual_seed(1)
+        assert net_digest(Recipe(net="mlp", lr=0.5), (5,), 3) == first
+
+    def test_it_follows_the_source_of_a_user_s_factory(self, own_module):
+        name = own_module(SMALL)
+        before = self.digest(f"{name}:small")
+        assert self.digest(f"{name}:small") == before
+        own_module(SMALL.replace("def small(", "# the same net, but who can tell\n    def small("))
+        assert self.digest(f"{name}:small") != before
+
+    def test_it_follows_the_source_of_a_layer_from_another_module(self, own_module):
+        """The net's structure and shapes stay as they were: only the source can tell."""
+        layer = """
+            from torch import nn
+
+            class Layer(nn.Module):
+                def forward(self, x):
+                    return x * FACTOR
+        """
+        other = own_module(layer.replace("FACTOR", "2"), "my_nets_for_a_test_layers")
+        name = own_module(
+            f"""
+            from torch import nn
+            from {other} import Layer
+
+            def net(input_shape, n_classes):
+                return nn.Sequential(nn.Linear(input_shape[0], n_classes), Layer())
+            """
+        )
+        before = self.digest(f"{name}:net")
+        own_module(layer.replace("FACTOR", "30"), "my_nets_for_a_test_layers")
+        sys.modules.pop(name)
+        assert self.digest(f"{name}:net") != before

@@ -1,0 +1,388 @@
+"""The study of width and overfitting: the published data, protocol and fields, and every option."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from leakscope.bank.bank import Bank
+from leakscope.report import scaling as report
+from leakscope.report.scaling import PUBLISHED
+from leakscope.studies import scaling_judge
+from leakscope.studies.scaling import (
+    PRESETS,
+    ScalingConfig,
+    bank_folder,
+    config_from,
+    population,
+    recipe,
+    recompute,
+    roles,
+    run,
+)
+from leakscope.types import Design, Records
+from tests.cli.command import files_under, run_command
+
+SMALL = ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
+Split = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
+
+TOP_FIELDS = {"experiment", "config", "results", "correlations", "runtime"}
+WIDTH_FIELDS = {"hidden_width", "n_params", "mean_attack_auc", "std_attack_auc", "mean_attack_accuracy",
+                "std_attack_accuracy", "mean_overfit_gap", "std_overfit_gap", "mean_train_acc",
+                "mean_test_acc", "repeats"}  # fmt: skip
+REPEAT_FIELDS = {"repeat", "hidden_width", "train_acc", "test_acc", "overfit_gap", "attack_auc",
+                 "attack_accuracy"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], Path]]:
+    """A small study with everything it writes."""
+    out = tmp_path_factory.mktemp("study") / "run"
+    results = run(SMALL, out)
+    assert results == json.loads((out / "results.json").read_text())
+    yield results, out
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures and few bootstrap draws."""
+    monkeypatch.setattr(report, "write_report", lambda results, out: None)
+    monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
+
+
+def published_dataset(
+    seed: int, n: int = 500, d: int = 10, k: int = 5, centres_seed: int | None = None
+) -> Any:
+    """The document's generator, line by line; k must divide n."""
+    random = np.random.RandomState(seed)
+    centres = random.randn(k, d)
+    if centres_seed is not None:
+        centres = np.random.RandomState(centres_seed).randn(k, d)
+    x = np.concatenate([random.randn(n // k, d) * 1.5 + centre for centre in centres])
+    y = np.repeat(np.arange(k), n // k)
+    order = random.permutation(n)
+    return x[order], y[order]
+
+
+def published_members(seed: int, n: int = 500, fraction: float = 0.5) -> npt.NDArray[np.bool_]:
+    members = np.zeros(n, dtype=bool)
+    members[np.random.RandomState(seed).permutation(n)[: int(n * fraction)]] = True
+    return members
+
+
+def model_data(records: Records, design: Design, model: int) -> Split:
+    """One model's universe of records and who of it is a member."""
+    assert design.columns is not None
+    rows = design.columns[model]
+    return records.features[rows], records.labels[rows], design.in_mask[model]
+
+
+def check_data(found: Split, seed: int, split_seed: int, **sizes: Any) -> None:
+    fraction = sizes.pop("fraction", 0.5)
+    x, y = published_dataset(seed, **sizes)
+    np.testing.assert_array_equal(found[0], x.astype(np.float32))
+    np.testing.assert_array_equal(found[1], y)
+    np.testing.assert_array_equal(found[2], published_members(split_seed, len(y), fraction))
+
+
+def test_the_records_are_the_published_ones() -> None:
+    config = ScalingConfig()
+    records, design = population(config)
+    targets, shadows, references = roles(config)
+    assert design.n_models == 3 * (1 + 3 + 16)
+    for repeat, target in enumerate(targets):
+        check_data(model_data(records, design, target), seed=42, split_seed=42)
+        for i, shadow in enumerate(shadows[repeat]):
+            base = 42 + 500 * repeat
+            check_data(model_data(records, design, shadow), base + 1000 + 100 * i, base + 2000 + 50 * i)
+        for reference in references[repeat]:
+            x, y, _ = model_data(records, design, reference)
+            target_x, target_y, _ = model_data(records, design, target)
+            np.testing.assert_array_equal(x, target_x)
+            np.testing.assert_array_equal(y, target_y)
+
+
+def test_references_are_balanced_halves_of_the_targets_records() -> None:
+    config = ScalingConfig()
+    _, design = population(config)
+    for repeat in roles(config).references:
+        in_mask = design.in_mask[repeat]  # (references, records)
+        assert (in_mask.sum(axis=0) == 8).all()
+        assert (in_mask.sum(axis=1) == 250).all()
+
+
+def test_every_model_has_exactly_one_role() -> None:
+    parts = roles(SMALL)
+    everyone = np.concatenate([part.reshape(-1) for part in parts])
+    assert sorted(everyone) == list(range(3 * 7))
+    assert parts.shadows.shape == (3, 2)
+    assert parts.references.shape == (3, 4)
+
+
+def test_same_shadow_data_has_the_targets_centres() -> None:
+    config = ScalingConfig(shadow_data="same", n_reference=0)
+    records, design = population(config)
+    for repeat, shadows in enumerate(roles(config).shadows):
+        for i, shadow in enumerate(shadows):
+            base = 42 + 500 * repeat
+            found = model_data(records, design, shadow)
+            check_data(found, base + 1000 + 100 * i, base + 2000 + 50 * i, centres_seed=42)
+
+
+def test_redrawn_targets_share_no_records_with_anyone() -> None:
+    config = ScalingConfig(target_data="redrawn", n_repeats=4, n_reference=2)
+    records, design = population(config)
+    targets, shadows, _ = roles(config)
+    check_data(model_data(records, design, targets[0]), 42, 42)
+    worlds = [model_data(records, design, m)[0] for m in [*targets, *shadows.reshape(-1)]]
+    firsts = {world[0].tobytes() for world in worlds}
+    assert len(firsts) == 4 * 4  # no dataset comes twice
+    splits = {model_data(records, design, m)[2].tobytes() for m in targets}
+    assert len(splits) == 4
+
+
+def test_another_split_and_other_sizes_reach_the_data() -> None:
+    config = ScalingConfig(n_samples=90, n_features=3, n_classes=6, train_fraction=0.3, seed=7, n_reference=4)
+    records, design = population(config)
+    assert records.n_classes == 6
+    sizes = {"n": 90, "d": 3, "k": 6, "fraction": 0.3}
+    check_data(model_data(records, design, 0), 7, 7, **sizes)
+    check_data(model_data(records, design, int(roles(config).shadows[1, 2])), 1707, 2607, **sizes)
+    assert (design.in_mask.sum(axis=1) == 27).all()
+
+
+def test_more_shadows_and_references_leave_the_targets_alone() -> None:
+    fewer = population(ScalingConfig(n_shadow=1, n_reference=0))[1]
+    more = population(ScalingConfig(n_shadow=4, n_reference=8))[1]
+    np.testing.assert_array_equal(fewer.in_mask[:3], more.in_mask[:3])
+
+
+def test_the_recipe_is_the_published_one() -> None:
+    found = recipe(64)
+    assert (found.net, dict(found.net_options)) == ("mlp", {"width": 64})
+    assert (found.optimizer, found.lr, found.batch_size, found.epochs) == ("adam", 0.01, 64, 50)
+    assert (found.schedule, found.weight_decay, found.label_smoothing) == ("constant", 0, 0)
+
+
+def test_parameters_are_counted_as_published() -> None:
+    counted = [scaling_judge.n_params(width, ScalingConfig()) for width in ScalingConfig().widths]
+    assert counted == [261, 517, 1029, 2053, 4101]
+
+
+def test_results_have_the_published_fields(study: tuple[dict[str, Any], Path]) -> None:
+    results, _ = study
+    assert set(results) >= TOP_FIELDS
+    assert config_from(results["config"]) == SMALL
+    assert [row["hidden_width"] for row in results["results"]] == [4, 6, 9]
+    for row in results["results"]:
+        assert set(row) >= WIDTH_FIELDS
+        assert [r["repeat"] for r in row["repeats"]] == [0, 1, 2]
+        for repeat in row["repeats"]:
+            assert set(repeat) >= REPEAT_FIELDS
+            assert repeat["hidden_width"] == row["hidden_width"]
+    assert set(results["correlations"]) == {"auc_vs_log_params", "auc_vs_overfit_gap", "gap_vs_log_params"}
+    for found in results["correlations"].values():
+        assert set(found) >= {"r", "p", "description"}
+    assert results["runtime"]["n_models"] == 3 * 3 * 7
+
+
+def test_means_and_deviations_are_those_of_the_repeats(study: tuple[dict[str, Any], Path]) -> None:
+    for row in study[0]["results"]:
+        for name in ("attack_auc", "attack_accuracy", "overfit_gap"):
+            values = [repeat[name] for repeat in row["repeats"]]
+            assert row[f"mean_{name}"] == pytest.approx(np.mean(values), abs=1e-12)
+            assert row[f"std_{name}"] == pytest.approx(np.std(values, ddof=0), abs=1e-12)
+        for name in ("train_acc", "test_acc"):
+            assert row[f"mean_{name}"] == pytest.approx(np.mean([r[name] for r in row["repeats"]]))
+        for repeat in row["repeats"]:
+            assert repeat["overfit_gap"] == pytest.approx(repeat["train_acc"] - repeat["test_acc"])
+
+
+def test_correctness_is_the_gap(study: tuple[dict[str, Any], Path]) -> None:
+    for row in study[0]["results"]:
+        for repeat in row["repeats"]:
+            assert repeat["auc"]["correctness"] == pytest.approx(0.5 + repeat["overfit_gap"] / 2, abs=1e-12)
+
+
+def test_accuracies_and_the_shadow_attack_from_the_logits(study: tuple[dict[str, Any], Path]) -> None:
+    """A naive reading of the protocol with scikit-learn's own metrics."""
+    results, out = study
+    for row in results["results"]:
+        bank = Bank.open(bank_folder(out, row["hidden_width"]))
+        logits = np.asarray(bank.signals().last("logits"), dtype=np.float64)
+        probability = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        design, labels = bank.design(), bank.signals().labels
+        targets, shadows, _ = roles(SMALL)
+        for repeat, (target, group) in enumerate(zip(targets, shadows, strict=True)):
+            found = row["repeats"][repeat]
+            right, members = logits[target].argmax(-1) == labels[target], design.in_mask[target]
+            assert found["train_acc"] == pytest.approx(right[members].mean())
+            assert found["test_acc"] == pytest.approx(right[~members].mean())
+            x = np.concatenate([probability[s] for s in group])
+            y = np.concatenate([design.in_mask[s] for s in group])
+            attack = LogisticRegression(max_iter=1000).fit(x, y)
+            score = attack.predict_proba(probability[target])[:, 1]
+            assert found["attack_auc"] == pytest.approx(roc_auc_score(members, score), abs=1e-9)
+            assert found["attack_accuracy"] == pytest.approx(attack.score(probability[target], members))
+
+
+def test_correlations_are_pearsons_over_width_means(study: tuple[dict[str, Any], Path]) -> None:
+    results, _ = study
+    rows = results["results"]
+    size = np.log2([row["n_params"] for row in rows])
+    gap = np.array([row["mean_overfit_gap"] for row in rows])
+    success = np.array([row["mean_attack_auc"] for row in rows])
+    pairs = {"auc_vs_log_params": (success, size), "auc_vs_overfit_gap": (success, gap),
+             "gap_vs_log_params": (gap, size)}  # fmt: skip
+    for name, (x, y) in pairs.items():
+        expected = stats.pearsonr(x, y)
+        assert results["correlations"][name]["r"] == pytest.approx(expected.statistic)
+        assert results["correlations"][name]["p"] == pytest.approx(expected.pvalue)
+
+
+def test_the_same_command_twice_writes_the_same_bytes(
+    study: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
+    _, out = study
+    assert run(SMALL, tmp_path / "again") is not None
+    first, second = files_under(out), files_under(tmp_path / "again")
+    assert first.keys() == second.keys()
+    compared = [name for name in first if not name.endswith("manifest.json")]
+    assert [name for name in compared if first[name] != second[name]] == []
+    assert {"results.json", "report.md", "run.json"} <= set(compared)
+    assert sum(name.endswith(".png") for name in compared) == 4
+
+
+def test_results_follow_from_the_banks_alone(study: tuple[dict[str, Any], Path]) -> None:
+    results, out = study
+    assert recompute(out, results["config"]) == results
+
+
+def test_another_seed_is_another_study(
+    study: tuple[dict[str, Any], Path], tmp_path: Path, quick: None
+) -> None:
+    other = run(ScalingConfig(**{**vars(SMALL), "seed": 43}), tmp_path / "other")
+    assert other["results"][0]["repeats"] != study[0]["results"][0]["repeats"]
+
+
+OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "features": (("--n-features", "3"), {"n_features": 3}),
+    "classes": (("--n-classes", "2"), {"n_classes": 2}),
+    "a third": (("--train-fraction", "0.3"), {"train_fraction": 0.3}),
+    "same centres": (("--shadow-data", "same"), {"shadow_data": "same"}),
+    "redrawn targets": (("--target-data", "redrawn"), {"target_data": "redrawn"}),
+    "no references": (("--n-reference", "0"), {"n_reference": 0}),
+    "one of each": (
+        ("--n-repeats", "1", "--n-shadow", "1", "--widths", "5"),
+        {"n_repeats": 1, "n_shadow": 1, "widths": [5]},
+    ),
+    "seed and size": (("--seed", "0", "--n-samples", "70"), {"seed": 0, "n_samples": 70}),
+    "a preset with options on top": (
+        ("--preset", "decisive", "--n-shadow", "3"),
+        {"shadow_data": "same", "target_data": "redrawn", "n_shadow": 3},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "expected"), OPTIONS.values(), ids=OPTIONS)
+def test_every_option_works(
+    tmp_path: Path, quick: None, arguments: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    small = (
+        "--widths",
+        "4,6",
+        "--n-repeats",
+        "2",
+        "--n-shadow",
+        "2",
+        "--n-reference",
+        "4",
+        "--n-samples",
+        "60",
+    )
+    done = run_command("study", "scaling", *small, *arguments, "--json", "--out", tmp_path / "run")
+    assert (done.exit_code, done.err) == (0, "")
+    results = json.loads(done.out)
+    asked = {
+        "widths": [4, 6],
+        "n_repeats": 2,
+        "n_shadow": 2,
+        "n_reference": 4,
+        "n_samples": 60,
+        "seed": 42,
+    } | expected
+    assert results["config"].items() >= asked.items()
+    config = config_from(results["config"])
+    attacks = {"shokri", "correctness", "loss"} | ({"lira"} if config.n_reference else set())
+    for row in results["results"]:
+        width = row["hidden_width"]
+        assert row["n_params"] == width * (config.n_features + 1) + config.n_classes * (width + 1)
+        assert set(row["attacks"]) == attacks
+        assert len(row["repeats"]) == config.n_repeats
+        logits = Bank.open(bank_folder(tmp_path / "run", width)).signals().last("logits")
+        n_models = config.n_repeats * (1 + config.n_shadow + config.n_reference)
+        assert logits.shape == (n_models, config.n_samples, config.n_classes)
+    assert set(results["gap_or_size"]) == attacks
+    assert all(found["answer"].endswith(".") for found in results["gap_or_size"].values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"widths": (5,), "n_repeats": 1},
+        {"widths": (4, 6), "n_repeats": 2},
+        {"n_reference": 0, "n_repeats": 1},
+    ],
+    ids=["one width", "two widths", "no references"],
+)
+def test_too_little_to_correlate_is_said_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """Undefined numbers are null, sentences and figures are made all the same."""
+    monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
+    results = run(ScalingConfig(**{**vars(SMALL), **changes}), tmp_path / "run")
+    json.dumps(results, allow_nan=False)
+    text = (tmp_path / "run" / "report.md").read_text()
+    assert "nan" not in text.lower().replace("nance", "")
+    assert "None" not in text
+    if len(results["results"]) == 1:
+        assert results["correlations"]["gap_vs_log_params"]["r"] is None
+        assert "undefined" in text
+    assert len(list((tmp_path / "run" / "figures").glob("*.png"))) == 4
+
+
+def test_presets_are_valid_and_the_published_one_is_the_default() -> None:
+    assert ScalingConfig(**PRESETS["published"]) == ScalingConfig()
+    assert ScalingConfig().is_published_protocol
+    assert ScalingConfig(n_reference=0).is_published_protocol  # references change nothing published
+    decisive = ScalingConfig(**PRESETS["decisive"])
+    assert not decisive.is_published_protocol
+    assert len(decisive.widths) >= 20
+    assert decisive.n_repeats >= 30
+
+
+@pytest.mark.slow
+def test_the_published_protocol_lands_on_the_published_table(tmp_path: Path) -> None:
+    results = run(ScalingConfig(), tmp_path / "run")
+    assert results["runtime"]["n_models"] == 5 * 3 * 20
+    for row in results["results"]:
+        train, test, gap, auc = PUBLISHED[row["hidden_width"]]
+        assert row["mean_train_acc"] == pytest.approx(train, abs=0.03)
+        assert row["mean_test_acc"] == pytest.approx(test, abs=0.03)
+        assert row["mean_overfit_gap"] == pytest.approx(gap, abs=0.04)
+        assert row["mean_attack_auc"] == pytest.approx(auc, abs=0.03)
+    growth = results["correlations"]["gap_vs_log_params"]
+    assert growth["r"] > 0.9
+    assert growth["p"] < 0.05
+    text = (tmp_path / "run" / "report.md").read_text()
+    assert "published" in text.lower()
+    assert all(f"{PUBLISHED[w][3]:.3f} (" in text for w in PUBLISHED)  # the difference stands beside each

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakscope.design import DESIGNS, make_design
+from leakscope.errors import InputError
+
+sizes = st.tuples(st.integers(1, 12).map(lambda k: 2 * k), st.integers(2, 41), st.integers(0, 2**32))
+
+
+@given(sizes)
+def test_balanced_puts_each_record_in_exactly_half_and_models_within_one(size):
+    n_models, n_records, seed = size
+    in_mask = make_design("balanced", n_models, n_records, seed).in_mask
+    assert in_mask.shape == (n_models, n_records)
+    assert (in_mask.sum(axis=0) == n_models // 2).all()
+    assert np.ptp(in_mask.sum(axis=1)) <= 1
+    assert np.ptp(in_mask.sum(axis=1)) == n_records % 2
+
+
+@given(sizes)
+def test_pairs_are_complements_of_equal_size(size):
+    n_models, n_records, seed = size
+    in_mask = make_design("pairs", n_models, n_records, seed).in_mask
+    np.testing.assert_array_equal(in_mask[0::2], ~in_mask[1::2])
+    assert np.ptp(in_mask.sum(axis=1)) <= 1
+    if n_models % 4 == 0:  # the odd record goes to either side in turn
+        assert in_mask[0::2].sum() == in_mask[1::2].sum()
+
+
+@given(st.integers(2, 9), st.integers(2, 6), st.integers(0, 2**32))
+def test_bernoulli_has_no_empty_and_no_full_model(n_models, n_records, seed):
+    counts = make_design("bernoulli", n_models, n_records, seed).in_mask.sum(axis=1)
+    assert ((counts > 0) & (counts < n_records)).all()
+
+
+def test_bernoulli_is_a_fair_coin():
+    in_mask = make_design("bernoulli", 100, 400, seed=0).in_mask
+    assert in_mask.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(in_mask.size))
+    # Independent memberships: sizes spread like a binomial's, not like a balanced design's.
+    assert in_mask.sum(axis=1).std() == pytest.approx(np.sqrt(400) / 2, rel=0.3)
+
+
+@pytest.mark.parametrize("kind", ["balanced", "pairs"])
+def test_memberships_of_two_records_are_nearly_independent(kind):
+    """Records that always go together could not be told apart by any attack."""
+    in_mask = make_design(kind, 400, 6, seed=3).in_mask.astype(float)
+    correlation = np.corrcoef(in_mask, rowvar=False)[np.triu_indices(6, 1)]
+    # A half of six records leaves one membership a correlation of -1/5 with any other.
+    np.testing.assert_allclose(correlation, -0.2, atol=0.2)
+
+
+@pytest.mark.parametrize("kind", DESIGNS)
+def test_a_given_target_becomes_row_zero_above_the_random_rows(kind):
+    members = np.arange(10) < 3
+    design = make_design(kind, 4, 10, seed=5, target_members=members)
+    np.testing.assert_array_equal(design.in_mask[0], members)
+    np.testing.assert_array_equal(design.in_mask[1:], make_design(kind, 4, 10, seed=5).in_mask)
+
+
+@pytest.mark.parametrize("kind", DESIGNS)
+def test_the_seed_alone_decides(kind):
+    first, again, other = (make_design(kind, 8, 20, seed).in_mask for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32))
+def test_kinds_with_one_seed_are_different_designs(seed):
+    balanced, pairs = (make_design(kind, 6, 30, seed).in_mask for kind in ("balanced", "pairs"))
+    assert (balanced != pairs).any()
+
+
+@pytest.mark.parametrize("kind", ["balanced", "pairs"])
+def test_an_odd_number_of_models_is_refused_with_the_next_even_one(kind):
+    with pytest.raises(InputError, match=r"models=5: .* even number .* \(try 6\)"):
+        make_design(kind, 5, 10, seed=0)
+
+
+def test_bernoulli_takes_an_odd_number_of_models():
+    assert make_design("bernoulli", 5, 10, seed=0).n_models == 5
+
+
+@pytest.mark.parametrize("kind", DESIGNS)
+def test_one_model_is_too_few(kind):
+    with pytest.raises(InputError, match=f"models=1: a {kind} design needs at least 2 models"):
+        make_design(kind, 1, 10, seed=0)
+
+
+def test_an_unknown_kind_and_too_few_records_are_refused():
+    with pytest.raises(
+        InputError, match="design='latin' is unknown; choose one of balanced, bernoulli, pairs"
+    ):
+        make_design("latin", 4, 10, seed=0)
+    with pytest.raises(InputError, match=r"records=1: .* at least 2 records"):
+        make_design("balanced", 4, 1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        (np.ones(3, dtype=bool), r"must be bool \(4,\), got bool \(3,\)"),
+        (np.array([0, 1, 0, 1]), r"must be bool \(4,\), got int64 \(4,\)"),
+        (np.ones((1, 4), dtype=bool), r"got bool \(1, 4\)"),
+        (np.zeros(4, dtype=bool), "both members and non-members"),
+        (np.ones(4, dtype=bool), "both members and non-members"),
+    ],
+)
+def test_a_wrong_target_mask_is_refused(members, problem):
+    with pytest.raises(InputError, match=problem):
+        make_design("balanced", 4, 4, seed=0, target_members=members)

@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from leakscope.design import make_design
+from leakscope.errors import InputError, TrainingError
+from leakscope.randomness import Purpose, seed_integer
+from leakscope.recipe import EstimatorRecipe
+from leakscope.train.estimators import PROBABILITY_FLOOR, fit_block
+from leakscope.types import Design
+
+from .problems import EVERY_SIGNAL, class_records, image_records, real_records
+
+FOREST = RandomForestClassifier(n_estimators=5, max_depth=3, random_state=0)
+
+
+def answers_of(records, design, estimator, models=None, seed=3, kept=EVERY_SIGNAL, processes=1, **more):
+    models = np.arange(design.n_models) if models is None else np.asarray(models)
+    return fit_block(records, design, EstimatorRecipe(estimator, processes), models, seed, kept, **more)
+
+
+def test_classifiers_answer_with_their_log_probabilities():
+    records = class_records()
+    design = make_design("balanced", 4, len(records), seed=0)
+    found = answers_of(records, design, LogisticRegression())
+    assert found.trainer == "estimators"
+    assert found.lost_at.tolist() == [0, 0, 0, 0]
+    for m in range(4):
+        members = design.members(m)
+        fitted = LogisticRegression().fit(records.features[members], records.labels[members])
+        log_p = fitted.predict_log_proba(records.features)
+        np.testing.assert_allclose(found.signals["logits"][m, 0], log_p, rtol=1e-4, atol=1e-5)
+        own = log_p[np.arange(len(records)), records.labels]
+        np.testing.assert_allclose(found.signals["loss"][m, 0], -own, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(
+            found.signals["correct"][m, 0], fitted.predict(records.features) == records.labels
+        )
+
+
+def test_a_forest_is_seeded_for_each_model_whatever_its_own_random_state():
+    records = class_records()
+    design = Design(np.ones((2, 40), dtype=bool))
+    found = answers_of(records, design, FOREST).signals["logits"]
+    own = RandomForestClassifier(
+        n_estimators=5, max_depth=3, random_state=seed_integer(3, 1, Purpose.ESTIMATOR, bits=31)
+    ).fit(records.features, records.labels)
+    wanted = np.log(np.maximum(own.predict_proba(records.features), PROBABILITY_FLOOR))
+    np.testing.assert_allclose(found[1, 0], wanted, rtol=1e-5)
+    assert (found[0] != found[1]).any(), "the same members, yet another forest"
+    other = answers_of(records, design, RandomForestClassifier(n_estimators=5, max_depth=3)).signals["logits"]
+    np.testing.assert_array_equal(found, other)
+    assert (answers_of(records, design, FOREST, seed=4).signals["logits"] != found).any()
+
+
+def test_a_step_s_random_state_is_set_too():
+    records, design = class_records(), Design(np.ones((2, 40), dtype=bool))
+    found = answers_of(records, design, make_pipeline(StandardScaler(), FOREST)).signals["logits"]
+    assert (found[0] != found[1]).any()
+
+
+def test_worker_processes_change_nothing():
+    records = class_records()
+    design = make_design("balanced", 4, len(records), seed=0)
+    parts = []
+    two = answers_of(records, design, FOREST, models=[3, 0, 2], processes=2, progress=parts.append)
+    one = answers_of(records, design, FOREST, models=[3, 0, 2])
+    everybody = answers_of(records, design, FOREST)
+    assert sum(parts) == 3
+    for name in EVERY_SIGNAL:
+        np.testing.assert_array_equal(two.signals[name], one.signals[name])
+        np.testing.assert_allclose(two.signals[name], everybody.signals[name][[3, 0, 2]], rtol=1e-6)
+
+
+def test_certainty_is_floored_so_that_every_signal_is_finite():
+    records = class_records()
+    grown = RandomForestClassifier(n_estimators=3, bootstrap=False)
+    found = answers_of(records, Design(np.ones((2, 40), dtype=bool)), grown).signals
+    assert found["logits"].min() == pytest.approx(np.log(PROBABILITY_FLOOR))
+    assert all(np.isfinite(found[name]).all() for name in EVERY_SIGNAL)
+
+
+def test_a_class_that_a_model_never_saw_gets_the_floor():
+    records = class_records()
+    in_mask = np.stack([records.labels != 1, np.arange(40) < 20])
+    found = answers_of(records, Design(in_mask), LogisticRegression()).signals
+    np.testing.assert_allclose(found["logits"][0, 0, :, 1], np.log(PROBABILITY_FLOOR), rtol=1e-6)
+    assert not found["correct"][0, 0, records.labels == 1].any()
+    without = LogisticRegression().fit(records.features[in_mask[0]], records.labels[in_mask[0]])
+    log_p = without.predict_log_proba(records.features)
+    np.testing.assert_allclose(found["logits"][0, 0][:, [0, 2]], log_p, rtol=1e-4, atol=1e-5)
+
+
+def test_without_probabilities_the_prediction_counts_as_certain():
+    records = class_records()
+    design = make_design("balanced", 2, len(records), seed=0)
+    found = answers_of(records, design, RidgeClassifier()).signals
+    members = design.members(0)
+    predicted = (
+        RidgeClassifier().fit(records.features[members], records.labels[members]).predict(records.features)
+    )
+    np.testing.assert_array_equal(found["logits"][0, 0].argmax(axis=1), predicted)
+    assert set(np.unique(found["logits"]).round(4)) == {0.0, np.log(PROBABILITY_FLOOR).astype("f4").round(4)}
+
+
+def test_images_are_flattened():
+    records = image_records()
+    design = make_design("balanced", 2, len(records), seed=0)
+    assert answers_of(records, design, FOREST).signals["logits"].shape == (2, 1, 24, 3)
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), RandomForestRegressor(n_estimators=3, max_depth=2)])
+def test_regressors_answer_with_residuals_judged_by_the_members_spread(estimator):
+    records = real_records()
+    design = make_design("bernoulli", 3, len(records), seed=0)
+    found = answers_of(records, design, estimator, kept=("log_density", "loss")).signals
+    if isinstance(estimator, Ridge):
+        for m in range(3):
+            members = design.members(m)
+            fitted = Ridge().fit(records.features[members], records.labels[members])
+            squared = (fitted.predict(records.features) - records.labels) ** 2
+            np.testing.assert_allclose(found["loss"][m, 0], squared, rtol=1e-3, atol=1e-5)
+    variance = np.array([found["loss"][m, 0][design.members(m)].mean() for m in range(3)])[:, None]
+    wanted = -found["loss"][:, 0] / variance / 2 - np.log(2 * np.pi * variance) / 2
+    np.testing.assert_allclose(found["log_density"][:, 0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_regressor_that_fits_its_members_exactly_has_finite_answers():
+    records = real_records(6)
+    found = answers_of(
+        records, Design(np.arange(6) < np.array([[3], [2]])), KNeighborsRegressor(1), kept=("log_density",)
+    )
+    assert np.isfinite(found.signals["log_density"]).all()
+    assert found.lost_at.tolist() == [0, 0]
+
+
+def test_models_with_their_own_columns_are_asked_about_those():
+    records = class_records()
+    columns = np.stack([np.arange(5, 25), np.arange(39, 19, -1)])
+    in_mask = np.arange(20) % 2 == np.array([[0], [1]])
+    found = answers_of(records, Design(in_mask, columns), LogisticRegression(), models=[1, 0]).signals
+    for at, m in enumerate((1, 0)):
+        members = columns[m, in_mask[m]]
+        fitted = LogisticRegression().fit(records.features[members], records.labels[members])
+        asked = columns[m]
+        log_p = fitted.predict_log_proba(records.features[asked])
+        np.testing.assert_allclose(found["logits"][at, 0], log_p, rtol=1e-4, atol=1e-5)
+        own = log_p[np.arange(20), records.labels[asked]]
+        np.testing.assert_allclose(found["loss"][at, 0], -own, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_fit_that_fails_names_the_model(processes):
+    records = class_records()
+    in_mask = np.stack([np.ones(40, dtype=bool), records.labels == 2])
+    with pytest.raises(TrainingError, match=r"model 1: LogisticRegression failed to fit: .*class"):
+        answers_of(records, Design(in_mask), LogisticRegression(), processes=processes)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "records", "problem"),
+    [
+        (Ridge(), class_records(), "estimator=Ridge: .* are class indices; give a classifier"),
+        (DummyClassifier(), real_records(), "estimator=DummyClassifier: .* real numbers; give a regressor"),
+    ],
+)
+def test_an_estimator_for_the_other_task_is_refused(estimator, records, problem):
+    with pytest.raises(InputError, match=problem):
+        answers_of(records, make_design("balanced", 2, 40, seed=0), estimator)
+
+
+def test_the_given_estimator_is_left_as_it_was():
+    records, estimator = class_records(), RandomForestClassifier(n_estimators=2, random_state=5)
+    answers_of(records, make_design("balanced", 2, 40, seed=0), estimator)
+    assert estimator.random_state == 5
+    assert not hasattr(estimator, "classes_")
+
+
+def test_a_model_with_undefined_answers_is_lost():
+    class Broken(Ridge):
+        def predict(self, x):
+            return np.full(len(x), np.nan) if self.n_trained == 3 else super().predict(x)
+
+        def fit(self, x, y):
+            self.n_trained = len(x)
+            return super().fit(x, y)
+
+    records = real_records(8)
+    design = Design(np.arange(8) < np.array([[4], [3]]))
+    found = answers_of(records, design, Broken(), kept=("loss",))
+    assert found.lost_at.tolist() == [0, 1]
+
+
+def test_records_are_not_changed():
+    records = class_records()
+    before = records.features.copy()
+    answers_of(records, make_design("balanced", 2, 40, seed=0), LogisticRegression())
+    np.testing.assert_array_equal(records.features, before)
