@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator, seed_integer
 
 places = st.tuples(st.integers(0, 2**63), st.integers(0, 10**6), st.sampled_from(list(Purpose)))
@@ -64,6 +65,7 @@ def test_drawing_for_one_model_does_not_move_another():
     assert generator(0, 1, Purpose.DROPOUT).random() == before
 
 
-def test_a_negative_seed_is_refused():
-    with pytest.raises(ValueError, match="non-negative"):
-        generator(-1, 0, Purpose.DESIGN)
+@pytest.mark.parametrize("draw", [generator, seed_integer])
+def test_a_negative_seed_is_refused(draw):
+    with pytest.raises(InputError, match="seed=-1: must be 0 or more"):
+        draw(-1, 0, Purpose.DESIGN)

@@ -54,15 +54,17 @@ def audit(
         device: "auto", "cpu" or "cuda".
         progress: called with models' worth of training done.
     """
-    from leakscope.engine.local import complete_bank  # torch comes with it
+    from leakscope.engine.local import check_request, complete_bank  # torch comes with it
     from leakscope.judge import record_table
     from leakscope.report.audit import write_report
 
     folder = Path(out)
-    kept = {s for name in _known(attacks) for s in ATTACKS[name].needs} | set(signals)
+    _check_questions(attacks, fpr_budgets)
+    kept = tuple({signal for name in attacks for signal in ATTACKS[name].needs} | set(signals))
     population = make_design(design, models, len(records), seed)
+    check_request(records, population, recipe, seed, kept, device)  # before anything is written
     claim(folder, KIND, {})
-    bank = complete_bank(folder, records, population, recipe, seed, tuple(kept), device, progress)
+    bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress)
     config = {"records": records.name, "attacks": list(attacks), "fpr_budgets": list(fpr_budgets)}
     results = recompute(folder, config)
     record_table(records, bank, results).write(folder)
@@ -79,8 +81,9 @@ def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
-def _known(attacks: Sequence[str]) -> Sequence[str]:
+def _check_questions(attacks: Sequence[str], fpr_budgets: Sequence[float]) -> None:
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
         raise InputError(f"attacks={list(attacks)}: choose from {', '.join(sorted(ATTACKS))}")
-    return attacks
+    if not all(0 < budget <= 1 for budget in fpr_budgets):
+        raise InputError(f"fpr_budgets={list(fpr_budgets)}: must be rates above 0 and at most 1, like 0.01")

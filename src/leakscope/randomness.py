@@ -10,6 +10,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from leakscope.errors import InputError
+
 
 class Purpose(IntEnum):
     """What random numbers are for. Values are part of a bank's identity: never renumber."""
@@ -24,10 +26,16 @@ class Purpose(IntEnum):
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:
     """A fresh generator for one model and one purpose."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([run_seed, model, int(purpose)])))
+    return np.random.Generator(np.random.PCG64(_sequence(run_seed, model, purpose)))
 
 
 def seed_integer(run_seed: int, model: int, purpose: Purpose, bits: int = 63) -> int:
     """A non-negative integer seed of at most `bits` bits, for libraries that want one."""
-    words = np.random.SeedSequence([run_seed, model, int(purpose)]).generate_state(1, np.uint64)
+    words = _sequence(run_seed, model, purpose).generate_state(1, np.uint64)
     return int(words[0] >> np.uint64(64 - bits))
+
+
+def _sequence(run_seed: int, model: int, purpose: Purpose) -> np.random.SeedSequence:
+    if run_seed < 0:
+        raise InputError(f"seed={run_seed}: must be 0 or more")
+    return np.random.SeedSequence([run_seed, model, int(purpose)])

@@ -27,21 +27,18 @@ class Verdict:
 
     def words(self) -> list[str]:
         """The verdict in plain sentences: what was asked, what follows, what does not."""
-        results, strongest = self.results, self.results["attacks"][self.strongest_attack]
-        population = results["population"]
-        accuracy = results["accuracy"]
-        low, high = strongest["auc"]["low"], strongest["auc"]["high"]
+        results = self.results
+        population, accuracy, exposed = results["population"], results["accuracy"], results.get("exposed")
         lines = [
             f"{population['models']} models were trained on random halves of {population['records']:,} "
-            f"{results['config']['records']} records.",
-            f"The strongest attack here ({self.strongest_attack}) "
-            f"ranks a member above a non-member {strongest['auc']['value']:.1%} of the time "
-            f"(95% interval {low:.1%} to {high:.1%}; guessing gives 50%).",
+            f"{results['config']['records']} records."
         ]
         if accuracy is not None:
-            lines.insert(1, f"They get {accuracy['members']['value']:.1%} of their members right and "
-                            f"{accuracy['nonmembers']['value']:.1%} of the others.")  # fmt: skip
-        exposed = results.get("exposed")
+            lines.append(
+                f"They get {accuracy['members']['value']:.1%} of their members right and "
+                f"{accuracy['nonmembers']['value']:.1%} of the others."
+            )
+        lines.append(self._strongest_in_words())
         if exposed:
             lines.append(
                 f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the "
@@ -53,3 +50,13 @@ class Verdict:
             "It says nothing about other training data or another recipe."
         )
         return lines
+
+    def _strongest_in_words(self) -> str:
+        auc = self.results["attacks"][self.strongest_attack]["auc"]
+        interval = "no interval: one target"
+        if auc["low"] is not None:
+            interval = f"95% interval {auc['low']:.1%} to {auc['high']:.1%}"
+        return (
+            f"The strongest attack here ({self.strongest_attack}) ranks a member above a non-member "
+            f"{auc['value']:.1%} of the time ({interval}; guessing gives 50%)."
+        )

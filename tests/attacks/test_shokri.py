@@ -25,7 +25,8 @@ def by_hand(signals, design, target, classifier):
 
 
 @pytest.mark.parametrize(
-    "classifier", [LogisticRegression(max_iter=1000), DecisionTreeClassifier(max_depth=3, random_state=0)]
+    "classifier",
+    [LogisticRegression(tol=1e-10, max_iter=1000), DecisionTreeClassifier(max_depth=3, random_state=0)],
 )
 def test_scores_are_those_of_a_fit_by_hand(classifier):
     signals, design = made_up_bank(gap=2.0, n_models=4, n_records=60)

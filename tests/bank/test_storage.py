@@ -135,6 +135,15 @@ def test_a_folder_in_the_way_of_a_file_is_named(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
 
 
+def test_a_folder_that_somebody_else_just_finished_is_not_overwritten(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="another process is at work there"):  # noqa: SIM117
+        with atomic_folder(tmp_path / "there") as temporary:
+            (temporary / "mine").write_bytes(b"x")
+            (tmp_path / "there").mkdir()
+            (tmp_path / "there" / "theirs").write_bytes(b"y")
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["there", "there/theirs"]
+
+
 def test_a_sweep_removes_our_temporaries_at_any_depth_and_nothing_else(tmp_path: Path) -> None:
     others = [".x.tmp-1", ".hidden", "a/.b.tmp-123", "a/leakscope-tmp-1", "plain"]
     ours = [

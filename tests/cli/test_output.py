@@ -13,6 +13,7 @@ import pytest
 from leakscope import __version__
 from leakscope.cli import output
 from leakscope.errors import InputError, LeakscopeError, StorageError, TrainingError
+from tests.bank.small_bank import flip
 from tests.cli.command import run_command
 
 SMALL = ("study", "scaling", "--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
@@ -124,6 +125,21 @@ def test_verify_of_a_damaged_run_is_one_line_and_exit_code_3(tmp_path: Path) -> 
     assert as_json.exit_code == 3
     assert len(json.loads(as_json.out)["problems"]) == 1
     assert run_command(*SMALL, out, "--quiet").exit_code == 0
+    assert run_command("verify", out, "--quiet") == (0, "", "")
+
+
+def test_verify_names_the_file_of_a_flipped_byte_and_the_same_command_repairs_it(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_command(*SMALL, out, "--quiet")
+    path = out / "banks" / "width-00006" / "signals" / "log_odds.npy"
+    before = path.read_bytes()
+    flip(path, 1000)
+    found = run_command("verify", out)
+    assert (found.exit_code, found.out) == (3, "")
+    (line,) = found.err.splitlines()
+    assert f"{path}: block 0 (models 0 to 7) does not match its checksum" in line
+    assert run_command(*SMALL, out, "--quiet").exit_code == 0
+    assert path.read_bytes() == before
     assert run_command("verify", out, "--quiet") == (0, "", "")
 
 

@@ -16,6 +16,9 @@ from leakscope.types import Design
 
 from .problems import EVERY_SIGNAL, class_records, image_records, real_records
 
+# Some BLAS builds read past short float32 rows and raise a floating-point flag for what they then discard.
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in matmul:RuntimeWarning")
+
 FOREST = RandomForestClassifier(n_estimators=5, max_depth=3, random_state=0)
 
 

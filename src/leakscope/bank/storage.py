@@ -32,6 +32,7 @@ _REASONS = {
     errno.EPERM: "no permission to write there; choose another folder with --out",
     errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
     errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
+    errno.ENOTEMPTY: "another process is at work there; wait for it, or choose another folder with --out",
     errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
 }
 

@@ -50,18 +50,14 @@ def complete_bank(
         device: "auto", "cpu", "cuda" or "cuda:N".
         progress: called with models' worth of work done, also for work found on disk.
     """
-    if seed < 0:
-        raise InputError(f"seed={seed}: must be 0 or more")
-    kept = _checked_signals(kept, records)
-    training_device = _device(device)
-    identity = _identity(records, design, recipe, seed, kept)
+    identity = check_request(records, design, recipe, seed, kept, device)
     bank = Bank.create(folder, identity, design, records.labels)
     is_whole = bank.is_complete and not bank.damage()
     pending = [] if is_whole else bank.pending()
     progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
     if not is_whole:
         started = time.perf_counter()
-        worker = _Worker(records, design, recipe, seed, kept, training_device)
+        worker = _Worker(records, design, recipe, seed, tuple(identity.signals), _device(device))
         for block in pending:
             models = bank.blocks[block]
             answers = worker.answers(models, progress)
@@ -73,6 +69,16 @@ def complete_bank(
             f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
         )
     return bank
+
+
+def check_request(
+    records: Records, design: Design, recipe: AnyRecipe, seed: int, kept: tuple[str, ...], device: str
+) -> Identity:
+    """What `complete_bank` would make of its arguments; raises what is wrong with them, writes nothing."""
+    if seed < 0:
+        raise InputError(f"seed={seed}: must be 0 or more")
+    _device(device)
+    return _identity(records, design, recipe, seed, _checked_signals(kept, records))
 
 
 class _Worker:

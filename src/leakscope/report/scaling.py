@@ -44,9 +44,7 @@ def markdown(results: dict[str, Any]) -> str:
     sections = [
         ["# Membership leakage against model width", "", _setting(results)],
         _table(results),
-        [
-            "Mean ± standard deviation (ddof 0) over repeats. AUC 0.5 is guessing; gap: train minus test accuracy."
-        ],
+        ["Mean ± sd (ddof 0) over repeats. AUC 0.5 is guessing; the gap is train minus test accuracy."],
         _beside_published(results),
         ["## Correlations over width means"],
         [_correlation_line(c) for c in results["correlations"].values()],

@@ -34,6 +34,7 @@ _KEPT = ("correct", "log_odds", "logits", "loss")
 # Seeds of two repeats are 500 apart as published; there, shadow 0 of one repeat would draw the data of
 # the target two repeats on if targets were redrawn, so independent repeats stand further apart.
 _PUBLISHED_STRIDE, _WIDE_STRIDE = 500, 100_000
+_LARGEST_SEED = 2**31  # leaves room for the seeds of repeats and shadows below what numpy takes
 _DECISIVE_WIDTHS = (
     4,
     5,
@@ -162,8 +163,8 @@ def run(config: ScalingConfig, out: Path, progress: Any = lambda _: None) -> dic
     from leakscope.engine.local import complete_bank
     from leakscope.report.scaling import write_report
 
+    records, design = population(config)  # first: it may find the configuration impossible
     claim(out, KIND, asdict(config))
-    records, design = population(config)
     for width in config.widths:
         complete_bank(bank_folder(out, width), records, design, recipe(width), config.seed, _KEPT,
                       device="cpu", progress=progress)  # fmt: skip
@@ -241,8 +242,8 @@ def _config_problems(config: ScalingConfig) -> list[str]:
             problems.append(f"{name}={getattr(config, name)}: must be at least {least}")
     if config.n_reference % 2:
         problems.append(f"n_reference={config.n_reference}: must be even, so that halves balance")
-    if config.seed < 0:
-        problems.append(f"seed={config.seed}: must be 0 or more")
+    if not 0 <= config.seed <= _LARGEST_SEED:
+        problems.append(f"seed={config.seed}: must be a whole number from 0 to {_LARGEST_SEED:,}")
     if not 0 < config.train_fraction < 1:
         problems.append(f"train_fraction={config.train_fraction}: must be between 0 and 1, like 0.5")
     for name, allowed in (("shadow_data", ("redrawn", "same")), ("target_data", ("fixed", "redrawn"))):

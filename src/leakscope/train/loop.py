@@ -32,6 +32,8 @@ _GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 _EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
+_NOTHING = nullcontext()
+
 Progress = Callable[[float], None]
 """Called with the number of models' worth of training just done (a fraction of the block)."""
 
@@ -167,14 +169,13 @@ def train(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe) -> Iter
     """Trains epoch by epoch; yields the number of epochs done."""
     optimizer = Optimizer(recipe, stack.parameters)
     device = inputs.x.device
-    row_weight = torch.from_numpy(plan.row_weight).to(device)
+    row_weight = torch.from_numpy(plan.row_weight).to(device).unbind()
     idle = [np.flatnonzero(models) for models in plan.idle]
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
         index = torch.from_numpy(order).to(device)
         for step, (x, y) in enumerate(_batches(inputs, index)):
             lr = recipe.lr * recipe.lr_factor(epoch + step / plan.steps)
-            keep_idle = _frozen(idle[step], [*optimizer.tensors, *stack.buffers])
-            with keep_idle if len(idle[step]) else nullcontext():
+            with _frozen(idle[step], [*optimizer.tensors, *stack.buffers]) if len(idle[step]) else _NOTHING:
                 optimizer.step(stack.gradients(x, y, row_weight[step]), lr)
         yield epoch + 1
 
