@@ -10,6 +10,7 @@ Rounds alternate between the two, because machines are noisy; the ratio is of me
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -73,10 +74,8 @@ def seconds(work: Callable[[], None]) -> float:
 def parameter_difference(inputs: Inputs, design: Design) -> float:
     """Largest difference between stacked and serial parameters after one epoch from the same start."""
     largest = 0.0
-    one_epoch = {
-        width: recipe(width).__class__(**{**vars(recipe(width)), "epochs": 1}) for width in CONFIG.widths
-    }
-    for width, short in one_epoch.items():
+    for width in CONFIG.widths:
+        short = dataclasses.replace(recipe(width), epochs=1)
         models = np.arange(design.n_models)
         cpu = torch.device("cpu")
         together = DenseStack(initial_nets(short, inputs, models, SEED), 0.0, cpu)
@@ -107,12 +106,10 @@ def main() -> None:
     print(f"{n_models} models, {torch.get_num_threads()} threads, torch {torch.__version__}, {rounds} rounds")
     for name, taken in times.items():
         median = statistics.median(taken)
-        print(
-            f"  {name:24s} {median:7.3f} s (min {min(taken):.3f}, max {max(taken):.3f})  {median / ours:6.1f}x"
-        )
-    print(
-        f"  stacked against serial parameters after one epoch: at most {parameter_difference(inputs, design):.1e} apart"
-    )
+        spread = f"min {min(taken):.3f}, max {max(taken):.3f}"
+        print(f"  {name:24s} {median:7.3f} s ({spread})  {median / ours:6.1f}x")
+    apart = parameter_difference(inputs, design)
+    print(f"  stacked and serial parameters after one epoch are at most {apart:.1e} apart")
 
 
 if __name__ == "__main__":

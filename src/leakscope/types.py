@@ -104,7 +104,7 @@ class Records:
     @cached_property
     def duplicate_of(self) -> IntArray:
         """For each record the index of the first one with equal features and label; int64 (records,)."""
-        flat = np.ascontiguousarray(self.features.reshape(len(self), -1))
+        flat = np.ascontiguousarray(self.features.reshape(len(self), -1) + 0)  # + 0 makes -0.0 equal 0.0
         rows = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
         row_group = np.unique(rows, return_inverse=True)[1]
         keys = np.stack([row_group, np.unique(self.labels, return_inverse=True)[1]], axis=1)
@@ -136,6 +136,8 @@ def _record_problems(records: Records) -> list[str]:
     problems = []
     if records.features.dtype not in (np.float32, np.uint8):
         problems.append(f"features must be float32 or uint8, got {records.features.dtype}")
+    if records.labels.dtype not in (np.int64, np.float32):
+        problems.append(f"labels must be int64 (classes) or float32 (regression), got {records.labels.dtype}")
     for what, array in {"features": records.features, "ids": records.ids, **records.groups}.items():
         if len(array) != n:
             problems.append(f"{what} has {len(array)} rows but there are {n} labels")
