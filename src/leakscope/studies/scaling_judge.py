@@ -119,6 +119,7 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
         "partial_r_gap_given_size": _correlation(partial_correlation(success, gap, size)),
         "partial_r_size_given_gap": _correlation(partial_correlation(success, size, gap)),
         "n_widths": len(figures),
+        "width_range": [min(f.width for f in figures), max(f.width for f in figures)],
         "n_repeats": config.n_repeats,
     }
     return {**found, "answer": answer(found, attack)}
@@ -128,7 +129,8 @@ def answer(found: dict[str, Any], attack: str) -> str:
     """The finding as one sentence a reader can quote."""
     named = {"shokri": "the shadow-model attack", "loss": "the loss threshold", "lira": "LiRA",
              "correctness": "correctness alone"}[attack]  # fmt: skip
-    setting = f"Over {found['n_widths']} widths and {found['n_repeats']} repeats"
+    smallest, largest = found["width_range"]
+    setting = f"Over {found['n_widths']} widths from {smallest} to {largest} and {found['n_repeats']} repeats"
     low, high = found["difference"]["low"], found["difference"]["high"]
     beats_guessing = found["mean_auc"]["low"]
     if np.isfinite(beats_guessing) and beats_guessing <= 0.5:
