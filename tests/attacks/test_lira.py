@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from leakscope.attacks.lira import Lira, left_out_moments
+from leakscope.attacks.lira import Lira
+from leakscope.attacks.moments import left_out_moments
 from leakscope.types import Design, Signals
 
 
@@ -13,7 +14,7 @@ def signals_from(log_odds):
 
 
 def scored(log_odds, in_mask, variance="fixed", targets=None):
-    return Lira(variance)(signals_from(log_odds), Design(np.asarray(in_mask)), targets).values
+    return Lira(variance=variance)(signals_from(log_odds), Design(np.asarray(in_mask)), targets).values
 
 
 def others_on(in_mask, target, column, is_in):

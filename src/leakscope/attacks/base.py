@@ -8,12 +8,27 @@ An attack writes only `run`; calling it checks what goes in and what comes out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from leakscope.errors import InputError
 from leakscope.types import Design, FloatArray, IntArray, Scores, Signals
+
+
+def learned_elsewhere(
+    n_models: int, targets: IntArray, most_folds: int
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """For attacks that learn from the population: (rows of `targets`, models to learn from), fold by fold.
+
+    A target's own membership must not reach what its scores are made of, and learning anew for every
+    target is slow; so models are split into folds, and a fold's targets use what the models outside
+    it teach. Folds follow from the model's index, so a target scores alike whoever else is asked about.
+    """
+    fold_of_model = np.arange(n_models) % min(n_models, most_folds)
+    for fold in np.unique(fold_of_model[targets]):
+        yield np.flatnonzero(fold_of_model[targets] == fold), np.flatnonzero(fold_of_model != fold)
 
 
 class Attack(ABC):

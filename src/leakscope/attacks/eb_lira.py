@@ -11,8 +11,7 @@ by dataset, and every record gets a score, however few models it has on a side.
 
 Every model can be the target in turn: with all models' sums at hand, one of the two probabilities is
 the same for all targets, and the other moves a single value across. The kinds are learned without
-the target's membership: models are split into folds, and each fold's targets use the kinds learned
-from the models outside it.
+the target's membership, from the models outside its fold.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, learned_elsewhere
 from leakscope.stats.record_types import (
     RecordTypes,
     SideSums,
@@ -57,13 +56,12 @@ class EbLira(Attack):
         log_odds = signals.last("log_odds")
         centre, spread = _centre_and_spread(log_odds)
         scores = np.empty((len(targets), design.n_columns))
-        for fold in np.array_split(np.arange(len(targets)), min(len(targets), _MOST_FOLDS)):
-            others = np.setdiff1d(np.arange(design.n_models), targets[fold])
+        for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS):
             types = self._types(log_odds, design.in_mask, others, centre, spread)
             for start in range(0, design.n_columns, _RECORDS_AT_ONCE):
                 columns = slice(start, start + _RECORDS_AT_ONCE)
                 values = (log_odds[:, columns].astype(np.float64) - centre) / spread
-                scores[fold, columns] = _ratios(types, values, design.in_mask[:, columns], targets[fold])
+                scores[rows, columns] = _ratios(types, values, design.in_mask[:, columns], targets[rows])
         return scores
 
     def _types(

@@ -1,10 +1,11 @@
-"""Quantile regression: is the answer high for a record like this one? (Bertran et al. 2023)
+"""Regression on features: is the answer high for a record like this one? (after Bertran et al. 2023)
 
-No shadow models: a regression predicts, from a record's features and label, the distribution of the
-target's log-odds over non-members; the score says how far above it the record stands. As in the
-paper's Gaussian variant the predicted distribution is a mean and a spread. The attacker knows some
-non-members: records are split into folds, and a fold is scored by a regression on the other folds'
-non-members.
+A regression predicts, from a record's features and label, what models that did not see it answer; the
+score says how far above that the target's answer stands. As in the paper's Gaussian variant the
+prediction is a centre and a spread. The paper learns from the target's own answers about known
+non-members; in a population the other models' answers about records they did not see are at hand,
+and the target's membership need not be known at all. A record is never scored by a regression that
+saw it: records are split into folds.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, learned_elsewhere
 from leakscope.errors import InputError
-from leakscope.types import AnyArray, Design, FloatArray, IntArray, Signals
+from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
 _SMALLEST_SPREAD = 1e-3
+_MOST_MODEL_FOLDS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileRegression(Attack):
-    """Standardised log-odds given the record's features.
+    """Log-odds standardised by what they should be, given the record's features.
 
     Attributes:
         features: float (columns, ...), the records' features; without them only the label is used.
@@ -39,25 +41,19 @@ class QuantileRegression(Attack):
     needs = ("log_odds",)
 
     def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """(log-odds - predicted mean) / predicted spread; float64 (targets, columns)."""
-        n_records = design.n_columns
-        if self.features is not None and len(self.features) != n_records:
-            raise InputError(f"features has {len(self.features)} rows, the bank {n_records} records")
-        labels = np.broadcast_to(signals.labels, design.in_mask.shape)
-        fold = np.random.default_rng(self.seed).permutation(n_records) % self.n_folds
+        """(log-odds - predicted centre) / predicted spread; float64 (targets, columns)."""
+        x = self._inputs(np.broadcast_to(signals.labels, design.in_mask.shape)[0])
+        record_fold = np.random.default_rng(self.seed).permutation(len(x)) % self.n_folds
         log_odds = signals.last("log_odds").astype(np.float64)
-        scores = np.empty((len(targets), n_records))
-        for row, target in enumerate(targets):
-            x = self._inputs(labels[target])
-            for held_out in range(self.n_folds):
-                asked = fold == held_out
-                known = ~asked & ~design.in_mask[target]
-                scores[row, asked] = _standardised(
-                    x[known], log_odds[target, known], x[asked], log_odds[target, asked]
-                )
+        scores = np.empty((len(targets), design.n_columns))
+        for rows, others in learned_elsewhere(design.n_models, targets, _MOST_MODEL_FOLDS):
+            centre, spread = _predicted(x, log_odds[others], ~design.in_mask[others], record_fold)
+            scores[rows] = (log_odds[targets[rows]] - centre) / spread
         return scores
 
     def _inputs(self, labels: AnyArray) -> AnyArray:
+        if self.features is not None and len(self.features) != len(labels):
+            raise InputError(f"features has {len(self.features)} rows, the bank {len(labels)} records")
         label = labels.reshape(-1, 1).astype(np.float32)
         if self.features is None:
             return label
@@ -65,12 +61,21 @@ class QuantileRegression(Attack):
         return np.concatenate([label, flat], axis=1)
 
 
-def _standardised(known_x: AnyArray, known_s: FloatArray, x: AnyArray, s: FloatArray) -> FloatArray:
-    centre = _regression().fit(known_x, known_s)
-    misses = np.abs(known_s - centre.predict(known_x))
-    spread = _regression().fit(known_x, misses).predict(x)
-    result: FloatArray = (s - centre.predict(x)) / np.maximum(spread, _SMALLEST_SPREAD)
-    return result
+def _predicted(
+    x: AnyArray, log_odds: FloatArray, out_mask: BoolArray, record_fold: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Centre and spread of OUT answers for each record, from the other folds' records; (columns,) each."""
+    n_out = out_mask.sum(axis=0)
+    mean = np.where(out_mask, log_odds, 0.0).sum(axis=0) / np.maximum(n_out, 1)
+    centre, spread = np.empty(len(x)), np.empty(len(x))
+    for fold in np.unique(record_fold):
+        asked, known = record_fold == fold, (record_fold != fold) & (n_out > 0)
+        fitted = _regression().fit(x[known], mean[known], n_out[known])
+        misses = np.where(out_mask[:, known], np.abs(log_odds[:, known] - fitted.predict(x[known])), 0.0)
+        usual_miss = misses.sum(axis=0) / n_out[known]
+        centre[asked] = fitted.predict(x[asked])
+        spread[asked] = _regression().fit(x[known], usual_miss, n_out[known]).predict(x[asked])
+    return centre, np.maximum(spread, _SMALLEST_SPREAD)
 
 
 def _regression() -> Any:
