@@ -16,6 +16,7 @@ the target's membership, from the models outside its fold.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ from leakscope.stats.record_types import (
 )
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
-_RECORDS_AT_ONCE = 65_536
+_RECORDS_AT_ONCE = 16_384
 _MOST_FOLDS = 8
 
 
@@ -44,8 +45,8 @@ class EbLira(Attack):
         seed: of that draw.
     """
 
-    n_types: int = 5
-    fitted_records: int = 20_000
+    n_types: int = 6
+    fitted_records: int = 10_000
     seed: int = 0
 
     name = "eb_lira"
@@ -55,13 +56,22 @@ class EbLira(Attack):
         """Log ratio of the two probabilities; float64 (targets, columns)."""
         log_odds = signals.last("log_odds")
         centre, spread = _centre_and_spread(log_odds)
+        folds = [
+            (rows, self._types(log_odds, design.in_mask, others, centre, spread))
+            for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS)
+        ]
         scores = np.empty((len(targets), design.n_columns))
-        for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS):
-            types = self._types(log_odds, design.in_mask, others, centre, spread)
-            for start in range(0, design.n_columns, _RECORDS_AT_ONCE):
-                columns = slice(start, start + _RECORDS_AT_ONCE)
-                values = (log_odds[:, columns].astype(np.float64) - centre) / spread
-                scores[rows, columns] = _ratios(types, values, design.in_mask[:, columns], targets[rows])
+
+        def score(columns: slice) -> None:
+            values = (log_odds[:, columns].astype(np.float64) - centre) / spread
+            in_mask = design.in_mask[:, columns]
+            sums = side_sums(values, in_mask)
+            for rows, types in folds:
+                scores[rows, columns] = _ratios(types, sums, values, in_mask, targets[rows])
+
+        starts = range(0, design.n_columns, _RECORDS_AT_ONCE)
+        with ThreadPoolExecutor() as threads:  # numpy works outside Python's lock
+            list(threads.map(score, (slice(start, start + _RECORDS_AT_ONCE) for start in starts)))
         return scores
 
     def _types(
@@ -78,20 +88,17 @@ class EbLira(Attack):
         return fit_record_types(side_sums(values, in_mask[at]), self.n_types)
 
 
-def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:
+def _ratios(
+    types: RecordTypes, sums: SideSums, values: FloatArray, in_mask: BoolArray, targets: IntArray
+) -> FloatArray:
     """Scores of some targets on a block of records; (targets, records)."""
-    sums = side_sums(values, in_mask)
     as_it_was = log_marginal(types, sums)
     ratios = np.empty((len(targets), values.shape[1]))
     for row, target in enumerate(targets):
         was_in = in_mask[target]
-        on_other_side = log_marginal(types, _on_other_side(sums, values[target], was_in))
+        on_other_side = log_marginal(types, sums.moved(values[target], to_in=~was_in))
         ratios[row] = np.where(was_in, as_it_was - on_other_side, on_other_side - as_it_was)
     return ratios
-
-
-def _on_other_side(sums: SideSums, values: FloatArray, was_in: BoolArray) -> SideSums:
-    return sums.moved(values, to_in=~was_in)
 
 
 def _centre_and_spread(log_odds: AnyArray) -> tuple[float, float]:

@@ -23,9 +23,9 @@ import numpy as np
 
 from leakscope.types import BoolArray, FloatArray
 
-_N_TYPES = 5
-_N_ROUNDS = 100
-_TOLERANCE = 1e-5  # gain in mean log-likelihood a record below which the fit has settled
+_N_TYPES = 6
+_N_ROUNDS = 80
+_TOLERANCE = 1e-4  # gain in mean log-likelihood a record below which the fit has settled
 _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall variance
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
 
@@ -96,18 +96,20 @@ def fit_record_types(sums: SideSums, n_types: int = _N_TYPES) -> RecordTypes:
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
     """Log-probability of each record's values, up to a constant of the number of values; (records,).
 
-    For given counts it is a quadratic in the sums, so records of equal counts share one small matrix product.
+    Every record has values from the same models, IN and OUT together. For given counts the result is a
+    quadratic in the sums, so records of equal counts share one small matrix product.
     """
     result = np.empty(len(sums.n_in))
     monomials = np.stack([
         np.ones_like(sums.sum_in), sums.sum_in, sums.sum_out, sums.sum_in**2, sums.sum_in * sums.sum_out,
         sums.sum_out**2, sums.square_in, sums.square_out,
     ], axis=1)  # (records, 8)  # fmt: skip
-    counts = np.stack([sums.n_in, sums.n_out], axis=1)
-    distinct, group = np.unique(counts, axis=0, return_inverse=True)
-    for g, (n_in, n_out) in enumerate(distinct):
-        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(group.reshape(-1) == g)
-        result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, float(n_in), float(n_out)))
+    n_models = float(sums.n_in[0] + sums.n_out[0])  # the same for every record
+    n_in = sums.n_in.astype(np.int64)
+    distinct = np.flatnonzero(np.bincount(n_in))
+    for n in distinct:
+        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(n_in == n)
+        result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, float(n), n_models - n))
     return result
 
 
