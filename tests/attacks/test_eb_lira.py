@@ -74,3 +74,25 @@ def test_the_kinds_can_be_learned_from_a_sample_of_the_records():
     whole = EbLira()(signals, design, np.arange(3)).values
     sampled = EbLira(fitted_records=1500)(signals, design, np.arange(3)).values
     assert np.corrcoef(whole.ravel(), sampled.ravel())[0, 1] > 0.98
+
+
+def test_checkpoints_that_each_know_a_part_tell_more_together():
+    """Two noisy views of one answer: each alone has half of the information."""
+    signals, design = bank(16, 3000, lambda ease: 1.0)
+    rng = np.random.default_rng(5)
+    views = [signals.arrays["log_odds"] + rng.normal(size=(16, 1, 3000)) for _ in range(2)]
+    both = Signals({"log_odds": np.concatenate(views, axis=1)}, (1, 2), signals.labels)
+    found = {}
+    for checkpoints in ("last", "all"):
+        scores = EbLira(checkpoints=checkpoints)(both, design).values
+        found[checkpoints] = np.mean([auc(s, m) for s, m in zip(scores, design.in_mask, strict=True)])
+    assert found["all"] > found["last"] + 0.02
+
+
+def test_a_useless_checkpoint_does_no_harm():
+    signals, design = bank(12, 3000, lambda ease: 1.5)
+    noise = np.random.default_rng(9).normal(size=(12, 1, 3000))
+    useful = signals.arrays["log_odds"]
+    both = Signals({"log_odds": np.concatenate([noise, useful], axis=1)}, (1, 2), signals.labels)
+    joint, alone = EbLira(checkpoints="all")(both, design).values, EbLira()(signals, design).values
+    assert np.corrcoef(joint.ravel(), alone.ravel())[0, 1] > 0.99

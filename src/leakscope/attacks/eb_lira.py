@@ -18,17 +18,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.attacks.base import Attack, learned_elsewhere
-from leakscope.stats.record_types import (
-    RecordTypes,
-    SideSums,
-    fit_record_types,
-    log_marginal,
-    side_sums,
-)
+from leakscope.stats.record_types import RecordTypes, fit_record_types, log_marginal, side_sums
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
 _RECORDS_AT_ONCE = 16_384
@@ -40,11 +35,14 @@ class EbLira(Attack):
     """Empirical-Bayes LiRA on log-odds.
 
     Attributes:
+        checkpoints: "last", or "all": several checkpoints (or several augmented queries, kept on the same
+            axis) are first combined into one number, by the weights that best tell IN from OUT.
         n_types: kinds of records.
         fitted_records: records, drawn at random, that the kinds are learned from when there are more.
         seed: of that draw.
     """
 
+    checkpoints: Literal["last", "all"] = "last"
     n_types: int = 6
     fitted_records: int = 10_000
     seed: int = 0
@@ -54,44 +52,88 @@ class EbLira(Attack):
 
     def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
         """Log ratio of the two probabilities; float64 (targets, columns)."""
-        log_odds = signals.last("log_odds")
-        centre, spread = _centre_and_spread(log_odds)
+        first = -1 if self.checkpoints == "last" else 0
+        answers = signals.arrays["log_odds"][:, first:]  # (models, checkpoints, columns)
         folds = [
-            (rows, self._types(log_odds, design.in_mask, others, centre, spread))
+            (rows, *self._learned(answers, design.in_mask, others))
             for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS)
         ]
         scores = np.empty((len(targets), design.n_columns))
 
         def score(columns: slice) -> None:
-            values = (log_odds[:, columns].astype(np.float64) - centre) / spread
             in_mask = design.in_mask[:, columns]
-            sums = side_sums(values, in_mask)
-            for rows, types in folds:
-                scores[rows, columns] = _ratios(types, sums, values, in_mask, targets[rows])
+            for rows, scale, types in folds:
+                values = scale.apply(answers[:, :, columns])
+                scores[rows, columns] = _ratios(types, values, in_mask, targets[rows])
 
         starts = range(0, design.n_columns, _RECORDS_AT_ONCE)
         with ThreadPoolExecutor() as threads:  # numpy works outside Python's lock
             list(threads.map(score, (slice(start, start + _RECORDS_AT_ONCE) for start in starts)))
         return scores
 
-    def _types(
-        self, log_odds: AnyArray, in_mask: BoolArray, models: IntArray, centre: float, spread: float
-    ) -> RecordTypes:
+    def _learned(self, answers: AnyArray, in_mask: BoolArray, models: IntArray) -> tuple[Scale, RecordTypes]:
+        """How to read the answers, and the kinds of records, from some of the models."""
         n_records = in_mask.shape[1]
+        columns = np.arange(n_records)
         if n_records > self.fitted_records:
-            drawn = np.random.default_rng(self.seed).choice(n_records, self.fitted_records, replace=False)
-            columns = np.sort(drawn)
-        else:
-            columns = np.arange(n_records)
-        at = np.ix_(models, columns)
-        values = (log_odds[at].astype(np.float64) - centre) / spread
-        return fit_record_types(side_sums(values, in_mask[at]), self.n_types)
+            rng = np.random.default_rng(self.seed)
+            columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
+        sample = answers[models][:, :, columns].astype(np.float64)
+        mask = in_mask[np.ix_(models, columns)]
+        scale = _scale(sample, mask)
+        return scale, fit_record_types(side_sums(scale.apply(sample), mask), self.n_types)
 
 
-def _ratios(
-    types: RecordTypes, sums: SideSums, values: FloatArray, in_mask: BoolArray, targets: IntArray
-) -> FloatArray:
+class Scale(NamedTuple):
+    """Reads a model's answers as one number of about unit size."""
+
+    weights: FloatArray  # (checkpoints,)
+    centre: float
+
+    def apply(self, answers: AnyArray) -> FloatArray:
+        """(models, checkpoints, columns) -> (models, columns)."""
+        combined: FloatArray = np.einsum("mtc,t->mc", answers, self.weights, dtype=np.float64) - self.centre
+        return combined
+
+
+def _scale(answers: FloatArray, in_mask: BoolArray) -> Scale:
+    """Weights for several checkpoints by Fisher's discriminant, and the overall centre and size.
+
+    The discriminant sets the gap between IN and OUT means against the scatter around each record's own
+    means, both pooled over records with at least two models on each side.
+    """
+    weights = np.ones(1) if answers.shape[1] == 1 else _discriminant(answers, in_mask)
+    combined = np.einsum("mtc,t->mc", answers, weights)
+    size = float(combined.std())
+    size = size if size > 0 else 1.0
+    return Scale(weights / size, float(combined.mean()) / size)
+
+
+def _discriminant(answers: FloatArray, in_mask: BoolArray) -> FloatArray:
+    n_checkpoints = answers.shape[1]
+    last: FloatArray = np.eye(n_checkpoints)[-1]
+    both = (in_mask.sum(axis=0) > 1) & ((~in_mask).sum(axis=0) > 1)
+    if not both.any():
+        return last
+    values, mask = answers[:, :, both], in_mask[:, None, both]
+    scatter, means = np.zeros((n_checkpoints, n_checkpoints)), []
+    for side in (mask, ~mask):
+        mean = np.where(side, values, 0.0).sum(axis=0) / side.sum(axis=0)  # (checkpoints, columns)
+        off = np.where(side, values - mean, 0.0)
+        scatter += np.einsum("mtc,muc->tu", off, off)
+        means.append(mean)
+    gap = (means[0] - means[1]).mean(axis=1)
+    ridge = 1e-3 * np.trace(scatter) / n_checkpoints
+    if ridge <= 0:
+        return last
+    weights: FloatArray = np.linalg.solve(scatter + ridge * np.eye(n_checkpoints), gap)
+    total = float(np.abs(weights).sum())
+    return weights / total if total > 0 else last
+
+
+def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:
     """Scores of some targets on a block of records; (targets, records)."""
+    sums = side_sums(values, in_mask)
     as_it_was = log_marginal(types, sums)
     ratios = np.empty((len(targets), values.shape[1]))
     for row, target in enumerate(targets):
@@ -99,9 +141,3 @@ def _ratios(
         on_other_side = log_marginal(types, sums.moved(values[target], to_in=~was_in))
         ratios[row] = np.where(was_in, as_it_was - on_other_side, on_other_side - as_it_was)
     return ratios
-
-
-def _centre_and_spread(log_odds: AnyArray) -> tuple[float, float]:
-    """Mean and standard deviation of all values, so that what follows is free of their scale."""
-    spread = float(log_odds.std(dtype=np.float64))
-    return float(log_odds.mean(dtype=np.float64)), spread if spread > 0 else 1.0
