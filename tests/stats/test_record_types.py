@@ -11,6 +11,7 @@ from leakscope.stats.record_types import (
     _start,
     fit_record_types,
     log_marginal,
+    resolution_variance,
     side_sums,
 )
 
@@ -88,3 +89,18 @@ def test_values_without_any_spread_give_finite_answers(values):
     in_mask = np.random.default_rng(0).random(values.shape) < 0.5
     sums = side_sums(values, in_mask)
     assert np.isfinite(log_marginal(fit_record_types(sums), sums)).all()
+
+
+def test_resolution_is_zero_without_ties_and_the_step_where_all_tie_or_step():
+    rng = np.random.default_rng(0)
+    assert resolution_variance(rng.normal(size=(6, 50))) == 0
+    assert resolution_variance(np.zeros((6, 50))) == 0
+    steps = 0.25 * rng.integers(0, 3, size=(30, 200))
+    assert resolution_variance(steps) == pytest.approx(0.25**2, rel=0.15)
+
+
+def test_no_variance_falls_below_the_resolution():
+    values = np.tile(np.repeat([0.0, 1.0], 20), (6, 1))
+    in_mask = np.random.default_rng(0).random(values.shape) < 0.5
+    fitted = fit_record_types(side_sums(values, in_mask), 2, resolution_variance=0.01)
+    assert fitted.noise.min() >= 0.01

@@ -23,7 +23,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from leakscope.attacks.base import Attack, learned_elsewhere
-from leakscope.stats.record_types import RecordTypes, fit_record_types, log_marginal, side_sums
+from leakscope.stats.record_types import (
+    RecordTypes,
+    fit_record_types,
+    log_marginal,
+    resolution_variance,
+    side_sums,
+)
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
 _RECORDS_AT_ONCE = 16_384
@@ -81,7 +87,8 @@ class EbLira(Attack):
         sample = answers[models][:, :, columns].astype(np.float64)
         mask = in_mask[np.ix_(models, columns)]
         scale = _scale(sample, mask)
-        return scale, fit_record_types(side_sums(scale.apply(sample), mask), self.n_types)
+        values = scale.apply(sample)
+        return scale, fit_record_types(side_sums(values, mask), self.n_types, resolution_variance(values))
 
 
 class Scale(NamedTuple):

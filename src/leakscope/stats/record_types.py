@@ -80,10 +80,19 @@ def side_sums(values: FloatArray, in_mask: BoolArray) -> SideSums:
     return SideSums(n_in, seen.sum(axis=0), squares[0], len(values) - n_in, unseen.sum(axis=0), squares[1])
 
 
-def fit_record_types(sums: SideSums, n_types: int = _N_TYPES) -> RecordTypes:
-    """The prior that makes all records' values most likely, from a start along the records' difficulty."""
+def fit_record_types(
+    sums: SideSums, n_types: int = _N_TYPES, resolution_variance: float = 0.0
+) -> RecordTypes:
+    """The prior that makes all records' values most likely, from a start along the records' difficulty.
+
+    Args:
+        sums: of all records.
+        n_types: kinds of records.
+        resolution_variance: no variance falls below it; values that come in steps need it, as a kind whose
+            values all tie would otherwise be sure of the impossible. See `resolution_variance`.
+    """
     types = _start(sums, n_types)
-    smallest = _SMALLEST_SHARE * float(_overall_variance(sums))
+    smallest = max(_SMALLEST_SHARE * float(_overall_variance(sums)), resolution_variance)
     previous = -np.inf
     for _ in range(_N_ROUNDS):
         types, log_likelihood = _improved(types, sums, smallest)
@@ -91,6 +100,18 @@ def fit_record_types(sums: SideSums, n_types: int = _N_TYPES) -> RecordTypes:
             break
         previous = log_likelihood
     return types
+
+
+def resolution_variance(values: FloatArray) -> float:
+    """How coarse the values are: share of ties within a record times the squared usual step; 0 without ties.
+
+    Args:
+        values: (models, records).
+    """
+    steps = np.diff(np.sort(values, axis=0), axis=0)
+    if not (steps > 0).any():
+        return 0.0
+    return float((steps == 0).mean() * np.median(steps[steps > 0]) ** 2)
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
