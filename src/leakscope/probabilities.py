@@ -22,5 +22,7 @@ def log_probabilities(probability: AnyArray) -> npt.NDArray[np.float32]:
     positive = probability[probability > 0]
     step = float(positive.min()) if len(positive) else 1.0
     floor = np.clip(step / 2, SMALLEST_FLOOR, LARGEST_FLOOR) / max(probability.shape[-1] - 1, 1)
-    log_p: npt.NDArray[np.float32] = np.log(np.maximum(probability, floor, dtype=np.float64)).astype(np.float32)
+    log_p: npt.NDArray[np.float32] = np.log(np.maximum(probability, floor, dtype=np.float64)).astype(
+        np.float32
+    )
     return log_p

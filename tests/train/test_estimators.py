@@ -9,9 +9,10 @@ from sklearn.preprocessing import StandardScaler
 
 from leakscope.design import make_design
 from leakscope.errors import InputError, TrainingError
+from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
-from leakscope.train.estimators import PROBABILITY_FLOOR, fit_block
+from leakscope.train.estimators import fit_block
 from leakscope.types import Design
 
 from .problems import EVERY_SIGNAL, class_records, image_records, real_records
@@ -52,7 +53,7 @@ def test_a_forest_is_seeded_for_each_model_whatever_its_own_random_state():
     own = RandomForestClassifier(
         n_estimators=5, max_depth=3, random_state=seed_integer(3, 1, Purpose.ESTIMATOR, bits=31)
     ).fit(records.features, records.labels)
-    wanted = np.log(np.maximum(own.predict_proba(records.features), PROBABILITY_FLOOR))
+    wanted = log_probabilities(own.predict_proba(records.features))
     np.testing.assert_allclose(found[1, 0], wanted, rtol=1e-5)
     assert (found[0] != found[1]).any(), "the same members, yet another forest"
     other = answers_of(records, design, RandomForestClassifier(n_estimators=5, max_depth=3)).signals["logits"]
@@ -83,7 +84,9 @@ def test_certainty_is_floored_so_that_every_signal_is_finite():
     records = class_records()
     grown = RandomForestClassifier(n_estimators=3, bootstrap=False)
     found = answers_of(records, Design(np.ones((2, 40), dtype=bool)), grown).signals
-    assert found["logits"].min() == pytest.approx(np.log(PROBABILITY_FLOOR))
+    assert found["logits"].min() == pytest.approx(
+        np.log(0.01 / 2)
+    )  # the largest floor, over two other classes
     assert all(np.isfinite(found[name]).all() for name in EVERY_SIGNAL)
 
 
@@ -91,7 +94,9 @@ def test_a_class_that_a_model_never_saw_gets_the_floor():
     records = class_records()
     in_mask = np.stack([records.labels != 1, np.arange(40) < 20])
     found = answers_of(records, Design(in_mask), LogisticRegression()).signals
-    np.testing.assert_allclose(found["logits"][0, 0, :, 1], np.log(PROBABILITY_FLOOR), rtol=1e-6)
+    floor = found["logits"][0, 0, :, 1]
+    assert len(np.unique(floor)) == 1
+    assert np.log(1e-6 / 2) - 1e-5 <= floor[0] < found["logits"][0, 0][:, [0, 2]].min()
     assert not found["correct"][0, 0, records.labels == 1].any()
     without = LogisticRegression().fit(records.features[in_mask[0]], records.labels[in_mask[0]])
     log_p = without.predict_log_proba(records.features)
@@ -107,7 +112,7 @@ def test_without_probabilities_the_prediction_counts_as_certain():
         RidgeClassifier().fit(records.features[members], records.labels[members]).predict(records.features)
     )
     np.testing.assert_array_equal(found["logits"][0, 0].argmax(axis=1), predicted)
-    assert set(np.unique(found["logits"]).round(4)) == {0.0, np.log(PROBABILITY_FLOOR).astype("f4").round(4)}
+    assert set(np.unique(found["logits"]).round(4)) == {0.0, np.log(0.01 / 2).astype("f4").round(4)}
 
 
 def test_images_are_flattened():

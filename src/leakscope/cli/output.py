@@ -89,9 +89,11 @@ def _lines(n_models: int) -> Callable[[float], None]:
         now = time.perf_counter()
         if now - last >= _SECONDS_BETWEEN_LINES:
             last = now
-            rate = max(completed - found_on_disk, 1e-9) / (now - started)
-            left = (n_models - completed) / rate
-            print(f"training: {round(completed):,} of {n_models:,} models, {rate:,.0f} models/s, "
-                  f"{left:,.0f} s left", file=sys.stderr, flush=True)  # fmt: skip
+            trained = completed - found_on_disk
+            speed = ""
+            if trained > 0:
+                rate = trained / (now - started)
+                speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left"
+            print(f"training: {completed:,.0f} of {n_models:,} models{speed}", file=sys.stderr, flush=True)
 
     return advance

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.cli import study_ensemble
 from leakscope.cli.output import AsJson, Out, Quiet
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 app = typer.Typer(help="Published experiments, reproduced and decided.", no_args_is_help=True)
+app.command("ensemble")(study_ensemble.ensemble)
 
 
 @app.callback()

@@ -8,14 +8,12 @@ import numpy as np
 import torch
 
 from leakscope.errors import InputError, TrainingError
+from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
 from leakscope.signals import classification_signals, regression_signals
 from leakscope.train.loop import Answers, Progress
 from leakscope.types import AnyArray, Design, IntArray, Records
-
-PROBABILITY_FLOOR = 1e-6
-"""Forests answer exactly 0 and 1; their logarithm is taken at this floor instead."""
 
 
 def fit_block(
@@ -106,4 +104,4 @@ def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
         answered = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
     probability = np.zeros((len(x), n_classes))
     probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = answered
-    return np.log(np.maximum(probability, PROBABILITY_FLOOR)).astype(np.float32)
+    return log_probabilities(probability)

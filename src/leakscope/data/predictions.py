@@ -1,0 +1,303 @@
+"""A model's answers as the user saved them: one row of logits or probabilities a record.
+
+Whoever cannot hand out the model or its training data can still hand out predictions. Nothing is ever
+unpickled: a pickle can run code when it is read. Probabilities become log-probabilities, floored so that
+a float32 probability of exactly 0 or 1 stays finite; a softmax of them gives the probabilities back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.data.column_file import _group, _ids, _plain, _read_frame
+from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
+from leakscope.data.ids import numbered_ids
+from leakscope.data.npz_file import _check_lengths, _read_arrays, _vector
+from leakscope.errors import InputError
+from leakscope.probabilities import log_probabilities
+from leakscope.types import AnyArray, BoolArray, IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Kind = Literal["logits", "probabilities"]
+Membership = Literal["required", "optional"]
+
+SUFFIXES = (".npz", ".csv", ".parquet")
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
+_MEMBER_NAMES = ("is_member", "members")
+_SHADOW_NAMES = ("shadow_logits", "shadow_probabilities", "shadow_members")
+_OUTPUT_COLUMN = re.compile(r"(logit|prob)_(\d+)")
+_SUM_TOLERANCE = 1e-3
+_TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one model answered about each record.
+
+    Attributes:
+        logits: float32 (records, classes); log-probabilities where `kind` is "probabilities".
+        labels: int64 (records,), the true classes.
+        ids: str (records,), unique.
+        is_member: bool (records,), who was trained on; None when nobody says.
+        groups: column name -> str (records,), for risk by group.
+        name: short name, the file's without its extension.
+        kind: what was given; true and largest logits of "probabilities" are log-probabilities.
+        shadow_logits: float32 (shadows, records, classes), other models' answers about the same records.
+        shadow_in_mask: bool (shadows, records), whom each of those was trained on.
+    """
+
+    logits: Float32Array
+    labels: IntArray
+    ids: npt.NDArray[np.str_]
+    is_member: BoolArray | None = None
+    groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
+    name: str = "predictions"
+    kind: Kind = "logits"
+    shadow_logits: Float32Array | None = None
+    shadow_in_mask: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        _check_shapes(self)
+        _check_labels(self.labels, self.n_classes)
+        for what, logits in (("logits", self.logits), ("shadow logits", self.shadow_logits)):
+            if logits is not None and not np.isfinite(logits).all():
+                raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
+        check_ids(self.ids, "ids")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.logits.shape[-1])
+
+
+def read_predictions(path: Path | str, membership: Membership = "optional") -> Predictions:
+    """Read one file of predictions; the extension says how.
+
+    An npz file holds `logits` or `probabilities` (records, classes) and `labels`, and may hold `ids`,
+    `is_member` (or `members`), one array a group, and other models' answers about the same records:
+    `shadow_logits` or `shadow_probabilities` (shadows, records, classes) with `shadow_members`
+    (shadows, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
+    `label`, and may have `id` and `is_member`; every other column is a group.
+
+    Args:
+        path: the file.
+        membership: "required" refuses a file that does not say who was trained on, or has one side only.
+
+    Raises:
+        InputError: names the file, the value and the remedy.
+    """
+    path = Path(path).expanduser()
+    _check_path(path)
+    try:
+        predictions = _read_npz(path) if path.suffix.lower() == ".npz" else _read_columns(path)
+        if membership == "required":
+            _require_both_sides(predictions)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return predictions
+
+
+def checked_log_probabilities(probabilities: AnyArray, what: str = "probabilities") -> Float32Array:
+    """Log of each probability, zeros raised as `log_probabilities` says; float32 of the same shape.
+
+    Raises:
+        InputError: a value is NaN, infinite or outside [0, 1], or a row does not add up to 1.
+    """
+    exact = probabilities.astype(np.float64)
+    inside = (exact >= -_SUM_TOLERANCE) & (exact <= 1 + _SUM_TOLERANCE)  # false for NaN
+    if not inside.all():
+        raise InputError(f"{what} hold {exact[~inside][0]:g}, expected values from 0 to 1; "
+                         "save softmax outputs, or raw outputs as logits")  # fmt: skip
+    sums = exact.sum(axis=-1).reshape(-1)
+    wrong = np.abs(sums - 1) > _SUM_TOLERANCE
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"{what} of {int(wrong.sum()):,} rows do not add up to 1 (first: row-{at}, "
+                         f"{sums[at]:.4g}); save softmax outputs, or raw outputs as logits")  # fmt: skip
+    return log_probabilities(exact)
+
+
+def as_bools(values: AnyArray, what: str) -> BoolArray:
+    """Bools, zeros and ones, or the texts true and false (as a csv of Python's bools has them)."""
+    if values.dtype == np.bool_:
+        return values
+    texts = np.char.lower(values.astype(np.str_))
+    is_true = np.isin(texts, _TRUE)
+    unknown = ~is_true & ~np.isin(texts, _FALSE)
+    if unknown.any():
+        found = values[unknown][0]
+        raise InputError(f"{what} holds {str(found)!r}; expected true or false, or 1 or 0, for every record")
+    return np.asarray(is_true)
+
+
+def _check_path(path: Path) -> None:
+    suffix = path.suffix.lower()
+    if suffix in PICKLES:
+        raise InputError(
+            f"{path}: {suffix} is a pickle, which can run code when read, so it is refused; "
+            "save predictions with numpy.savez or as csv or parquet"
+        )
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
+        )
+    if not path.is_file():
+        raise InputError(f"{path} is not there, or is not a file; check the path")
+
+
+def _read_npz(path: Path) -> Predictions:
+    arrays = _read_arrays(path)
+    given, kind = _given_outputs(arrays, "")
+    require_names("label array", ["labels"], list(arrays))
+    taken = {given, "labels", "ids", *_SHADOW_NAMES}
+    vectors = {name: _vector(name, array) for name, array in arrays.items() if name not in taken}
+    labels = _vector("labels", arrays["labels"])
+    ids = _vector("ids", arrays["ids"]).astype(np.str_) if "ids" in arrays else None
+    _check_lengths({given: arrays[given], "labels": labels, **vectors})
+    shadow_logits, shadow_in_mask = _shadows(arrays)
+    return Predictions(
+        logits=_logits(arrays[given], kind, given),
+        labels=_class_indices(labels, "labels"),
+        ids=numbered_ids("row-", len(labels)) if ids is None else ids,
+        is_member=_membership(vectors),
+        groups={name: v.astype(np.str_) for name, v in vectors.items() if name not in _MEMBER_NAMES},
+        name=path.stem,
+        kind=kind,
+        shadow_logits=shadow_logits,
+        shadow_in_mask=shadow_in_mask,
+    )
+
+
+def _read_columns(path: Path) -> Predictions:
+    frame = _read_frame(path)
+    require_names("label column", ["label"], frame.columns)
+    outputs, kind = _output_columns(frame.columns)
+    id_column = "id" if "id" in frame.columns else None
+    has_membership = "is_member" in frame.columns and frame["is_member"].null_count() < frame.height
+    taken = {*outputs, "label", "id", "is_member"}
+    numbers = np.stack([_numbers(frame[name]) for name in outputs], axis=1)
+    return Predictions(
+        logits=_logits(numbers, kind, kind),
+        labels=_class_indices(_plain(frame["label"], "label"), "label"),
+        ids=_ids(frame, id_column),
+        is_member=as_bools(_plain(frame["is_member"], "membership"), "is_member") if has_membership else None,
+        groups={name: _group(frame[name]) for name in frame.columns if name not in taken},
+        name=path.stem,
+        kind=kind,
+    )
+
+
+def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]:
+    """Name of the array that holds the model's outputs, and what they are."""
+    names: tuple[Kind, Kind] = ("logits", "probabilities")
+    found = [kind for kind in names if f"{prefix}{kind}" in arrays]
+    wanted = " or ".join(f"{prefix}{kind}" for kind in names)
+    if len(found) != 1:
+        problem = f"has both {wanted.replace(' or ', ' and ')}" if found else f"has no array {wanted}"
+        raise InputError(f"{problem}; save exactly one (there are: {', '.join(arrays) or 'none'})")
+    return f"{prefix}{found[0]}", found[0]
+
+
+def _output_columns(columns: list[str]) -> tuple[list[str], Kind]:
+    """Columns of the model's outputs in the order of their classes, and what they are."""
+    found = [match for match in map(_OUTPUT_COLUMN.fullmatch, columns) if match]
+    stems = {match[1] for match in found}
+    if len(stems) != 1:
+        problem = "has both logit_ and prob_ columns" if found else "has no columns logit_0 or prob_0, ..."
+        raise InputError(f"{problem}; save exactly one kind, a column a class")
+    (stem,) = stems
+    ordered = [f"{stem}_{index}" for index in range(len(found))]
+    require_names("output column", ordered, columns)
+    return ordered, "logits" if stem == "logit" else "probabilities"
+
+
+def _numbers(series: pl.Series) -> AnyArray:
+    values = _plain(series, "output")
+    if values.dtype.kind not in "iuf":
+        raise InputError(f"output {series.name!r} has type {series.dtype}, expected numbers")
+    return values
+
+
+def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
+    if outputs.dtype.kind not in "iuf":
+        raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
+    if outputs.ndim < 2 or outputs.shape[-1] < 2:
+        raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
+                         "classes; give a binary model both, p and 1 - p")  # fmt: skip
+    return (
+        checked_log_probabilities(outputs, what)
+        if kind == "probabilities"
+        else numeric_features(outputs, what)
+    )
+
+
+def _shadows(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArray | None]:
+    if not any(name in arrays for name in _SHADOW_NAMES):
+        return None, None
+    given, kind = _given_outputs(arrays, "shadow_")
+    require_names("array", ["shadow_members"], list(arrays))
+    return _logits(arrays[given], kind, given), as_bools(arrays["shadow_members"], "shadow_members")
+
+
+def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
+    found = [name for name in _MEMBER_NAMES if name in vectors]
+    if len(found) > 1:
+        raise InputError(f"has both {' and '.join(found)}; save one array of who was trained on")
+    return as_bools(vectors[found[0]], found[0]) if found else None
+
+
+def _class_indices(values: AnyArray, what: str) -> IntArray:
+    is_number = values.dtype.kind in "iuf"
+    if not is_number or (values != np.round(values)).any():  # NaN differs from itself
+        raise InputError(f"{what} must be class indices 0, 1, ... in the order of the outputs, "
+                         f"got {values.dtype} such as {str(values[0])!r}; encode them first")  # fmt: skip
+    return values.astype(np.int64)
+
+
+def _require_both_sides(predictions: Predictions) -> None:
+    is_member = predictions.is_member
+    if is_member is None:
+        raise InputError("does not say who was trained on; add is_member, true or false for every record")
+    if is_member.all() or not is_member.any():
+        side = "a member" if is_member.all() else "a non-member"
+        raise InputError(f"every record is {side}; give records of both sides")
+
+
+def _check_shapes(predictions: Predictions) -> None:
+    n, shape = len(predictions.labels), predictions.logits.shape
+    expected: dict[str, tuple[AnyArray | None, tuple[int, ...]]] = {
+        "logits": (predictions.logits, (n, shape[-1])),
+        "ids": (predictions.ids, (n,)),
+        "is_member": (predictions.is_member, (n,)),
+        **{f"group {name}": (values, (n,)) for name, values in predictions.groups.items()},
+    }
+    shadows, in_mask = predictions.shadow_logits, predictions.shadow_in_mask
+    if (shadows is None) != (in_mask is None):
+        raise InputError("shadow logits and shadow members belong together; give both or neither")
+    if shadows is not None:
+        expected["shadow logits"] = (shadows, (len(shadows), n, shape[-1]))
+        expected["shadow members"] = (in_mask, (len(shadows), n))
+    for what, (array, wanted) in expected.items():
+        if array is not None and array.shape != wanted:
+            raise InputError(f"{what} must have shape {wanted} for {n:,} labels, got {array.shape}")
+
+
+def _check_labels(labels: IntArray, n_classes: int) -> None:
+    outside = (labels < 0) | (labels >= n_classes)
+    found = f" such as {labels[outside][0]}" if outside.any() else ""
+    refuse_where(outside, f"label is outside 0..{n_classes - 1}{found}",
+                 f"give class indices in the order of the {n_classes} outputs")  # fmt: skip

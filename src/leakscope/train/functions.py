@@ -1,0 +1,76 @@
+"""The user's own training function, one model after the other: `train(records, indices, seed) -> predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from leakscope.errors import TrainingError
+from leakscope.probabilities import log_probabilities
+from leakscope.randomness import Purpose, seed_integer
+from leakscope.recipe import FunctionRecipe
+from leakscope.signals import classification_signals, regression_signals
+from leakscope.train.loop import Answers, Progress
+from leakscope.types import AnyArray, Design, IntArray, Records
+
+_SUM_TOLERANCE = 1e-3
+
+
+def call_block(
+    records: Records,
+    design: Design,
+    recipe: FunctionRecipe,
+    models: IntArray,
+    seed: int,
+    kept: tuple[str, ...],
+    progress: Progress = lambda _: None,
+) -> Answers:
+    """Trains the models of one block by the user's function and asks them about their records."""
+    outputs, labels = [], []
+    for model in models.tolist():
+        own_seed = seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
+        predict = recipe.train(records, design.members(model), own_seed)
+        asked = np.arange(len(records)) if design.columns is None else design.columns[model]
+        outputs.append(_asked(predict, records, asked, recipe.name))
+        labels.append(records.labels[asked])
+        progress(1)
+    z, y = (
+        torch.from_numpy(np.stack(outputs)),
+        torch.from_numpy(np.stack(labels)),
+    )  # (models, columns, outputs)
+    if records.is_classification:
+        signals = classification_signals(z, y, kept)
+    else:
+        in_mask = torch.from_numpy(design.in_mask[models])
+        squared = (z[..., 0] - y).square() * in_mask
+        residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
+        signals = regression_signals(z[..., 0], y, residual_sd, kept)
+    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
+    lost_at = (~np.isfinite(z.numpy()).all(axis=(1, 2))).astype(np.int64)
+    return Answers(one_checkpoint, lost_at, "function")
+
+
+def _asked(predict: Callable[[AnyArray], AnyArray], records: Records, at: IntArray, name: str) -> AnyArray:
+    """One model's outputs as float32 (columns, outputs); probabilities become floored logarithms."""
+    if not callable(predict):
+        raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
+    given = np.asarray(predict(records.features[at]), dtype=np.float32)
+    expected = (len(at), records.n_classes)
+    if not records.is_classification:
+        given = given.reshape(len(given), -1)
+    if given.shape != expected:
+        raise TrainingError(
+            f"{name}: predict returned shape {given.shape} for {len(at)} records; expected {expected}, "
+            "logits or probabilities of every class"
+        )
+    if records.is_classification and _are_probabilities(given):
+        return log_probabilities(given)
+    return given
+
+
+def _are_probabilities(outputs: AnyArray) -> bool:
+    """All within [0, 1] and every row adding up to 1, which logits never do on many records."""
+    within = (outputs >= 0).all() and (outputs <= 1).all()
+    return bool(within and (np.abs(outputs.sum(axis=1) - 1) < _SUM_TOLERANCE).all())

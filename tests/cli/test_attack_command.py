@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from leakscope.attacks.ensemble import attackers
+from leakscope.models.mlp import mlp
+from tests.cli.command import Outcome, files_under, run_command
+
+SMALL = (
+    attackers.ForestAttacker(n_trees=5),
+    attackers.LightGbmAttacker(n_trees=5),
+    attackers.MlpAttacker(max_iterations=5),
+)
+
+
+@pytest.fixture(autouse=True)
+def quick_attackers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attackers, "ATTACKERS", SMALL)
+
+
+def save_predictions(path: Path, seed: int, with_members: bool = True, n: int = 160) -> Path:
+    rng = np.random.default_rng(seed)
+    is_member, labels, logits = rng.permutation(n) < n // 2, rng.integers(0, 3, n), rng.normal(size=(n, 3))
+    logits[np.arange(n), labels] += 1 + 2 * is_member
+    arrays: dict[str, Any] = {
+        "logits": logits,
+        "labels": labels,
+        "ids": np.array([f"{seed}-{i}" for i in range(n)]),
+    }
+    np.savez(path, **arrays, **({"is_member": is_member} if with_members else {}))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return (
+        save_predictions(tmp_path / "public.npz", 1),
+        save_predictions(tmp_path / "private.npz", 2, with_members=False),
+    )
+
+
+def attack_files(files: tuple[Path, Path], *more: str | Path) -> Outcome:
+    return run_command("attack", "--public-predictions", files[0], "--private-predictions", files[1], *more)
+
+
+def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = attack_files(files, "--out", out)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "Held-out public records" in done.out and "ties" in done.out.lower()
+    with (out / "submission.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    results = json.loads((out / "results.json").read_text())
+    assert [row["ids"] for row in rows] == [f"2-{i}" for i in range(160)]
+    chosen = np.load(out / "private" / f"{results['chosen']}.npy")
+    np.testing.assert_array_equal([float(row["score"]) for row in rows], chosen)
+    aucs = {name: found["auc"]["value"] for name, found in results["attackers"].items()}
+    assert set(aucs) == {"forest", "lightgbm", "mlp"} and aucs[results["chosen"]] == max(aucs.values())
+    assert results["attackers"]["forest"]["auc"]["low"] > 0.5  # the leak was planted
+    assert "![ROC](figures/roc.png)" in (out / "report.md").read_text()
+    assert (out / "figures" / "roc.png").stat().st_size > 5_000
+
+
+def test_the_same_run_again_gives_the_same_bytes(files: tuple[Path, Path], tmp_path: Path) -> None:
+    for out in ("first", "second"):
+        assert attack_files(files, "--out", tmp_path / out, "--quiet", "--attacker", "mlp").out == ""
+    assert files_under(tmp_path / "first") == files_under(tmp_path / "second")
+    before = files_under(tmp_path / "first")
+    assert attack_files(files, "--out", tmp_path / "first", "--quiet", "--attacker", "mlp").exit_code == 0
+    assert files_under(tmp_path / "first") == before
+
+
+def test_another_seed_or_file_is_another_run(files: tuple[Path, Path], tmp_path: Path) -> None:
+    common = ("--out", tmp_path / "run", "--attacker", "forest", "--quiet")
+    assert attack_files(files, *common).exit_code == 0
+    assert attack_files(files, *common, "--seed", "1").exit_code == 2
+    save_predictions(files[0], 3)
+    again = attack_files(files, *common)
+    assert again.exit_code == 2 and "public_sha256" in again.err
+
+
+def test_verify_recomputes_a_run_and_notices_changes(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    attack_files(files, "--out", out, "--attacker", "forest", "--quiet")
+    assert run_command("verify", out).exit_code == 0
+    submission = out / "submission.csv"
+    submission.write_text(submission.read_text().replace("2-0,0", "2-0,1"))
+    assert "submission_sha256" in str(run_command("verify", out))
+    scores = np.load(out / "validation" / "forest.npy")
+    np.save(out / "validation" / "forest.npy", scores[:, ::-1])
+    changed = run_command("verify", out)
+    assert changed.exit_code != 0 and "attackers.forest.auc" in str(changed)
+
+
+def test_one_attacker_as_json(files: tuple[Path, Path], tmp_path: Path) -> None:
+    done = attack_files(files, "--out", tmp_path / "run", "--attacker", "forest", "--json")
+    assert list(json.loads(done.out)["attackers"]) == ["forest"]
+
+
+def test_private_membership_is_not_looked_at(files: tuple[Path, Path], tmp_path: Path) -> None:
+    common = ("--attacker", "forest", "--quiet", "--out")
+    attack_files(files, *common, tmp_path / "without")
+    save_predictions(files[1], 2, with_members=True)
+    attack_files(files, *common, tmp_path / "with")
+    assert files_under(tmp_path / "with") == files_under(tmp_path / "without")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("--attacker", "tree"), "attacker='tree': choose best or one of forest, lightgbm, mlp"),
+        (("--validation-share", "1.5"), "validation_share=1.5: must be between 0 and 1"),
+        (("--validation-share", "0.001"), "too few"),
+        (("--model", "x.pt"), "exclude each other: give predictions or a model"),
+        (("--public-predictions", "nowhere.npz"), "nowhere.npz is not there"),
+    ],
+)
+def test_mistakes_end_as_one_line_and_write_nothing(
+    files: tuple[Path, Path], tmp_path: Path, changes: tuple[str, ...], message: str
+) -> None:
+    done = attack_files(files, *changes, "--out", tmp_path / "run")
+    assert done.exit_code == 2 and message in done.err and done.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_public_predictions_must_say_who_is_a_member(files: tuple[Path, Path], tmp_path: Path) -> None:
+    done = attack_files((files[1], files[1]), "--out", tmp_path / "run")
+    assert done.exit_code == 2 and "add is_member" in done.err
+
+
+def test_what_is_missing_is_named() -> None:
+    nothing = run_command("attack")
+    assert nothing.exit_code == 2 and "--public-predictions and --private-predictions" in nothing.err
+    half = run_command("attack", "--model", "x.pt", "--net", "mlp")
+    assert half.exit_code == 2 and "--public, --private missing" in half.err
+
+
+# --- a model and two tables of records ---
+
+
+@pytest.fixture
+def model_files(tmp_path: Path) -> list[str | Path]:
+    """An untrained net and two csv files whose labels and columns are as a user has them."""
+    rng = np.random.default_rng(0)
+    torch.save(mlp((4,), 3, width=5).state_dict(), tmp_path / "net.pt")
+    for name, n in (("public", 120), ("private", 60)):
+        columns: dict[str, Any] = {f"x{i}": rng.normal(size=n) for i in range(4)}
+        columns |= {"label": rng.integers(0, 3, n), "id": [f"{name}-{i}" for i in range(n)]}
+        columns |= {"is_member": np.arange(n) % 2 == 0} if name == "public" else {}
+        pl.DataFrame(columns).write_csv(tmp_path / f"{name}.csv")
+    return ["--model", tmp_path / "net.pt", "--public", tmp_path / "public.csv",
+            "--private", tmp_path / "private.csv", "--net", "mlp", "--attacker", "forest"]  # fmt: skip
+
+
+def test_a_model_is_asked_about_two_tables(model_files: list[str | Path], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run_command("attack", *model_files, "--net-options", '{"width": 5}', "--out", out, "--quiet")
+    assert (done.exit_code, done.err) == (0, "")
+    lines = (out / "submission.csv").read_text().splitlines()
+    assert lines[0] == "ids,score" and lines[1].startswith("private-0,") and len(lines) == 61
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--net-options", '{"width": 7}'], "1.weight is (5, 4), the net has (7, 4)"),
+        (["--net-options", "width=5"], "is not JSON"),
+        (["--net-options", "[5]"], "must be a JSON object"),
+        (["--net", "mpl"], "net='mpl' is unknown"),
+        (["--mean", "0.5"], "--mean and --std belong together"),
+        (["--mean", "a", "--std", "1"], "--mean 'a': give numbers"),
+        (["--label", "x"], "label column 'x' is not there"),
+    ],
+)
+def test_mistakes_about_the_model(
+    model_files: list[str | Path], tmp_path: Path, changes: list[str], message: str
+) -> None:
+    options = ["--net-options", '{"width": 5}'] if "--net-options" not in changes else []
+    done = run_command("attack", *model_files, *options, *changes, "--out", tmp_path / "run")
+    assert done.exit_code == 2 and message in done.err and not (tmp_path / "run").exists()
