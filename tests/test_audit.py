@@ -17,9 +17,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from leakscope.attacks.registry import ATTACKS
 from leakscope.audit import DEFAULT_ATTACKS, audit
 from leakscope.errors import BankMismatchError, InputError
+from leakscope.gate import Gate, TprLimit
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.types import Records
 from leakscope.verdict import Verdict
+from leakscope.verification import verify_run
 from tests.cli.command import files_under
 from tests.engine.small_population import N_RECORDS, RECIPE, records, regression_records
 
@@ -118,6 +120,51 @@ def test_the_verdict_says_the_numbers_in_words(tmp_path: Path) -> None:
     assert f"{verdict.results['accuracy']['members']['value']:.1%}" in words
 
 
+def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
+    people = noise(60)
+    twice = Records(
+        np.concatenate([people.features, people.features]),
+        np.concatenate([people.labels, people.labels]),
+        np.arange(120).astype(str),
+        name="twice",
+        class_names=people.class_names,
+    )
+    verdict = small_audit(tmp_path, records=twice)
+    first = verdict.words()[0]
+    assert first.startswith("DO NOT TRUST THESE FIGURES (duplicates): 120 records have an exact copy")
+    checks = {check["name"]: check["status"] for check in verdict.results["hygiene"]}
+    assert list(checks) == ["duplicates", "sides", "accuracy", "members", "shift"]
+    assert checks["duplicates"] == "failed"
+    text = (tmp_path / "report.md").read_text()
+    assert all(f"| {name} | {status} |" in text for name, status in checks.items())
+
+
+def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> None:
+    verdict = small_audit(tmp_path, records=noise(), attacks=("loss",))
+    groups = verdict.results["attacks"]["loss"]["groups"]
+    assert {name: [g["group"] for g in found] for name, found in groups.items()} == {
+        "town": ["a", "b", "c"],
+        "label": ["no", "yes"],
+    }
+    people = noise()
+    many = Records(
+        people.features, people.labels, people.ids, class_names=people.class_names, groups={"own": people.ids}
+    )
+    crowded = small_audit(tmp_path / "many", records=many, attacks=("loss",))
+    assert list(crowded.results["attacks"]["loss"]["groups"]) == ["label"]
+    assert crowded.results["groups_left_out"] == {"own": "120 groups; at most 50 are judged"}
+
+
+def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
+    gate = Gate(max_auc=0.1, max_tpr=(TprLimit(0.25, 1.0),))
+    verdict = small_audit(tmp_path, fpr_budgets=(0.5,), gate=gate)
+    assert verdict.gate_failed
+    assert verdict.results["config"]["fpr_budgets"] == [0.5, 0.25]
+    assert any(line.startswith("Gate failed: AUC is up to") for line in verdict.words())
+    assert verify_run(tmp_path).problems == []
+    assert not small_audit(tmp_path).gate_failed
+
+
 def test_the_same_audit_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     small_audit(tmp_path / "first")
     small_audit(tmp_path / "second")
@@ -164,12 +211,15 @@ def test_diverged_models_are_left_out_and_said(tmp_path: Path) -> None:
     json.dumps(verdict.results, allow_nan=False)
 
 
-def test_a_single_survivor_is_judged_without_an_interval(tmp_path: Path) -> None:
+def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
     """With this share of broken nets exactly one of the eight models lives."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
     verdict = small_audit(tmp_path, recipe=recipe, attacks=("correctness", "loss"))
     assert verdict.results["population"]["models"] == 1
-    assert verdict.results["attacks"]["loss"]["auc"]["low"] is None
+    auc = verdict.results["attacks"]["loss"]["auc"]
+    assert auc["low"] < auc["value"] < auc["high"]  # DeLong: there is no spread over targets
+    assert auc["sd"] is None
+    assert "exposed" not in verdict.results
     assert "None" not in " ".join(verdict.words())
 
 

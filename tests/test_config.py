@@ -11,7 +11,9 @@ from sklearn.ensemble import RandomForestClassifier
 from leakscope.audit import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
 from leakscope.config import AuditConfig, read_config
 from leakscope.errors import InputError
-from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.gate import Gate, TprLimit
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from tests.train.test_functions import neighbours
 
 
 def read(tmp_path: Path, content: str) -> AuditConfig:
@@ -176,3 +178,29 @@ def test_an_estimator_that_cannot_be_imported_is_named(tmp_path: Path, estimator
         config.recipe()
     assert f"model.estimator={estimator!r}" in str(error.value)
     assert named in str(error.value)
+
+
+def test_a_gate_has_the_limits_of_its_section(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "[data]\ndataset = 'digits'\n[gate]\nmax_auc = 0.6\nmax_tpr = [{ fpr = 0.001, tpr = 0.05 }]\n"
+        "max_epsilon = 4\ndelta = 1e-6\nconfidence = 0.9",
+    )
+    assert config.gate is not None
+    assert config.gate.gate() == Gate(
+        max_auc=0.6, max_tpr=(TprLimit(0.001, 0.05),), max_epsilon=4, delta=1e-6, confidence=0.9
+    )
+    assert read(tmp_path, "[data]\ndataset = 'digits'").gate is None
+
+
+def test_a_training_function_is_imported(tmp_path: Path) -> None:
+    start = "[data]\ndataset = 'digits'\n[model]\ntrain = "
+    recipe = read(tmp_path, f"{start}'tests.train.test_functions:neighbours'").recipe()
+    assert isinstance(recipe, FunctionRecipe)
+    assert recipe.train is neighbours
+    with pytest.raises(InputError, match=r"model\.train='nowhere:train' cannot be imported"):
+        read(tmp_path, f"{start}'nowhere:train'").recipe()
+    with pytest.raises(InputError, match=r"training would do nothing: model\.train trains as it likes"):
+        read(tmp_path, f"{start}'a:b'\n[training]\nepochs = 3")
+    with pytest.raises(InputError, match="options would do nothing"):
+        read(tmp_path, f"{start}'a:b'\noptions = {{ width = 3 }}")

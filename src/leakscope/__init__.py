@@ -13,19 +13,25 @@ __version__ = "0.1.0"
 from leakscope.audit import audit
 from leakscope.data.files import read_table
 from leakscope.data.registry import load
-from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.gate import Gate, TprLimit
+from leakscope.predictions_audit import audit_predictions
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Design, Records, Scores, Signals
 from leakscope.verdict import Verdict
 
 __all__ = [
     "Design",
     "EstimatorRecipe",
+    "FunctionRecipe",
+    "Gate",
     "Recipe",
     "Records",
     "Scores",
     "Signals",
+    "TprLimit",
     "Verdict",
     "audit",
+    "audit_predictions",
     "load",
     "read_table",
 ]

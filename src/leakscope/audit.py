@@ -11,18 +11,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leakscope.attacks.registry import ATTACKS
 from leakscope.bank.bank import Bank
 from leakscope.bank.run_folder import RESULTS, claim, plain
 from leakscope.bank.storage import write_json
 from leakscope.design import make_design
 from leakscope.errors import InputError
+from leakscope.facts import RecordFacts
+from leakscope.gate import Gate
 from leakscope.recipe import AnyRecipe
-from leakscope.types import Records
+from leakscope.types import Design, Records
 from leakscope.verdict import Verdict
 
 KIND = "audit"
-DEFAULT_ATTACKS = ("correctness", "loss", "lira")
+DEFAULT_ATTACKS = tuple(name for name in ("correctness", "loss", "lira", "eb_lira") if name in ATTACKS)
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001)
 
 
@@ -36,6 +40,7 @@ def audit(
     attacks: Sequence[str] = DEFAULT_ATTACKS,
     fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
     signals: Sequence[str] = (),
+    gate: Gate | None = None,
     device: str = "auto",
     progress: Callable[[float], None] = lambda _: None,
 ) -> Verdict:
@@ -51,37 +56,73 @@ def audit(
         attacks: names of attacks.
         fpr_budgets: false positive rates at which the true positive rate is reported.
         signals: more signals to keep in the bank than the attacks need.
+        gate: limits; `Verdict.gate_failed` says whether one was broken.
         device: "auto", "cpu" or "cuda".
         progress: called with models' worth of training done.
     """
     from leakscope.engine.local import check_request, complete_bank  # torch comes with it
-    from leakscope.judge import record_table
-    from leakscope.report.audit import write_report
 
     folder = Path(out)
-    _check_questions(attacks, fpr_budgets)
-    kept = tuple({signal for name in attacks for signal in ATTACKS[name].needs} | set(signals))
+    check_questions(attacks, fpr_budgets)
+    kept = kept_signals(attacks, signals)
     population = make_design(design, models, len(records), seed)
     check_request(records, population, recipe, seed, kept, device)  # before anything is written
     claim(folder, KIND, {})
     bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress)
-    config = {"records": records.name, "attacks": list(attacks), "fpr_budgets": list(fpr_budgets)}
-    results = recompute(folder, config)
-    record_table(records, bank, results).write(folder)
+    config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
+    return concluded(bank, config, facts_of(records, population), folder)
+
+
+def concluded(bank: Bank, config: dict[str, Any], facts: RecordFacts, folder: Path) -> Verdict:
+    """Judges a complete bank and writes everything there is to read about it."""
+    from leakscope.judge import judge, write_record_table
+    from leakscope.report.audit import write_report
+
+    judged = judge(bank, config, facts)
+    results = plain(judged.results)
+    facts.write(folder)
+    write_record_table(folder, facts, judged)
     write_json(folder / RESULTS, results)
-    write_report(results, bank, folder)
+    write_report(results, judged, folder)
     return Verdict(results, folder)
 
 
 def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The results from the bank alone; what `leakscope verify` compares."""
-    from leakscope.judge import judge_bank
+    """The results from the bank and the records' facts alone; what `leakscope verify` compares."""
+    from leakscope.judge import judge
 
-    results: dict[str, Any] = plain(judge_bank(Bank.open(folder), config))
+    results: dict[str, Any] = plain(judge(Bank.open(folder), config, RecordFacts.read(folder)).results)
     return results
 
 
-def _check_questions(attacks: Sequence[str], fpr_budgets: Sequence[float]) -> None:
+def asked(attacks: Sequence[str], fpr_budgets: Sequence[float], gate: Gate | None) -> dict[str, Any]:
+    """What is asked of a bank, as plain data; a gate's FPRs are judged as well."""
+    gate_budgets = [limit.fpr for limit in gate.max_tpr] if gate else []
+    return {
+        "attacks": list(attacks),
+        "fpr_budgets": list(dict.fromkeys([*fpr_budgets, *gate_budgets])),
+        "epsilon": {"delta": gate.delta, "confidence": gate.confidence} if gate else None,
+        "gate": gate.as_dict() if gate else None,
+    }
+
+
+def facts_of(records: Records, design: Design | None = None) -> RecordFacts:
+    """What a run remembers of its records; a shift is looked for in the first model's members."""
+    from leakscope.hygiene.shift import shift_scores
+
+    is_classification = records.is_classification
+    labels = np.array(records.class_names)[records.labels] if is_classification else records.labels
+    told_apart = None if design is None else shift_scores(records.features, design.in_mask[0])
+    return RecordFacts(records.ids, labels, records.groups, records.duplicate_of, told_apart)
+
+
+def kept_signals(attacks: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
+    """The signals a bank keeps for these attacks."""
+    return tuple({signal for name in attacks for signal in ATTACKS[name].needs} | set(more))
+
+
+def check_questions(attacks: Sequence[str], fpr_budgets: Sequence[float]) -> None:
+    """Raises when an attack or an FPR budget is not one."""
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
         raise InputError(f"attacks={list(attacks)}: choose from {', '.join(sorted(ATTACKS))}")

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from leakscope.attacks.registry import ATTACKS
 from leakscope.audit import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
 from leakscope.errors import InputError
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, TprLimit
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Records
 
 _OF_A_FILE = {"label", "id", "groups", "features", "task", "standardise"}
@@ -47,16 +48,22 @@ class DataSection(_Section):
 
 
 class ModelSection(_Section):
-    """A network (`net`, with its options) or a scikit-learn estimator (`estimator`, with its options)."""
+    """One of: a network (`net`), a scikit-learn estimator (`estimator`), a training function (`train`).
+
+    `options` are the network's or the estimator's.
+    """
 
     net: str = "mlp"
     estimator: str | None = None
+    train: str | None = None
     options: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _one_kind(self) -> ModelSection:
         if self.estimator is not None:
-            _refuse_unused(self, {"net"}, "give either `net` or `estimator`")
+            _refuse_unused(self, {"net", "train"}, "give either `net` or `estimator` or `train`")
+        if self.train is not None:
+            _refuse_unused(self, {"net", "options"}, "`train` is a whole training function")
         return self
 
 
@@ -116,6 +123,40 @@ class AttackSection(_Section):
         return self
 
 
+class TprLimitSection(_Section):
+    """One entry of `max_tpr`."""
+
+    fpr: float
+    tpr: float
+
+
+class GateSection(_Section):
+    """Limits; field by field as in `leakscope.gate.Gate`."""
+
+    max_auc: float | None = None
+    max_advantage: float | None = None
+    max_tpr: tuple[TprLimitSection, ...] = ()
+    max_epsilon: float | None = None
+    max_exposed_share: float | None = None
+    delta: float = DEFAULT_DELTA
+    confidence: float = DEFAULT_CONFIDENCE
+
+    @model_validator(mode="after")
+    def _makes_a_gate(self) -> GateSection:
+        try:
+            self.gate()
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("gate: ")) from error
+        if self.max_epsilon is None:
+            _refuse_unused(self, {"delta", "confidence"}, "they belong to `max_epsilon`")
+        return self
+
+    def gate(self) -> Gate:
+        """The limits."""
+        limits = tuple(TprLimit(limit.fpr, limit.tpr) for limit in self.max_tpr)
+        return Gate(**{**dict(self), "max_tpr": limits})
+
+
 class AuditConfig(_Section):
     """A whole audit."""
 
@@ -124,11 +165,14 @@ class AuditConfig(_Section):
     training: TrainingSection = TrainingSection()
     population: PopulationSection = PopulationSection()
     attacks: AttackSection = AttackSection()
+    gate: GateSection | None = None
 
     @model_validator(mode="after")
     def _nothing_unused(self) -> AuditConfig:
         if self.model.estimator is not None:
             _refuse_unused(self, {"training"}, "an estimator's settings are model.options")
+        if self.model.train is not None:
+            _refuse_unused(self, {"training"}, "model.train trains as it likes")
         return self
 
     def records(self, data_dir: Path | None, base: Path) -> Records:
@@ -148,6 +192,8 @@ class AuditConfig(_Section):
         """How one model is trained."""
         if self.model.estimator is not None:
             return EstimatorRecipe(_estimator(self.model.estimator, self.model.options))
+        if self.model.train is not None:
+            return FunctionRecipe(_imported("model.train", self.model.train, "my_package.module:train"))
         return Recipe(
             net=self.model.net, net_options=tuple(self.model.options.items()), **self.training.model_dump()
         )
@@ -190,15 +236,21 @@ def _in_words(problem: Any) -> str:
 
 
 def _estimator(path: str, options: dict[str, Any]) -> Any:
+    found = _imported("model.estimator", path, "sklearn.ensemble:RandomForestClassifier")
+    try:
+        return found(**options)
+    except TypeError as error:
+        raise InputError(f"model.options: {error}") from error
+
+
+def _imported(setting: str, path: str, example: str) -> Any:
+    """What "package.module:name" means."""
     import importlib
 
     module, _, name = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)(**options)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"model.estimator={path!r} cannot be imported ({error}); "
-            "write for example 'sklearn.ensemble:RandomForestClassifier'"
+            f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}"
         ) from error
-    except TypeError as error:
-        raise InputError(f"model.options: {error}") from error

@@ -2,53 +2,90 @@
 
 from __future__ import annotations
 
-import io
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from leakscope.attacks.lira import Lira
+from leakscope.attack_figures import Groups, Questions, attack_figures, spread_figure
 from leakscope.attacks.registry import ATTACKS
 from leakscope.bank.bank import Bank
-from leakscope.bank.storage import write_bytes
-from leakscope.stats.headline import headline_rows
-from leakscope.stats.intervals import spread_over_targets
+from leakscope.facts import RecordFacts, write_columns
+from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, judge_gate
+from leakscope.hygiene.checks import check_all
+from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, false_discovery, record_risk
-from leakscope.stats.roc import why_unresolvable
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, Records, Signals
+from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Scores, Signals
 
+PER_RECORD_ATTACK = next(name for name in ("eb_lira", "lira") if name in ATTACKS)
+"""The strongest attack whose score is a log ratio, so that above 0 means "member" for each record."""
+
+RECORDS = "records.parquet"
 _FALSE_DISCOVERY_RATE = 0.05
-_DECISION = "LiRA's log ratio above 0, each model judged by the others"
+_MOST_GROUPS = 50
 
 
-def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:
-    """Every number of an audit. Models that diverged are left out and named."""
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The numbers of an audit, and the scores and decisions they were made from.
+
+    Attributes:
+        results: the content of results.json, before NaN becomes null.
+        design: of the models that did not diverge.
+        scores: attack -> its scores.
+        risk: each record's exposure over the targets; None where single records cannot be judged.
+    """
+
+    results: dict[str, Any]
+    design: Design
+    scores: Mapping[str, Scores]
+    risk: RecordRisk | None
+
+
+def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) -> Judged:
+    """Every number of an audit. Models that diverged are left out and named.
+
+    Args:
+        bank: the models' answers.
+        config: `attacks`, `fpr_budgets`, and optionally `targets` (model indices, all by default),
+            `epsilon` (delta and confidence) and `gate`.
+        facts: what is known of the records; None: groups are not judged.
+    """
     signals, design = living(bank)
+    given = config.get("targets")
+    targets = np.arange(design.n_models) if given is None else np.asarray(given, dtype=np.int64)
+    scores = _scores(config["attacks"], signals, design, targets)
+    questions = _questions(config)
+    groups, left_out = _judged_groups(facts)
+    in_mask = design.in_mask[targets]
+    risk = _risk(scores, in_mask)
     results: dict[str, Any] = {
         "experiment": "audit",
         "config": config,
-        "population": {
-            "models": design.n_models,
-            "records": design.n_columns,
-            "lost_models": {str(m): e for m, e in bank.lost.items()},
-            "seed": bank.identity["seed"],
-            "recipe": bank.identity["recipe"],
-            "records_sha256": bank.identity["records"]["sha256"],
+        "population": _population(bank, design, targets),
+        "accuracy": _accuracy(signals, design, targets),
+        "attacks": {
+            name: attack_figures(scores[name].values, in_mask, questions, groups)
+            for name in config["attacks"]
         },
-        "accuracy": _accuracy(signals, design),
-        "attacks": {name: _attack_figures(name, signals, design, config) for name in config["attacks"]},
+        "groups_left_out": left_out,
     }
-    if "log_odds" in signals.arrays:
-        exposed = false_discovery(lira_risk(signals, design).p_value, _FALSE_DISCOVERY_RATE).exposed
-        results["exposed"] = {
-            "records": int(exposed.sum()),
-            "share": float(exposed.mean()),
-            "false_discovery_rate": _FALSE_DISCOVERY_RATE,
-            "decision": _DECISION,
-        }
-    return results
+    if facts is not None:
+        attacked = _every_model_attacked(scores, signals, design)
+        results["hygiene"] = [asdict(found) for found in check_all(signals, design, targets, facts, attacked)]
+    if risk is not None:
+        results["exposed"] = _exposed(risk)
+    if config.get("gate"):
+        results["gate"] = judge_gate(Gate.from_dict(config["gate"]), results)
+    return Judged(results, design, scores, risk)
+
+
+def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:
+    """The results alone."""
+    return judge(bank, config).results
 
 
 def living(bank: Bank) -> tuple[Signals, Design]:
@@ -60,73 +97,105 @@ def living(bank: Bank) -> tuple[Signals, Design]:
     return bank.signals().take(alive), design.take(alive)
 
 
-def lira_risk(signals: Signals, design: Design) -> RecordRisk:
-    """Each record's own exposure over all models."""
-    scores = Lira()(signals, design)
-    return record_risk(scores.values > 0, design.in_mask)
-
-
-@dataclass(frozen=True, eq=False)
-class RecordTable:
-    """One row a record, as columns."""
-
-    columns: dict[str, AnyArray]
-
-    def write(self, folder: Path) -> None:
-        """Writes records.parquet."""
-        import polars as pl
-
-        content = io.BytesIO()
-        pl.DataFrame(self.columns).write_parquet(content)
-        write_bytes(folder / "records.parquet", content.getvalue())
-
-
-def record_table(records: Records, bank: Bank, results: dict[str, Any]) -> RecordTable:
-    """Ids, labels, groups and, where LiRA can be run, each record's risk with its interval."""
-    labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    columns: dict[str, AnyArray] = {"id": records.ids, "label": labels, **records.groups}
-    if "exposed" in results:
-        risk = lira_risk(*living(bank))
+def write_record_table(folder: Path, facts: RecordFacts, judged: Judged) -> None:
+    """records.parquet: ids, labels, groups and each record's risk; of a single target, its scores."""
+    columns: dict[str, AnyArray] = {"id": facts.ids, "label": facts.labels, **facts.groups}
+    risk = judged.risk
+    if risk is not None:
         columns |= {name: value for name, value in asdict(risk).items() if isinstance(value, np.ndarray)}
         columns["exposed"] = false_discovery(risk.p_value, _FALSE_DISCOVERY_RATE).exposed
-    return RecordTable(columns)
+    for name, scores in judged.scores.items():
+        if len(scores.targets) == 1:
+            columns["is_member"] = judged.design.in_mask[scores.targets[0]]
+            columns[f"score_{name}"] = scores.values[0]
+    write_columns(folder / RECORDS, columns)
 
 
-def _accuracy(signals: Signals, design: Design) -> dict[str, Any] | None:
+def _scores(names: list[str], signals: Signals, design: Design, targets: IntArray) -> dict[str, Scores]:
+    """Scores of the attacks asked for and, where several targets allow it, of the per-record one."""
+    wanted = list(names)
+    needed = ATTACKS[PER_RECORD_ATTACK].needs
+    if len(targets) > 1 and all(signal in signals.arrays for signal in needed):
+        wanted.append(PER_RECORD_ATTACK)
+    return {name: ATTACKS[name]()(signals, design, targets) for name in dict.fromkeys(wanted)}
+
+
+def _every_model_attacked(
+    scores: Mapping[str, Scores], signals: Signals, design: Design
+) -> FloatArray | None:
+    """Per-record scores of every model, also those that are no targets; None where there are too few."""
+    found = scores.get(PER_RECORD_ATTACK)
+    if found is not None and len(found.targets) == design.n_models:
+        return found.values
+    if design.n_models < 2 or any(name not in signals.arrays for name in ATTACKS[PER_RECORD_ATTACK].needs):
+        return None
+    return ATTACKS[PER_RECORD_ATTACK]()(signals, design).values
+
+
+def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None:
+    found = scores.get(PER_RECORD_ATTACK)
+    return None if found is None or len(in_mask) < 2 else record_risk(found.values > 0, in_mask)
+
+
+def _exposed(risk: RecordRisk) -> dict[str, Any]:
+    exposed = false_discovery(risk.p_value, _FALSE_DISCOVERY_RATE).exposed
+    return {
+        "records": int(exposed.sum()),
+        "share": float(exposed.mean()),
+        "false_discovery_rate": _FALSE_DISCOVERY_RATE,
+        "decision": f"{PER_RECORD_ATTACK}'s log ratio above 0, each model judged by the others",
+    }
+
+
+def _questions(config: dict[str, Any]) -> Questions:
+    asked = config.get("epsilon") or {"delta": DEFAULT_DELTA, "confidence": DEFAULT_CONFIDENCE}
+    return Questions(tuple(config["fpr_budgets"]), **asked)
+
+
+def _judged_groups(facts: RecordFacts | None) -> tuple[Groups, dict[str, str]]:
+    """The columns to judge group by group, classes among them, and why others are left out."""
+    if facts is None:
+        return {}, {}
+    columns: dict[str, npt.NDArray[np.str_]] = dict(facts.groups)
+    if facts.labels.dtype.kind == "U":
+        columns.setdefault("label", facts.labels)
+    n_groups = {name: len(np.unique(values)) for name, values in columns.items()}
+    left_out = {
+        name: f"{n:,} groups; at most {_MOST_GROUPS} are judged"
+        for name, n in n_groups.items()
+        if n > _MOST_GROUPS
+    }
+    return {name: values for name, values in columns.items() if name not in left_out}, left_out
+
+
+def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]:
+    return {
+        "models": design.n_models,
+        "targets": len(targets),
+        "records": design.n_columns,
+        "members": int(design.in_mask[targets].sum(axis=1).mean().round()),
+        "lost_models": {str(m): e for m, e in bank.lost.items()},
+        "seed": bank.identity["seed"],
+        "recipe": bank.identity["recipe"],
+        "records_sha256": bank.identity["records"]["sha256"],
+    }
+
+
+def _accuracy(signals: Signals, design: Design, targets: IntArray) -> dict[str, Any] | None:
     if "correct" not in signals.arrays:
         return None
-    correct = signals.last("correct")
-    return {
-        "members": _spread(_rate_by_model(correct, design.in_mask)),
-        "nonmembers": _spread(_rate_by_model(correct, ~design.in_mask)),
-    }
+    correct, in_mask = signals.last("correct")[targets], design.in_mask[targets]
+    return {"members": _rate_figure(correct, in_mask), "nonmembers": _rate_figure(correct, ~in_mask)}
 
 
-def _rate_by_model(correct: AnyArray, mask: BoolArray) -> FloatArray:
+def _rate_figure(correct: AnyArray, mask: BoolArray) -> dict[str, Any]:
+    if len(mask) > 1:
+        return spread_figure(rate_by_model(correct, mask))
+    exact = clopper_pearson(int((correct & mask).sum()), int(mask.sum()))
+    return {"value": float(correct[mask].mean()), "low": exact.low, "high": exact.high, "sd": None}
+
+
+def rate_by_model(correct: AnyArray, mask: BoolArray) -> FloatArray:
+    """Share of the masked records that each model gets right; float64 (models,)."""
     rate: FloatArray = (correct & mask).sum(axis=1) / mask.sum(axis=1)
     return rate
-
-
-def _attack_figures(name: str, signals: Signals, design: Design, config: dict[str, Any]) -> dict[str, Any]:
-    """AUC, advantage and TPR at each FPR budget: mean over targets with its interval."""
-    budgets = config["fpr_budgets"]
-    scores = ATTACKS[name]()(signals, design)
-    rows = headline_rows(scores.values, design.in_mask, budgets)
-    return {
-        "auc": _spread(np.array([row.auc for row in rows])),
-        "advantage": _spread(np.array([row.advantage for row in rows])),
-        "tpr_at_fpr": [
-            {
-                "fpr": budget,
-                **_spread(np.array([row.points[i].tpr for row in rows])),
-                "reason": why_unresolvable(budget, rows[0].n_members, rows[0].n_nonmembers) or None,
-            }
-            for i, budget in enumerate(budgets)
-        ],
-        "targets": len(rows),
-    }
-
-
-def _spread(values: FloatArray) -> dict[str, Any]:
-    found = spread_over_targets(values)
-    return {"value": found.mean, "low": found.interval.low, "high": found.interval.high, "sd": found.sd}

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -99,7 +99,31 @@ class EstimatorRecipe:
         return described
 
 
-AnyRecipe = Recipe | EstimatorRecipe
+@dataclass(frozen=True, eq=False)
+class FunctionRecipe:
+    """A training function of the user's own.
+
+    Attributes:
+        train: `train(records, indices, seed) -> predict`: trains one model on the records at `indices`
+            and returns a function `predict(features)` that gives logits or probabilities, one row a
+            record (for a regression target, one number). All its randomness must come from `seed`.
+    """
+
+    train: Callable[..., Any]
+
+    evaluated_epochs = (1,)
+
+    @property
+    def name(self) -> str:
+        """ "module:name" of the function."""
+        return f"train={_named(self.train).split()[0]}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the manifest: the function's name and a digest of its source."""
+        return {"train": _described(self.train)}
+
+
+AnyRecipe = Recipe | EstimatorRecipe | FunctionRecipe
 
 
 def _described(value: Any) -> Any:

@@ -25,31 +25,83 @@ class Verdict:
         attacks: dict[str, Any] = self.results["attacks"]
         return max(attacks, key=lambda name: float(attacks[name]["auc"]["value"]))
 
+    @property
+    def gate_failed(self) -> bool:
+        """True when there was a gate and one of its limits was broken."""
+        return not self.results.get("gate", {"passed": True})["passed"]
+
     def words(self) -> list[str]:
         """The verdict in plain sentences: what was asked, what follows, what does not."""
-        results = self.results
-        population, accuracy, exposed = results["population"], results["accuracy"], results.get("exposed")
-        lines = [
-            f"{population['models']} models were trained on random halves of {population['records']:,} "
-            f"{results['config']['records']} records."
+        return [
+            *self.hygiene_in_words("failed"),
+            self._population_in_words(),
+            *self._accuracy_in_words(),
+            self._strongest_in_words(),
+            *self._exposed_in_words(),
+            *self.hygiene_in_words("warning"),
+            *self.gate_in_words(),
+            self._limits_in_words(),
         ]
-        if accuracy is not None:
-            lines.append(
-                f"They get {accuracy['members']['value']:.1%} of their members right and "
-                f"{accuracy['nonmembers']['value']:.1%} of the others."
+
+    def gate_in_words(self) -> list[str]:
+        """One sentence a limit, the broken ones first; none without a gate."""
+        limits = self.results.get("gate", {"limits": []})["limits"]
+        return [limit["sentence"] for limit in sorted(limits, key=lambda limit: limit["passed"])]
+
+    def hygiene_in_words(self, status: str) -> list[str]:
+        """One sentence for each check that ended with `status`."""
+        opening = {"failed": "DO NOT TRUST THESE FIGURES", "warning": "Warning"}[status]
+        found = [check for check in self.results.get("hygiene", []) if check["status"] == status]
+        return [f"{opening} ({check['name']}): {check['sentence']}" for check in found]
+
+    @property
+    def _is_of_one_model(self) -> bool:
+        """True for an audit of one given model, false when a population was trained."""
+        return bool(self.results["config"].get("targets"))
+
+    def _population_in_words(self) -> str:
+        population, name = self.results["population"], self.results["config"]["records"]
+        n_records, n_members = population["records"], population["members"]
+        if not self._is_of_one_model:
+            n_models = population["models"]
+            return f"{n_models} models were trained on random halves of {n_records:,} {name} records."
+        n_references = population["models"] - 1
+        others = f", beside the answers of {n_references} other models" if n_references else ""
+        return (
+            f"One model's answers about {n_records:,} {name} records were judged{others}: "
+            f"{n_members:,} are its members, {n_records - n_members:,} are not."
+        )
+
+    def _accuracy_in_words(self) -> list[str]:
+        accuracy = self.results["accuracy"]
+        if accuracy is None:
+            return []
+        subject, whose = ("It gets", "its") if self._is_of_one_model else ("They get", "their")
+        return [
+            f"{subject} {accuracy['members']['value']:.1%} of {whose} members right and "
+            f"{accuracy['nonmembers']['value']:.1%} of the others."
+        ]
+
+    def _exposed_in_words(self) -> list[str]:
+        exposed = self.results.get("exposed")
+        if not exposed:
+            return []
+        return [
+            f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the "
+            "models, their membership shows. At most "
+            f"{exposed['false_discovery_rate']:.0%} of them are expected to be false alarms."
+        ]
+
+    def _limits_in_words(self) -> str:
+        if self._is_of_one_model:
+            return (
+                "This is what these attacks find in these answers; a stronger attacker may find more. "
+                "Intervals are over records: the same recipe trained again may give away more or less."
             )
-        lines.append(self._strongest_in_words())
-        if exposed:
-            lines.append(
-                f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the "
-                "models, their membership shows. At most "
-                f"{exposed['false_discovery_rate']:.0%} of them are expected to be false alarms."
-            )
-        lines.append(
+        return (
             "This is what these attacks find with this many models; a stronger attacker may find more. "
             "It says nothing about other training data or another recipe."
         )
-        return lines
 
     def _strongest_in_words(self) -> str:
         auc = self.results["attacks"][self.strongest_attack]["auc"]

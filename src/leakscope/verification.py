@@ -11,8 +11,13 @@ from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
 from leakscope.bank.run_folder import RESULTS, RUN, read_json, read_run
 from leakscope.errors import CorruptBankError, InputError
 
-RECOMPUTE = {"audit": "leakscope.audit", "study scaling": "leakscope.studies.scaling"}
-"""Kind of run -> module whose `recompute(folder, config)` gives its results from the banks alone."""
+RECOMPUTE = {
+    "attack": "leakscope.attack",
+    "audit": "leakscope.audit",
+    "study ensemble": "leakscope.studies.ensemble",
+    "study scaling": "leakscope.studies.scaling",
+}
+"""Kind of run -> module whose `recompute(folder, config)` gives its results from the folder alone."""
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""

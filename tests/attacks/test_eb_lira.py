@@ -96,3 +96,14 @@ def test_a_useless_checkpoint_does_no_harm():
     both = Signals({"log_odds": np.concatenate([noise, useful], axis=1)}, (1, 2), signals.labels)
     joint, alone = EbLira(checkpoints="all")(both, design).values, EbLira()(signals, design).values
     assert np.corrcoef(joint.ravel(), alone.ravel())[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-2, 1.0])
+def test_a_balanced_design_s_counts_do_not_show_through(noise):
+    """The target's own side has one reference fewer; where answers say nothing, nothing may be found."""
+    design = make_design("balanced", 16, 4000, seed=0)
+    log_odds = 3.0 + noise * np.random.default_rng(2).normal(size=(16, 1, 4000))
+    signals = Signals({"log_odds": log_odds}, (1,), np.zeros(4000, dtype=np.int64))
+    scores = EbLira()(signals, design, np.arange(8)).values
+    found = [auc(s, m) for s, m in zip(scores, design.in_mask[:8], strict=True)]
+    assert np.mean(found) == pytest.approx(0.5, abs=0.015)

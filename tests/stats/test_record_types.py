@@ -53,7 +53,8 @@ def test_moving_a_value_is_summing_with_it_on_the_other_side():
     values, in_mask = some_values()
     other = in_mask.copy()
     other[2] = ~other[2]
-    moved = side_sums(values, in_mask).moved(values[2], to_in=other[2])
+    across = np.where(other[2], 1.0, -1.0)
+    moved = side_sums(values, in_mask).added(values[2], across, -across)
     for found, expected in zip(moved, side_sums(values, other), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -104,3 +105,23 @@ def test_no_variance_falls_below_the_resolution():
     in_mask = np.random.default_rng(0).random(values.shape) < 0.5
     fitted = fit_record_types(side_sums(values, in_mask), 2, resolution_variance=0.01)
     assert fitted.noise.min() >= 0.01
+
+
+def test_a_value_taken_off_is_a_sum_without_its_model():
+    values, in_mask = some_values()
+    was_in = in_mask[2].astype(float)
+    found = side_sums(values, in_mask).added(values[2], -was_in, was_in - 1)
+    others = np.arange(len(values)) != 2
+    for ours, expected in zip(found, side_sums(values[others], in_mask[others]), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
+
+
+def test_weighing_changes_counts_but_neither_means_nor_scatters():
+    values, in_mask = some_values(n_models=9)
+    both = (in_mask.sum(axis=0) > 1) & ((~in_mask).sum(axis=0) > 1)
+    sums = side_sums(values[:, both], in_mask[:, both])
+    weighed = sums.weighed_as(3.0, 5.5)
+    assert set(weighed.n_in.round(9)) == {3.0}
+    assert set(weighed.n_out.round(9)) == {5.5}
+    np.testing.assert_allclose(weighed.sum_in / weighed.n_in, sums.sum_in / sums.n_in)
+    np.testing.assert_allclose(weighed.square_out / weighed.n_out, sums.square_out / sums.n_out)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leakscope.cli.output import AsJson, DataDir, Quiet
+from leakscope.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,23 +18,41 @@ if TYPE_CHECKING:
 
 
 def audit(
-    config: Annotated[Path, typer.Argument(help="A TOML file; see examples/.")],
+    config: Annotated[Path | None, typer.Argument(help="A TOML file; see examples/.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Judge these saved answers (npz, csv, parquet); nothing is trained.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; by default runs/ and the config's name.")
+        Path | None, typer.Option(help="Run folder; by default runs/ and the file's name.")
     ] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a population of your model on random halves of your records, and measure what leaks."""
+    """Train a population of your model on random halves of your records, and measure what leaks.
+
+    With --predictions, judge one model by the answers you saved.
+    """
+    if config is not None and predictions is None:
+        verdict = _audit_config(config, out, data_dir, shown=not (quiet or as_json))
+    elif predictions is not None and config is None:
+        verdict = _audit_file(predictions, out)
+    else:
+        raise InputError("give either a TOML file or --predictions FILE; see examples/")
+    show(verdict, quiet, as_json)
+    exit_by_gate(verdict, told=not (quiet or as_json))
+
+
+def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: bool) -> Verdict:
     from leakscope.audit import audit as run_audit
     from leakscope.cli.output import training_progress
     from leakscope.config import read_config
 
+    sys.path.insert(0, str(config.parent.resolve()))  # a module of the user's may lie beside the config
     settings = read_config(config)
     records = settings.records(data_dir, base=config.parent)
-    with training_progress(settings.population.models, shown=not (quiet or as_json)) as progress:
-        verdict = run_audit(
+    with training_progress(settings.population.models, shown) as progress:
+        return run_audit(
             records,
             settings.recipe(),
             out or Path("runs") / config.stem,
@@ -42,10 +62,26 @@ def audit(
             attacks=settings.attacks.names,
             fpr_budgets=settings.attacks.fpr,
             signals=settings.population.signals,
+            gate=settings.gate.gate() if settings.gate else None,
             device=settings.population.device,
             progress=progress,
         )
-    show(verdict, quiet, as_json)
+
+
+def _audit_file(predictions: Path, out: Path | None) -> Verdict:
+    from leakscope.predictions_audit import audit_predictions
+
+    return audit_predictions(predictions, out or Path("runs") / predictions.stem)
+
+
+def exit_by_gate(verdict: Verdict, told: bool) -> None:
+    """Ends the command with exit code 1 when the gate failed; says so now, unless it was told before."""
+    if not verdict.gate_failed:
+        return
+    if not told:
+        for line in verdict.gate_in_words():
+            print(f"leakscope: {line}", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
@@ -60,8 +96,9 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         return
     screen = console()
     screen.print()
+    alarms = {*verdict.hygiene_in_words("failed"), *(verdict.gate_in_words() if verdict.gate_failed else [])}
     for line in verdict.words():
-        screen.print(line)
+        screen.print(line, style="bold red" if line in alarms else None)
     screen.print()
     screen.print(_table(verdict.results))
     for line in (*unresolvable(verdict.results), *_lost(verdict.results)):
@@ -75,7 +112,9 @@ def _table(results: dict[str, Any]) -> Table:
     from leakscope.report.audit import attack_rows
 
     headings, rows = attack_rows(results)
-    table = Table(title=f"Mean over {results['population']['models']} targets ± 95% interval")
+    n_targets = results["population"]["targets"]
+    title = f"Mean over {n_targets} targets ± 95% interval" if n_targets > 1 else "One target ± 95% interval"
+    table = Table(title=title)
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "attack" else "right")
     for row in rows:

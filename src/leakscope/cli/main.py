@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import audit, data, demo, study, verify
+from leakscope.cli import attack, audit, data, demo, plan, study, verify
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
+app.command("plan")(plan.plan)
+app.command("attack")(attack.attack)
 app.add_typer(study.app, name="study")
 app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")

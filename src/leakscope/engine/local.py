@@ -17,9 +17,10 @@ from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import plain
 from leakscope.errors import InputError, TrainingError
 from leakscope.models.registry import build, net_digest
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals import CLASSIFICATION_SIGNALS
 from leakscope.train.estimators import fit_block
+from leakscope.train.functions import call_block
 from leakscope.train.loop import Answers, Progress, choose_trainer, inputs_from, train_block
 from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, IntArray, Records
 
@@ -104,12 +105,14 @@ class _Worker:
         common = (self.design, self.recipe, models, self.seed, self.kept)
         if isinstance(self.recipe, EstimatorRecipe):
             return fit_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
+        if isinstance(self.recipe, FunctionRecipe):
+            return call_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
         return train_block(self._inputs, *common, self._trainer, progress)  # type: ignore[arg-type]
 
 
 def block_size(recipe: AnyRecipe, records: Records) -> int:
     """Models trained together; follows from the network alone, so that every machine plans alike."""
-    if isinstance(recipe, EstimatorRecipe):
+    if isinstance(recipe, EstimatorRecipe | FunctionRecipe):
         return _ESTIMATORS_IN_BLOCK
     net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
     n_parameters = sum(p.numel() for p in net.parameters())

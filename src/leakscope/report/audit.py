@@ -7,20 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.attacks.registry import ATTACKS
-from leakscope.bank.bank import Bank
 from leakscope.bank.storage import write_bytes
-from leakscope.judge import living
+from leakscope.judge import Judged
+from leakscope.report.audit_sections import (
+    attacker_section,
+    calibrated_section,
+    epsilon_section,
+    groups_section,
+    hygiene_section,
+)
 from leakscope.report.figures import COLOURS, figure
 from leakscope.stats.roc import roc
 from leakscope.types import BoolArray, FloatArray
 from leakscope.verdict import Verdict
 
 
-def write_report(results: dict[str, Any], bank: Bank, folder: Path) -> None:
+def write_report(results: dict[str, Any], judged: Judged, folder: Path) -> None:
     """report.md and figures/roc.png of a run folder."""
     write_bytes(folder / "report.md", markdown(Verdict(results, folder)).encode())
-    _draw_roc(results, bank, folder / "figures" / "roc.png")
+    _draw_roc(results, judged, folder / "figures" / "roc.png")
 
 
 def markdown(verdict: Verdict) -> str:
@@ -38,16 +43,30 @@ def markdown(verdict: Verdict) -> str:
         "|---|" + "---:|" * (len(headings) - 1),
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
-        f"Mean over {population['models']} targets ± half of its 95% t interval over targets. TPR is at the",
-        "best threshold whose FPR is within the budget, chosen on the target itself. ROC ties are exact.",
+        f"{_intervals_in_words(population['targets'])} TPR is at the best threshold whose FPR is within the",
+        "budget, chosen on the target itself. ROC ties are exact.",
         *unresolvable(results),
         "",
         "![ROC](figures/roc.png)",
         "",
+        *hygiene_section(results),
+        *attacker_section(results),
+        *calibrated_section(results),
+        *epsilon_section(results),
+        *groups_section(results, verdict.strongest_attack),
         f"Seed {population['seed']}; records sha256 {population['records_sha256'][:16]}; recipe: {recipe}.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _intervals_in_words(n_targets: int) -> str:
+    if n_targets > 1:
+        return f"Mean over {n_targets} targets ± half of its 95% t interval over targets."
+    return (
+        "One target ± half of its 95% interval over records: DeLong (AUC), Dvoretzky-Kiefer-Wolfowitz "
+        "(advantage), Clopper-Pearson (TPR)."
+    )
 
 
 def attack_rows(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -81,22 +100,20 @@ def _percent(found: dict[str, Any]) -> str:
     return f"{100 * found['value']:.1f} ± {50 * (found['high'] - found['low']):.1f}%"
 
 
-def _draw_roc(results: dict[str, Any], bank: Bank, path: Path) -> None:
+def _draw_roc(results: dict[str, Any], judged: Judged, path: Path) -> None:
     """Mean ROC over targets on log axes, with the spread over targets as a band."""
-    signals, design = living(bank)
-    smallest = 1 / int((~design.in_mask).sum(axis=1).min())
+    in_mask = judged.design.in_mask[next(iter(judged.scores.values())).targets]
+    smallest = 1 / int((~in_mask).sum(axis=1).min())
     grid = np.geomspace(smallest, 1, 200)
     with figure(path, 5.2, 4.8) as axes:
         for name, colour in zip(results["attacks"], COLOURS, strict=False):
-            scores = ATTACKS[name]()(signals, design)
-            curves = np.stack(
-                [_tpr_on_grid(s, m, grid) for s, m in zip(scores.values, design.in_mask, strict=True)]
-            )
+            scores = judged.scores[name]
+            curves = np.stack([_tpr_on_grid(s, m, grid) for s, m in zip(scores.values, in_mask, strict=True)])
             low, high = np.quantile(curves, [0.05, 0.95], axis=0)
             auc = results["attacks"][name]["auc"]["value"]
             if len(np.unique(scores.values)) == 2:  # yes or no: one point says it
                 axes.plot(
-                    *_yes_rates(scores.values, design.in_mask),
+                    *_yes_rates(scores.values, in_mask),
                     "D",
                     color=colour,
                     label=f"{name} (AUC {auc:.3f})",
@@ -107,7 +124,8 @@ def _draw_roc(results: dict[str, Any], bank: Bank, path: Path) -> None:
         axes.plot(grid, grid, color="#888888", linewidth=0.9, linestyle="--", label="guessing")
         axes.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1.05))
         axes.set_xlabel("false positive rate")
-        axes.set_ylabel(f"true positive rate (mean of {design.n_models} targets, band 5% to 95%)")
+        of_targets = f" (mean of {len(in_mask)} targets, band 5% to 95%)" if len(in_mask) > 1 else ""
+        axes.set_ylabel(f"true positive rate{of_targets}")
         axes.set_title("Who can be told from the model's answers")
         axes.legend(loc="lower right", fontsize=9)
 

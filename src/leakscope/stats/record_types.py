@@ -40,17 +40,28 @@ class SideSums(NamedTuple):
     sum_out: FloatArray
     square_out: FloatArray
 
-    def moved(self, values: FloatArray, to_in: BoolArray) -> SideSums:
-        """One model's value moved to the other side: IN where `to_in`, else OUT; (records,) each."""
-        sign = np.where(to_in, 1.0, -1.0)
-        signed, squares = sign * values, sign * values * values
+    def added(self, values: FloatArray, to_in: FloatArray | float, to_out: FloatArray | float) -> SideSums:
+        """One model's values counted so many times on each side; -1 takes them off; (records,) each."""
+        squares = values * values
         return SideSums(
-            self.n_in + sign,
-            self.sum_in + signed,
-            self.square_in + squares,
-            self.n_out - sign,
-            self.sum_out - signed,
-            self.square_out - squares,
+            self.n_in + to_in,
+            self.sum_in + to_in * values,
+            self.square_in + to_in * squares,
+            self.n_out + to_out,
+            self.sum_out + to_out * values,
+            self.square_out + to_out * squares,
+        )
+
+    def weighed_as(self, n_in: float, n_out: float) -> SideSums:
+        """The same means and scatters, as if they came from so many values; no side may be empty."""
+        for_in, for_out = n_in / self.n_in, n_out / self.n_out
+        return SideSums(
+            for_in * self.n_in,
+            for_in * self.sum_in,
+            for_in * self.square_in,
+            for_out * self.n_out,
+            for_out * self.sum_out,
+            for_out * self.square_out,
         )
 
 
@@ -126,10 +137,10 @@ def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
         sums.sum_out**2, sums.square_in, sums.square_out,
     ], axis=1)  # (records, 8)  # fmt: skip
     n_models = float(sums.n_in[0] + sums.n_out[0])  # the same for every record
-    n_in = sums.n_in.astype(np.int64)
-    distinct = np.flatnonzero(np.bincount(n_in))
+    lowest, highest = sums.n_in.min(), sums.n_in.max()
+    distinct = [float(lowest)] if highest - lowest < 1e-6 else np.unique(sums.n_in)
     for n in distinct:
-        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(n_in == n)
+        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(sums.n_in == n)
         result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, float(n), n_models - n))
     return result
 

@@ -1,0 +1,83 @@
+"""What a run must remember about its records to be judged again without them: `facts.parquet`.
+
+A bank holds the models' answers; groups, duplicates and how well features alone tell the members are
+facts of the records. They are kept beside the bank, so that every number of a run can be recomputed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.bank.storage import write_bytes
+from leakscope.errors import InputError
+from leakscope.types import AnyArray, FloatArray, IntArray
+
+FACTS = "facts.parquet"
+_GROUP = "group:"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordFacts:
+    """Facts of the records; every array (records,).
+
+    Attributes:
+        ids: str.
+        labels: class names, or numbers for a regression target.
+        groups: column name -> str.
+        duplicate_of: int64, the first record with equal features and label; None: features unknown.
+        shift_scores: float64, how much a record's features look like those of the first target's members,
+            by a classifier that did not see it; NaN where not asked. None: features unknown.
+    """
+
+    ids: npt.NDArray[np.str_]
+    labels: AnyArray
+    groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
+    duplicate_of: IntArray | None = None
+    shift_scores: FloatArray | None = None
+
+    def write(self, folder: Path) -> None:
+        """Writes facts.parquet."""
+        optional = {"duplicate_of": self.duplicate_of, "shift_score": self.shift_scores}
+        write_columns(
+            folder / FACTS,
+            {
+                "id": self.ids,
+                "label": self.labels,
+                **{name: values for name, values in optional.items() if values is not None},
+                **{f"{_GROUP}{name}": values for name, values in self.groups.items()},
+            },
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> RecordFacts:
+        """The facts of a run folder."""
+        import polars as pl
+
+        if not (folder / FACTS).exists():
+            raise InputError(f"{folder / FACTS} is missing; run the same audit again to write it")
+        frame = pl.read_parquet(folder / FACTS)
+        columns = {name: frame[name].to_numpy() for name in frame.columns}
+        groups = {k.removeprefix(_GROUP): v.astype(str) for k, v in columns.items() if k.startswith(_GROUP)}
+        label = columns["label"]
+        return cls(
+            columns["id"].astype(str),
+            label.astype(str) if label.dtype.kind == "O" else label,
+            groups,
+            columns.get("duplicate_of"),
+            columns.get("shift_score"),
+        )
+
+
+def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
+    """A parquet file of columns."""
+    import polars as pl
+
+    content = io.BytesIO()
+    pl.DataFrame(dict(columns)).write_parquet(content)
+    write_bytes(path, content.getvalue())

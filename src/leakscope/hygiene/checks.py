@@ -1,0 +1,42 @@
+"""All checks of an audit, in the order a reader wants them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leakscope.facts import RecordFacts
+from leakscope.hygiene.accuracy import check_accuracy
+from leakscope.hygiene.duplicates import check_duplicates
+from leakscope.hygiene.members import check_members
+from leakscope.hygiene.outcome import Outcome
+from leakscope.hygiene.shift import check_shift
+from leakscope.hygiene.sides import check_sides
+from leakscope.types import Design, FloatArray, IntArray, Signals
+
+
+def check_all(
+    signals: Signals,
+    design: Design,
+    targets: IntArray,
+    facts: RecordFacts,
+    scores: FloatArray | None,
+) -> tuple[Outcome, ...]:
+    """Every check.
+
+    Args:
+        signals: the models' answers.
+        design: who was in which training set, as stated.
+        targets: models that are judged; the first is the one whose members a shift is looked for in.
+        facts: what is known of the records.
+        scores: float64 (models, records), every model attacked by the others; None: cannot be done.
+    """
+    in_mask = design.in_mask
+    others = in_mask if len(targets) > 1 else np.delete(in_mask, targets, axis=0)
+    correct = signals.last("correct") if "correct" in signals.arrays else None
+    return (
+        check_duplicates(facts.duplicate_of, in_mask[targets]),
+        check_sides(in_mask[targets], others),
+        check_accuracy(correct, in_mask, targets),
+        check_members(scores, in_mask, targets),
+        check_shift(facts.shift_scores, in_mask[targets[0]]),
+    )

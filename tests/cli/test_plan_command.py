@@ -1,0 +1,113 @@
+"""What `leakscope plan` prints, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leakscope import planning
+from tests.cli.command import files_under, run_command
+from tests.cli.test_mistakes import check_refused
+
+CONFIG = """
+[data]
+dataset = "digits"
+[model]
+options = {width = 4}
+[training]
+epochs = 2
+[population]
+models = 8
+device = "cpu"
+[attacks]
+names = ["loss", "lira"]
+fpr = [0.01, 0.0001]
+"""
+
+
+@pytest.fixture(autouse=True)
+def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+        monkeypatch.setattr(planning, f"_{name}_TRIAL", 0.01)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_words_come_first_then_the_table(config: Path) -> None:
+    done = run_command("plan", config)
+    assert (done.exit_code, done.err) == (0, "")
+    text = " ".join(done.out.split())
+    assert text.startswith("8 models on random halves of 1,797 records will take about")
+    assert "cannot say anything below an FPR of 0.11%" in text
+    assert "To resolve 0.01% you need 10,000 non-members a model, so about 20,000 records." in text
+    assert text.index("To resolve") < text.index("trainer")
+    assert "not resolvable" in text
+    assert list(files_under(config.parent)) == ["mine.toml"]
+
+
+def test_json_is_the_whole_plan(config: Path) -> None:
+    done = run_command("plan", config, "--json")
+    planned = json.loads(done.out)
+    assert set(planned) == {"population", "training", "time", "memory", "disk", "resolution"}
+    assert planned["population"] == {"models": 8, "records": 1797, "members": 898, "nonmembers": 898}
+    assert planned["training"]["trainer"] == "dense"
+    assert planned["disk"]["signals"] == dict.fromkeys(("log_odds", "loss"), 128 + 8 * 1797 * 4)
+    assert [bool(rate["reason"]) for rate in planned["resolution"]["rates"]] == [False, True]
+    assert done.err == ""
+
+
+def test_quiet_says_nothing(config: Path) -> None:
+    assert run_command("plan", config, "--quiet") == (0, "", "")
+
+
+def test_an_unfinished_run_is_left_as_it_is(config: Path) -> None:
+    run = config.parent / "runs" / "mine" / "run.json"
+    run.parent.mkdir(parents=True)
+    run.write_text("somebody's")
+    before = files_under(config.parent)
+    assert run_command("plan", config, "--quiet").exit_code == 0
+    assert files_under(config.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (CONFIG.replace("models = 8", "models = 7"), ("models=7", "even")),
+        (CONFIG.replace("0.0001", "0.0"), ("fpr",)),
+        (CONFIG.replace('"lira"', '"lyra"'), ("lyra", "choose from")),
+        (CONFIG.replace('"cpu"', '"tpu"'), ("device='tpu'", "use 'auto'")),
+        (CONFIG.replace("width = 4", "wide = 4"), ("net='mlp'", "wide")),
+    ],
+    ids=["odd", "no budget", "no attack", "no device", "no option"],
+)
+def test_mistakes_are_refused_as_by_an_audit(config: Path, content: str, named: tuple[str, ...]) -> None:
+    config.write_text(content)
+    check_refused(config.parent, ("plan", config), *named)
+
+
+def test_a_missing_config_is_one_line(tmp_path: Path) -> None:
+    check_refused(tmp_path, ("plan", tmp_path / "none.toml"), "none.toml", "is not there")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.04, "0.0 s"), (3.21, "3.2 s"), (95, "95 s"), (150, "2.5 min"), (90000, "25 h")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    from leakscope.cli.plan import _duration
+
+    assert _duration(seconds) == shown
+
+
+@pytest.mark.parametrize(("n_bytes", "shown"), [(12, "12 bytes"), (1500, "1.5 kB"), (2.5e10, "25 GB")])
+def test_sizes(n_bytes: float, shown: str) -> None:
+    from leakscope.cli.plan import _size
+
+    assert _size(n_bytes) == shown

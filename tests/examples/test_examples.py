@@ -1,0 +1,95 @@
+"""Every example runs as a user would run it, with fewer models; the promised sizes are kept."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakscope
+from leakscope.verdict import Verdict
+from tests.cli.command import run_command
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+N_MODELS = 4
+
+
+@pytest.fixture(autouse=True)
+def few_models_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = leakscope.audit
+
+    def smaller(*arguments: Any, **options: Any) -> Verdict:
+        return whole(*arguments, **{**options, "models": N_MODELS, "device": "cpu"})
+
+    monkeypatch.setattr(leakscope, "audit", smaller)
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+def run_script(name: str) -> int:
+    try:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    except SystemExit as end:
+        assert isinstance(end.code, int)
+        return end.code
+    return 0
+
+
+def run_config(name: str, folder: Path) -> str:
+    """The config with fewer models and epochs; its other files stay where they are."""
+    lines = []
+    for line in (EXAMPLES / name).read_text().splitlines():
+        key = line.split("=")[0].strip()
+        lines.append({"models": f"models = {N_MODELS}", "epochs": "epochs = 2"}.get(key, line))
+    path = folder / name
+    path.write_text("\n".join(lines))
+    done = run_command("audit", path, "--out", folder / "run")
+    assert done.exit_code in (0, 1), done
+    assert done.err.startswith("training: ") or done.err == ""
+    return done.out
+
+
+def n_code_lines(name: str) -> int:
+    """Lines without comments, blank lines and the docstring."""
+    text = (EXAMPLES / name).read_text()
+    if text.startswith('"""'):
+        text = text.split('"""', 2)[2]
+    return sum(bool(line.strip()) and not line.startswith("#") for line in text.splitlines())
+
+
+def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert n_code_lines("forest.py") <= 10
+    assert run_script("forest.py") in (0, 1)
+    told = capsys.readouterr().out
+    assert f"{N_MODELS} models were trained on random halves of 1,797 digits records" in told
+    assert "Gate " in told
+
+
+def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert n_code_lines("predictions.py") <= 3
+    run_script("make_predictions.py")
+    assert run_script("predictions.py") == 0
+    assert (
+        "One model's answers about 1,797 predictions records were judged, beside the answers of 8 other"
+        in (capsys.readouterr().out)
+    )
+    assert run_command("verify", "runs/predictions").exit_code == 0
+
+
+def test_the_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_script("quickstart.py") == 0
+    assert "digits records" in capsys.readouterr().out
+
+
+def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
+    assert len((EXAMPLES / "own_net.toml").read_text().splitlines()) <= 25
+    (tmp_path / "own_net.py").write_text((EXAMPLES / "own_net.py").read_text())
+    assert "Gate " in run_config("own_net.toml", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["digits.toml", "forest.toml", "own_table.toml"])
+def test_a_config(name: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text((EXAMPLES / "people.csv").read_text())
+    assert f"{N_MODELS} models were trained" in run_config(name, tmp_path)
