@@ -20,13 +20,12 @@ from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from leakscope import planning
 from leakscope.audit import asked
 from leakscope.bank.bank import Bank
 from leakscope.engine import local
 from leakscope.errors import InputError, TrainingError
 from leakscope.judge import judge
-from leakscope.planning import Plan, Seconds, plan_audit, resolution
+from leakscope.planning import SUPPOSED_AUC, Plan, Seconds, plan, plan_audit, resolution, trial
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.stats.roc import why_unresolvable
 from leakscope.types import AnyArray, Design, IntArray, Records
@@ -44,7 +43,7 @@ def most_frequent(given: Records, indices: IntArray, seed: int) -> Callable[[Any
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
-        monkeypatch.setattr(planning, f"_{name}_TRIAL", 0.01)
+        monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
 
 
 def small_plan(**changes: Any) -> Plan:
@@ -134,8 +133,8 @@ def test_judging_memory_is_within_a_factor_of_what_it_takes(attacks: tuple[str, 
     design = Design(np.random.default_rng(0).random((models, 3000)) < 0.5)
     kept = tuple(planned.disk.signals)
     identity = local.check_request(many, design, RECIPE, 0, kept, "cpu")
-    request = planning._Request(many, design, RECIPE, identity, torch.device("cpu"))
-    bank = planning._RandomBank(request, models, many)
+    request = trial.Request(many, design, RECIPE, identity, torch.device("cpu"))
+    bank = trial.RandomBank(request, models, many)
     tracemalloc.start()
     judge(bank, asked(attacks, (0.1,), None))
     taken = tracemalloc.get_traced_memory()[1]
@@ -153,7 +152,7 @@ def test_peak_memory_adds_up() -> None:
 
 def test_auc_width_is_the_binormal_closed_form() -> None:
     """Var P(Y < X | X) = Q - A^2, Q a bivariate normal probability, by Owen's T."""
-    auc, n_in, n_out = planning.SUPPOSED_AUC, 2000, 3000
+    auc, n_in, n_out = SUPPOSED_AUC, 2000, 3000
     h = special.ndtri(auc)
     placement_variance = auc - 2 * special.owens_t(h, np.sqrt(1 / 3)) - auc**2
     standard_error = np.sqrt(placement_variance * (1 / n_in + 1 / n_out))
@@ -194,14 +193,14 @@ def test_as_many_nonmembers_as_needed_resolve_and_one_fewer_does_not(fpr: float)
     ids=["linear", "with a fixed cost", "quadratic", "constant"],
 )
 def test_growing_costs_are_extrapolated(law: Callable[[int], float], at_hundred: float, low: float) -> None:
-    found = planning._extrapolated([4, 8], [law(4), law(8)], 100)
+    found = trial.extrapolated([4, 8], [law(4), law(8)], 100)
     assert found.expected == pytest.approx(at_hundred)
     assert low <= found.low <= found.expected + 1e-9
     assert found.high > found.expected
 
 
 def test_the_full_size_needs_no_extrapolation() -> None:
-    assert planning._extrapolated([4, 8], [1.0, 3.0], 8) == Seconds(3.0, 3.0, 3.0)
+    assert trial.extrapolated([4, 8], [1.0, 3.0], 8) == Seconds(3.0, 3.0, 3.0)
 
 
 class Clock:
@@ -209,7 +208,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(planning.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(trial.time, "perf_counter", lambda: self.now)
 
     def work_of(self, seconds_a_unit: float, warm_up: float = 0.0) -> Callable[[int], Callable[[], None]]:
         is_warm = False
@@ -224,20 +223,20 @@ class Clock:
 
 def test_units_are_timed_without_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    found = planning._seconds_a_unit(clock.work_of(0.001, warm_up=0.2), 1, 500, trial=1.0)
+    found = trial.seconds_a_unit(clock.work_of(0.001, warm_up=0.2), 1, 500, trial=1.0)
     assert (found.expected, found.low, found.high) == pytest.approx((0.001, 0.001, 0.001))
     assert clock.now < 2.0
 
 
 def test_work_longer_than_the_trial_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    assert planning._seconds_a_unit(clock.work_of(7.0), 1, 500, trial=1.0).expected == 7.0
+    assert trial.seconds_a_unit(clock.work_of(7.0), 1, 500, trial=1.0).expected == 7.0
     assert clock.now == 7.0
 
 
 def test_sizes_grow_only_while_the_trial_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    found, n = planning._grown(clock.work_of(0.1), 4, 1000, trial=3.0)
+    found, n = trial.grown(clock.work_of(0.1), 4, 1000, trial=3.0)
     assert n < 1000
     assert clock.now < 4.0
     assert found.expected == pytest.approx(100)
@@ -275,9 +274,9 @@ def test_time_is_all_epochs_checkpoints_and_blocks(
 ) -> None:
     """A second for every step, order and question, on a clock that stands still."""
     use_blocks_of(monkeypatch, 4)
-    monkeypatch.setattr(planning, "_seconds_a_unit", lambda *_: Seconds(1.0, 1.0, 1.0))
-    monkeypatch.setattr(planning, "_judging", lambda *_: Seconds(0.0, 0.0, 0.0))
-    monkeypatch.setattr(planning.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(trial, "seconds_a_unit", lambda *_: Seconds(1.0, 1.0, 1.0))
+    monkeypatch.setattr(plan, "judging_seconds", lambda *_: Seconds(0.0, 0.0, 0.0))
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: 0.0)
     n_steps, n_orders, n_questions = 4 * 2, 4, 2 * 24
     found = small_plan(recipe=replace(RECIPE, trainer=trainer)).time.training
     assert found.expected == pytest.approx(stacks * (n_steps + n_orders + n_questions))
@@ -286,7 +285,7 @@ def test_time_is_all_epochs_checkpoints_and_blocks(
 
 def test_a_rare_class_is_never_left_out_of_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records sorted by class, eight of the last one: a fit on, or a judgement of, one class would fail."""
-    monkeypatch.setattr(planning, "_JUDGED_RECORDS", 60)
+    monkeypatch.setattr(trial, "_JUDGED_RECORDS", 60)
     n = 3000
     given = records(n=n)
     labels = (np.arange(n) >= n - 8).astype(np.int64)
@@ -308,6 +307,6 @@ def test_a_block_that_does_not_fit_is_said_in_words(monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("tried to allocate too much")
 
-    monkeypatch.setattr(planning.loop, "train", full)
+    monkeypatch.setattr(trial.loop, "train", full)
     with pytest.raises(TrainingError, match=r"block of 8 models does not fit on cpu.*batch_size"):
         small_plan()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope import planning
+from leakscope.planning import trial
 from tests.cli.command import files_under, run_command
 from tests.cli.test_mistakes import check_refused
 
@@ -30,7 +30,7 @@ fpr = [0.01, 0.0001]
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
-        monkeypatch.setattr(planning, f"_{name}_TRIAL", 0.01)
+        monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
 
 
 @pytest.fixture

@@ -60,13 +60,13 @@ def use_blocks_of(monkeypatch: pytest.MonkeyPatch, n_models: int) -> None:
 def count_training(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The models of each block that is trained from here on."""
     trained: list[list[int]] = []
-    answers = local._Worker.answers
+    answers = local.Worker.answers
 
-    def counted(self: local._Worker, models: IntArray, progress: local.Progress) -> local.Answers:
+    def counted(self: local.Worker, models: IntArray, progress: local.Progress) -> local.Answers:
         trained.append(models.tolist())
         return answers(self, models, progress)
 
-    monkeypatch.setattr(local._Worker, "answers", counted)
+    monkeypatch.setattr(local.Worker, "answers", counted)
     return trained
 
 

@@ -116,8 +116,8 @@ def test_answers_do_not_depend_on_how_many_rows_are_handled_at_once(
     columns = np.stack([np.random.default_rng(m).permutation(40) for m in range(4)])
     design = Design(in_mask, columns if with_columns else None)
     whole = answers_of(records, design, recipe, "dense").signals
-    monkeypatch.setattr(loop, "_EVALUATED_AT_ONCE", evaluated)
-    monkeypatch.setattr(loop, "_GATHERED_AT_ONCE", gathered)
+    monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", evaluated)
+    monkeypatch.setattr(loop, "GATHERED_AT_ONCE", gathered)
     assert_same_answers(answers_of(records, design, recipe, "dense").signals, whole, rtol=1e-5, atol=1e-6)
 
 
@@ -126,7 +126,7 @@ def test_regression_answers_do_not_depend_on_how_many_rows_are_asked_at_once(mon
     design = make_design("balanced", 2, len(records), seed=0)
     kept = ("log_density", "loss")
     whole = answers_of(records, design, recipe, "dense", kept=kept).signals
-    monkeypatch.setattr(loop, "_EVALUATED_AT_ONCE", 70)
+    monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", 70)
     assert_same_answers(
         answers_of(records, design, recipe, "dense", kept=kept).signals, whole, rtol=1e-5, atol=1e-6
     )

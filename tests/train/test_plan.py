@@ -77,7 +77,7 @@ def test_a_model_s_batches_do_not_depend_on_the_block(given_plan):
 def test_drawing_epochs_in_chunks_changes_nothing(drawn_at_once, monkeypatch):
     design = Design(np.arange(11) < np.array([[7], [5], [11]]))  # odd sizes: half-used random words
     wanted = np.stack(list(plan_of(design, 4, 9).epochs(6)))
-    monkeypatch.setattr(plan_module, "_DRAWN_AT_ONCE", drawn_at_once)
+    monkeypatch.setattr(plan_module, "DRAWN_AT_ONCE", drawn_at_once)
     np.testing.assert_array_equal(np.stack(list(plan_of(design, 4, 9).epochs(6))), wanted)
 
 

@@ -58,7 +58,7 @@ def complete_bank(
     progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
     if not is_whole:
         started = time.perf_counter()
-        worker = _Worker(records, design, recipe, seed, tuple(identity.signals), _device(device))
+        worker = Worker(records, design, recipe, seed, tuple(identity.signals), device_of(device))
         for block in pending:
             models = bank.blocks[block]
             answers = worker.answers(models, progress)
@@ -78,11 +78,11 @@ def check_request(
     """What `complete_bank` would make of its arguments; raises what is wrong with them, writes nothing."""
     if seed < 0:
         raise InputError(f"seed={seed}: must be 0 or more")
-    _device(device)
+    device_of(device)
     return _identity(records, design, recipe, seed, _checked_signals(kept, records))
 
 
-class _Worker:
+class Worker:
     """Everything needed to answer for any block; the records are put on the device once."""
 
     def __init__(
@@ -102,6 +102,7 @@ class _Worker:
             self._trainer, self.note = choose_trainer(recipe, self._inputs)
 
     def answers(self, models: IntArray, progress: Progress) -> Answers:
+        """What these models, trained now, say about all records."""
         common = (self.design, self.recipe, models, self.seed, self.kept)
         if isinstance(self.recipe, EstimatorRecipe):
             return fit_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
@@ -146,7 +147,8 @@ def _checked_signals(kept: tuple[str, ...], records: Records) -> tuple[str, ...]
     return tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """The device of this name, "auto" included; raises when this machine has none such."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
@@ -163,7 +165,7 @@ def _lost(models: IntArray, answers: Answers) -> dict[str, int]:
     return {str(m): int(e) for m, e in zip(models, answers.lost_at, strict=True) if e}
 
 
-def _about(worker: _Worker, seconds: float) -> dict[str, Any]:
+def _about(worker: Worker, seconds: float) -> dict[str, Any]:
     """Facts for the manifest that are not part of the identity."""
     return {
         "device": str(worker.device),

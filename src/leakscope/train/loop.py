@@ -28,8 +28,8 @@ from leakscope.train.serial import SerialModel
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records
 
-_GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
-_EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
+GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
+EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
 _NOTHING = nullcontext()
@@ -184,7 +184,7 @@ def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> 
     """The block's signals on every column of the design; (models, columns[, classes]) each."""
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
-    rows = max(1, _EVALUATED_AT_ONCE // (n_models * max(1, inputs.x[0].numel())))
+    rows = max(1, EVALUATED_AT_ONCE // (n_models * max(1, inputs.x[0].numel())))
     parts: list[dict[str, Tensor]] = []
     outputs: list[Tensor] = []
     targets: list[Tensor] = []
@@ -217,7 +217,7 @@ def _regression_answers(
 def _batches(inputs: Inputs, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
     steps, models, batch = index.shape
-    together = max(1, _GATHERED_AT_ONCE // (models * batch * max(1, inputs.x[0].numel())))
+    together = max(1, GATHERED_AT_ONCE // (models * batch * max(1, inputs.x[0].numel())))
     for start in range(0, steps, together):
         part = index[start : start + together]
         flat = part.reshape(-1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from leakscope.randomness import Purpose, generator
 from leakscope.types import BoolArray, Design, IntArray
 
-_DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
+DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
 
 
 class BatchPlan:
@@ -43,7 +43,7 @@ class BatchPlan:
     def epochs(self, n_epochs: int) -> Iterator[IntArray]:
         """Record indices of each epoch in turn; int64 (steps, models, batch)."""
         n_models, largest = len(self._members), self.steps * self.batch
-        together = max(1, _DRAWN_AT_ONCE // (n_models * largest))
+        together = max(1, DRAWN_AT_ONCE // (n_models * largest))
         for start in range(0, n_epochs, together):
             orders = self._orders(min(together, n_epochs - start))
             yield from orders.reshape(-1, self.steps, n_models, self.batch)

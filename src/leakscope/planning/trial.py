@@ -1,13 +1,9 @@
-"""What an audit will cost and what it can resolve, before anybody pays.
-
-Time comes from a short trial of the real recipe, memory and disk from shapes, resolution from the
-design; the formulas are in docs/plan.md. Nothing is written anywhere.
-"""
+"""The timed trial: a few seconds of the real recipe and of the judge, and the whole audit from them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, log, prod
 from statistics import median
@@ -15,58 +11,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 from torch import Tensor
 
-from leakscope.audit import (
-    DEFAULT_ATTACKS,
-    DEFAULT_FPR_BUDGETS,
-    asked,
-    check_questions,
-    facts_of,
-    kept_signals,
-)
+from leakscope.audit import facts_of
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
-from leakscope.design import make_design
 from leakscope.engine import local
-from leakscope.errors import TrainingError
-from leakscope.gate import Gate
 from leakscope.judge import judge
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_sides
-from leakscope.stats.per_record import record_risk
-from leakscope.stats.roc import Sides, why_unresolvable
 from leakscope.train import loop
 from leakscope.train.dense import DenseStack
-from leakscope.train.plan import _DRAWN_AT_ONCE, BatchPlan
+from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
 from leakscope.train.serial import SerialModel
 from leakscope.train.stacked import VmapStack
-from leakscope.types import AnyArray, Design, FloatArray, IntArray, Records, Signals
-
-SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
-"""What widths of intervals are computed under."""
+from leakscope.types import AnyArray, Design, IntArray, Records, Signals
 
 _STEPS_TRIAL, _ORDERS_TRIAL, _QUESTIONS_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
 _UNSEEN = 0.25  # what a few seconds do not show (other load, heat); widens the range both ways
 _MOST_ROUNDS = 20
 _JUDGED_RECORDS = 1000
-_NPY_HEADER = 128  # bytes before the numbers of a .npy file
-_JUDGING_ARRAYS = 12  # float64 (models, records) at the peak of LiRA; every attack keeps one more
 _STACKS: dict[str, loop.StackMaker] = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}
 
 _Work = Callable[[], object]
 _WorkOf = Callable[[int], _Work]
-
-
-@dataclass(frozen=True)
-class Population:
-    """Who is asked about whom; members and non-members of the target that has fewest."""
-
-    models: int
-    records: int
-    members: int
-    nonmembers: int
 
 
 @dataclass(frozen=True)
@@ -100,140 +67,8 @@ class Seconds:
         return Seconds(self.expected, self.low * (1 - _UNSEEN), self.high * (1 + _UNSEEN))
 
 
-@dataclass(frozen=True)
-class Time:
-    """Training and judging, how training was measured, and how long measuring took."""
-
-    training: Seconds
-    judging: Seconds
-    total: Seconds
-    how: str
-    trial_seconds: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes; `peak` is records + the largest of training (the next three), judging, standardising."""
-
-    records: int
-    parameters: int
-    workspace: int
-    signals: int
-    judging: int
-    peak: int
-
-
-@dataclass(frozen=True)
-class Disk:
-    """Bytes of each signal's file, of the finished bank, and at its peak, when the blocks are there too."""
-
-    signals: dict[str, int]
-    finished: int
-    peak: int
-
-
-@dataclass(frozen=True)
-class RateResolution:
-    """The TPR at one FPR budget; half widths of 95% intervals where it is `SUPPOSED_TPR`."""
-
-    fpr: float
-    needed_nonmembers: int
-    one_target: float
-    all_targets: float
-    reason: str
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """What the design can tell apart; widths are half widths of 95% intervals.
-
-    Attributes:
-        lowest_fpr: one over a target's non-members.
-        lowest_fpr_pooled: one over the non-members of all targets.
-        auc_one_target: where the AUC is `SUPPOSED_AUC`, binormal; DeLong.
-        auc_all_targets: of the mean over targets; t.
-        record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models.
-        rates: one a budget.
-    """
-
-    lowest_fpr: float
-    lowest_fpr_pooled: float
-    auc_one_target: float
-    auc_all_targets: float
-    record_advantage: float
-    rates: tuple[RateResolution, ...]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What an audit will cost and what it can resolve."""
-
-    population: Population
-    training: Training
-    time: Time
-    memory: Memory
-    disk: Disk
-    resolution: Resolution
-
-
-def plan_audit(
-    records: Records,
-    recipe: AnyRecipe,
-    models: int = 64,
-    seed: int = 0,
-    design: str = "balanced",
-    attacks: Sequence[str] = DEFAULT_ATTACKS,
-    fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
-    signals: Sequence[str] = (),
-    gate: Gate | None = None,
-    device: str = "auto",
-) -> Plan:
-    """What `leakscope.audit` would do with these arguments; raises what it would raise."""
-    check_questions(attacks, fpr_budgets)
-    population = make_design(design, models, len(records), seed)
-    kept = kept_signals(attacks, signals)
-    identity = local.check_request(records, population, recipe, seed, kept, device)
-    config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
-    request = _Request(records, population, recipe, identity, local._device(device))
-    trial = _Networks(request, recipe) if isinstance(recipe, Recipe) else _Fits(request, recipe)
-    n_members = population.in_mask.sum(axis=1)
-    fewest = int(n_members.min()), int((len(records) - n_members).min())
-    n_checkpoints = len(recipe.evaluated_epochs)
-    return Plan(
-        Population(models, len(records), *fewest),
-        trial.training,
-        _time(trial, request, config),
-        _memory(trial, request, len(attacks)),
-        disk_bytes(records, identity.signals, models, n_checkpoints, trial.training.blocks),
-        resolution(models, *fewest, config["fpr_budgets"]),
-    )
-
-
-def disk_bytes(records: Records, signals: Sequence[str], models: int, checkpoints: int, blocks: int) -> Disk:
-    """The bank's arrays; results, report and figures, which are small, are left out."""
-    numbers = {name: models * checkpoints * len(records) * _signal_bytes(name, records) for name in signals}
-    files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
-    labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
-    finished = sum(files.values()) + labels_and_design
-    return Disk(files, finished, finished + sum(numbers.values()) + blocks * len(files) * _NPY_HEADER)
-
-
-def resolution(models: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequence[float]) -> Resolution:
-    """What so many targets with so many members and non-members each can tell apart."""
-    shift = np.sqrt(2) * special.ndtri(SUPPOSED_AUC)
-    auc = delong_of_sides(Sides(_normal_quantiles(n_members) + shift, _normal_quantiles(n_nonmembers)))
-    return Resolution(
-        lowest_fpr=1 / n_nonmembers,
-        lowest_fpr_pooled=1 / (models * n_nonmembers),
-        auc_one_target=_half_width(auc.interval),
-        auc_all_targets=float(special.stdtrit(models - 1, 0.975) * auc.standard_error / np.sqrt(models)),
-        record_advantage=_record_half_width(models),
-        rates=tuple(_rate_resolution(fpr, models, n_members, n_nonmembers) for fpr in fpr_budgets),
-    )
-
-
 @dataclass(frozen=True, eq=False)
-class _Request:
+class Request:
     """What was asked for, checked."""
 
     records: Records
@@ -244,17 +79,19 @@ class _Request:
 
     @property
     def block_size(self) -> int:
+        """Models in a full block."""
         return min(self.identity.block_size, self.design.n_models)
 
     @property
     def blocks(self) -> int:
+        """How many blocks the models make."""
         return ceil(self.design.n_models / self.block_size)
 
 
-class _Networks:
+class Networks:
     """A block of the recipe's networks, to be timed and measured."""
 
-    def __init__(self, request: _Request, recipe: Recipe) -> None:
+    def __init__(self, request: Request, recipe: Recipe) -> None:
         started = time.perf_counter()
         self._request, self._recipe, self._seed = request, recipe, request.identity.seed
         self._inputs = loop.inputs_from(request.records, request.device)
@@ -271,10 +108,10 @@ class _Networks:
         """All epochs, checkpoints and blocks, from a few steps, orders of records and questions."""
         recipe, n_records, n_steps = self._recipe, len(self._request.records), self._batches.steps
         set_up = _elapsed(self._make_stack)
-        most_orders = max(1, _DRAWN_AT_ONCE // (4 * n_steps * self._batches.batch * len(self._models)))
-        order = _seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
-        step = _seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
-        question = _seconds_a_unit(self._questions, min(64, n_records), n_records, _QUESTIONS_TRIAL)
+        most_orders = max(1, DRAWN_AT_ONCE // (4 * n_steps * self._batches.batch * len(self._models)))
+        order = seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
+        step = seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
+        question = seconds_a_unit(self._questions, min(64, n_records), n_records, _QUESTIONS_TRIAL)
         block = (step * n_steps + order) * recipe.epochs + Seconds(set_up, set_up, set_up)
         block += question * (n_records * len(recipe.evaluated_epochs))
         preparing = Seconds(self._preparing, self._preparing, self._preparing)
@@ -295,10 +132,10 @@ class _Networks:
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
         parameters = 4 * (2 + n_moments) * len(self._models) * int(self.training.parameters or 0)
         rows, layers = len(self._models) * self._batches.batch, self._layer_outputs()
-        gathered = min(max(loop._GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
-        orders = min(max(_DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
+        gathered = min(max(loop.GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
+        orders = min(max(DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
         training = 8 * (gathered + orders + n_steps * rows) + 4 * rows * sum(layers)
-        most_rows = max(1, loop._EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
+        most_rows = max(1, loop.EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
         asked_rows = len(self._models) * min(most_rows, len(self._request.records))
         neighbours = max(map(sum, zip(layers, [*layers[1:], 0], strict=True)), default=0)
         asking = 4 * asked_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
@@ -345,10 +182,10 @@ class _Networks:
         return done
 
 
-class _Fits:
+class Fits:
     """As many models of an estimator or a user's own function as are fitted side by side, to be timed."""
 
-    def __init__(self, request: _Request, recipe: EstimatorRecipe | FunctionRecipe) -> None:
+    def __init__(self, request: Request, recipe: EstimatorRecipe | FunctionRecipe) -> None:
         from joblib import effective_n_jobs
 
         name, at_once = "function", 1
@@ -366,7 +203,7 @@ class _Fits:
         n_models, size, at_once = self._request.design.n_models, self._request.block_size, len(self._models)
         start = min(self._most, 20 * self._request.records.n_classes)
         workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
-        fit, self._fitted = _grown(self._fits, start, self._most, _FITS_TRIAL)
+        fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
         rounds = sum(ceil(min(size, n_models - first) / at_once) for first in range(0, n_models, size))
         return fit * rounds + Seconds(workers, workers, workers)
 
@@ -388,14 +225,14 @@ class _Fits:
         for row in in_mask:
             row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
         kept = tuple(r.identity.signals)
-        worker = local._Worker(r.records, Design(in_mask), r.recipe, r.identity.seed, kept, r.device)
+        worker = local.Worker(r.records, Design(in_mask), r.recipe, r.identity.seed, kept, r.device)
         return lambda: worker.answers(self._models, lambda _: None)
 
 
-class _RandomBank(Bank):
+class RandomBank(Bank):
     """Random answers in memory, to time the judge on."""
 
-    def __init__(self, request: _Request, n_models: int, records: Records) -> None:
+    def __init__(self, request: Request, n_models: int, records: Records) -> None:
         self.identity = request.identity.as_dict()
         self._records, self._rng = records, np.random.default_rng(request.identity.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
@@ -422,20 +259,7 @@ class _RandomBank(Bank):
         return values > 0 if name == "correct" else np.abs(values)
 
 
-def _time(trial: _Networks | _Fits, request: _Request, config: dict[str, Any]) -> Time:
-    started = time.perf_counter()
-    try:
-        training = trial.seconds().widened()
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"a block of {request.block_size} models does not fit on {request.device} ({error}); "
-            "take a smaller network or batch_size, or device='cpu'"
-        ) from error
-    judging = _judging(request, config).widened()
-    return Time(training, judging, training + judging, trial.how(), time.perf_counter() - started)
-
-
-def _judging(request: _Request, config: dict[str, Any]) -> Seconds:
+def judging_seconds(request: Request, config: dict[str, Any]) -> Seconds:
     """Facts and judge at work on random answers about some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
     rng = np.random.default_rng(request.identity.seed)
@@ -445,27 +269,11 @@ def _judging(request: _Request, config: dict[str, Any]) -> Seconds:
     gathering = time.perf_counter() - started
 
     def judged(n: int) -> _Work:
-        bank = _RandomBank(request, n, some)
+        bank = RandomBank(request, n, some)
         return lambda: judge(bank, config, facts)
 
-    judging, _ = _grown(judged, min(16, n_models), n_models, _JUDGING_TRIAL)
+    judging, _ = grown(judged, min(16, n_models), n_models, _JUDGING_TRIAL)
     return (judging + Seconds(gathering, gathering, gathering)) * (n_records / len(some))
-
-
-def _memory(trial: _Networks | _Fits, request: _Request, n_attacks: int) -> Memory:
-    """From shapes alone, by the formulas of docs/plan.md."""
-    records, recipe, kept = request.records, request.recipe, request.identity.signals
-    is_image, on_gpu = records.features.dtype == np.uint8, request.device.type == "cuda"
-    n_copied = records.features.size if isinstance(recipe, Recipe) and (is_image or on_gpu) else 0
-    held = records.features.nbytes + records.labels.nbytes + 4 * n_copied
-    parameters, workspace = trial.memory()
-    row = sum(_signal_bytes(name, records) for name in kept)
-    signals = 2 * request.block_size * len(recipe.evaluated_epochs) * len(records) * row
-    n_arrays = _JUDGING_ARRAYS + n_attacks + 3 * records.n_classes * ("logits" in kept)
-    judging = 8 * n_arrays * request.design.in_mask.size
-    standardising = 2 * 4 * n_copied * is_image  # over before training begins
-    peak = held + max(parameters + workspace + signals, judging, standardising)
-    return Memory(held, parameters, workspace, signals, judging, peak)
 
 
 def _shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> IntArray:
@@ -477,18 +285,13 @@ def _shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> In
     return np.concatenate([order[first], np.delete(order, first)])
 
 
-def _signal_bytes(name: str, records: Records) -> int:
-    """Bytes of one signal of one record."""
-    return {"correct": 1, "logits": 4 * records.n_classes}.get(name, 4)
-
-
 def _elapsed(work: _Work) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def _seconds_a_unit(work_of: _WorkOf, start: int, most: int, trial: float) -> Seconds:
+def seconds_a_unit(work_of: _WorkOf, start: int, most: int, trial: float) -> Seconds:
     """Seconds of one unit, from rounds of as many of them (`most` at most) as a short trial allows."""
     first = _rounds(work_of(start), trial / 4)
     n = min(max(int(start * trial / (8 * max(median(first), 1e-9))), start), most)
@@ -504,17 +307,17 @@ def _rounds(work: _Work, trial: float) -> list[float]:
     return rounds[1:] or rounds
 
 
-def _grown(work_of: _WorkOf, start: int, full: int, trial: float) -> tuple[Seconds, int]:
+def grown(work_of: _WorkOf, start: int, full: int, trial: float) -> tuple[Seconds, int]:
     """Seconds of the full size, and the largest size tried: doubled while the trial lasts."""
     work_of(start)()  # warms up
     sizes, seconds = [start], [_elapsed(work_of(start))]
     while sizes[-1] < full and sum(seconds) + 2 * seconds[-1] * (len(sizes) > 1) < trial:
         sizes.append(min(2 * sizes[-1], full))
         seconds.append(_elapsed(work_of(sizes[-1])))
-    return _extrapolated(sizes[-2:], seconds[-2:], full), sizes[-1]
+    return extrapolated(sizes[-2:], seconds[-2:], full), sizes[-1]
 
 
-def _extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
+def extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
     """Seconds of the full size, from the last one or two sizes.
 
     Twice the size in less than twice the time: a fixed cost and a linear one. In more: a power of
@@ -528,28 +331,6 @@ def _extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
     power = min(max(growth, 1.0), 2.0)
     steeper = seconds[-1] * ratio ** (power + 0.5)
     return Seconds(affine if growth < 1 else seconds[-1] * ratio**power, affine, steeper)
-
-
-def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:
-    one, pooled = (clopper_pearson(round(SUPPOSED_TPR * n), n) for n in (n_members, models * n_members))
-    reason = why_unresolvable(fpr, n_members, n_nonmembers)
-    return RateResolution(fpr, ceil(1 / fpr - 1e-9), _half_width(one), _half_width(pooled), reason)
-
-
-def _record_half_width(models: int) -> float:
-    """Half width of the advantage of a record that half of the models on each side call a member."""
-    model = np.arange(models)[:, None]
-    risk = record_risk(model % 4 < 2, model % 2 == 0)
-    return float(risk.advantage_high[0] - risk.advantage_low[0]) / 2
-
-
-def _normal_quantiles(n: int) -> FloatArray:
-    quantiles: FloatArray = special.ndtri((np.arange(n) + 0.5) / n)
-    return quantiles
-
-
-def _half_width(interval: Interval) -> float:
-    return (interval.high - interval.low) / 2
 
 
 def _n_numbers(output: object) -> int:
