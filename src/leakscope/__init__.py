@@ -16,6 +16,7 @@ from leakscope.data.registry import load
 from leakscope.gate import Gate, TprLimit
 from leakscope.predictions_audit import audit_predictions
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.target_audit import audit_target
 from leakscope.types import Design, Records, Scores, Signals
 from leakscope.verdict import Verdict
 
@@ -32,6 +33,7 @@ __all__ = [
     "Verdict",
     "audit",
     "audit_predictions",
+    "audit_target",
     "load",
     "read_table",
 ]

@@ -157,6 +157,13 @@ class GateSection(_Section):
         return Gate(**{**dict(self), "max_tpr": limits})
 
 
+class TargetSection(_Section):
+    """A given, trained network: its weights, and a file with its members' ids, one a line."""
+
+    weights: Path
+    members: Path
+
+
 class AuditConfig(_Section):
     """A whole audit."""
 
@@ -166,9 +173,12 @@ class AuditConfig(_Section):
     population: PopulationSection = PopulationSection()
     attacks: AttackSection = AttackSection()
     gate: GateSection | None = None
+    target: TargetSection | None = None
 
     @model_validator(mode="after")
     def _nothing_unused(self) -> AuditConfig:
+        if self.target is not None and (self.model.estimator or self.model.train):
+            raise ValueError("[target] has a network's weights; give model.net, the network they belong to")
         if self.model.estimator is not None:
             _refuse_unused(self, {"training"}, "an estimator's settings are model.options")
         if self.model.train is not None:

@@ -12,8 +12,12 @@ from leakscope.cli.output import AsJson, DataDir, Quiet
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.table import Table
 
+    from leakscope.config import AuditConfig
+    from leakscope.types import Records
     from leakscope.verdict import Verdict
 
 
@@ -52,6 +56,8 @@ def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: 
     settings = read_config(config)
     records = settings.records(data_dir, base=config.parent)
     with training_progress(settings.population.models, shown) as progress:
+        if settings.target is not None:
+            return _audit_target(settings, records, config, out, progress)
         return run_audit(
             records,
             settings.recipe(),
@@ -66,6 +72,31 @@ def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: 
             device=settings.population.device,
             progress=progress,
         )
+
+
+def _audit_target(
+    settings: AuditConfig, records: Records, config: Path, out: Path | None, progress: Callable[[float], None]
+) -> Verdict:
+    """The given network of [target], judged by references of the config's recipe."""
+    from leakscope.recipe import Recipe
+    from leakscope.target_audit import audit_target, read_members
+
+    target, recipe = settings.target, settings.recipe()
+    assert target is not None, "called for configs with a target"
+    assert isinstance(recipe, Recipe), "the config's validator lets no other recipe through"
+    return audit_target(
+        records,
+        recipe,
+        config.parent / target.weights,
+        read_members(config.parent / target.members, records),
+        out or Path("runs") / config.stem,
+        models=settings.population.models,
+        seed=settings.population.seed,
+        fpr_budgets=settings.attacks.fpr,
+        gate=settings.gate.gate() if settings.gate else None,
+        device=settings.population.device,
+        progress=progress,
+    )
 
 
 def _audit_file(predictions: Path, out: Path | None) -> Verdict:
