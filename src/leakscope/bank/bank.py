@@ -9,7 +9,6 @@ put back; the others are kept.
 from __future__ import annotations
 
 import hashlib
-import io
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from leakscope.bank.storage import (
     atomic_folder,
     holds_array,
     json_bytes,
+    npy_header,
     sha256_of,
     storage_errors,
     sweep_temporaries,
@@ -180,7 +180,7 @@ class Bank:
         relative = str(path.relative_to(self.folder))
         if not path.exists():
             return [Damage(relative, "is missing", b) for b in range(len(self.blocks))]
-        header = _header(np.dtype(entry["dtype"]), tuple(entry["shape"]))
+        header = npy_header(np.dtype(entry["dtype"]), tuple(entry["shape"]))
         row_bytes = int(np.dtype(entry["dtype"]).itemsize * np.prod(entry["shape"][1:], dtype=np.int64))
         found = []
         with path.open("rb") as file:
@@ -202,7 +202,7 @@ class Bank:
         shape = (self.identity["design"]["models"], *first.shape[1:])
         checksums = []
         with atomic_file(self._signal_path(name)) as file:
-            file.write(_header(first.dtype, shape))
+            file.write(npy_header(first.dtype, shape))
             for block, whole in enumerate(in_folder):
                 rows = self._block_rows(name, block, whole)
                 checksums.append(_sha256(rows))
@@ -217,7 +217,7 @@ class Bank:
         entry, models = self.manifest["signals"][name], self.blocks[block]
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
-        offset = len(_header(dtype, shape)) + int(models[0]) * row * dtype.itemsize
+        offset = len(npy_header(dtype, shape)) + int(models[0]) * row * dtype.itemsize
         # Not a memory map of the whole: the file may have lost its end, and that is another block's.
         flat = np.fromfile(self._signal_path(name), dtype, row * len(models), offset=offset)
         return flat.reshape(len(models), *shape[1:])
@@ -281,15 +281,6 @@ def _file_damage(folder: Path, checksums: dict[str, Any], block: int | None = No
         elif sha256_of(folder / name) != sha:
             found.append(Damage(name, "does not match its checksum", block))
     return found
-
-
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The `.npy` header numpy writes for such an array."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": dtype.str, "fortran_order": False, "shape": tuple(int(n) for n in shape)}
-    )
-    return file.getvalue()
 
 
 def _sha256_of_json(value: dict[str, Any]) -> str:

@@ -93,18 +93,32 @@ def json_bytes(value: Any) -> bytes:
 
 
 def write_array(path: Path, array: AnyArray) -> None:
-    """Writes a plain `.npy` file atomically."""
+    """Writes a plain `.npy` file atomically.
+
+    Not by numpy's own writer, which reports a full disk without saying that it is full.
+    """
     with atomic_file(path) as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        file.write(npy_header(array.dtype, array.shape))
+        file.write(np.ascontiguousarray(array).tobytes())
 
 
 def holds_array(path: Path, array: AnyArray) -> bool:
     """True when `path` is, byte for byte, what `write_array` would write."""
     if not path.is_file():
         return False
-    content = io.BytesIO()
-    np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-    return path.read_bytes() == content.getvalue()
+    content = npy_header(array.dtype, array.shape) + np.ascontiguousarray(array).tobytes()
+    return path.read_bytes() == content
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The header of a `.npy` file, as numpy writes it."""
+    if dtype.hasobject:
+        raise ValueError(f"Expected a plain dtype, got {dtype}: objects would need a pickle")
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": dtype.str, "fortran_order": False, "shape": tuple(int(n) for n in shape)}
+    )
+    return file.getvalue()
 
 
 def sha256_of(path: Path) -> str:
