@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from leakscope.errors import InputError, TrainingError
 from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
-from leakscope.signals import classification_signals, regression_signals
-from leakscope.train.loop import Answers, Progress
+from leakscope.train.loop import Answers, Progress, answers_of_outputs
 from leakscope.types import AnyArray, Design, IntArray, Records
 
 
@@ -39,18 +37,8 @@ def fit_block(
     for output in Parallel(n_jobs=recipe.processes or -1, return_as="generator")(tasks):
         outputs.append(output)
         progress(1)
-    z = torch.from_numpy(np.stack(outputs))  # (models, columns, outputs)
-    labels = torch.from_numpy(_labels_asked(records.labels, design, models))
-    if records.is_classification:
-        signals = classification_signals(z, labels, kept)
-    else:
-        in_mask = torch.from_numpy(design.in_mask[models])
-        squared = (z[..., 0] - labels).square() * in_mask
-        residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
-        signals = regression_signals(z[..., 0], labels, residual_sd, kept)
-    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
-    lost_at = (~np.isfinite(z.numpy()).all(axis=(1, 2))).astype(np.int64)
-    return Answers(one_checkpoint, lost_at, "estimators")
+    labels = _labels_asked(records.labels, design, models)
+    return answers_of_outputs(np.stack(outputs), labels, design.in_mask[models], kept, "estimators")
 
 
 def _check_task(estimator: Any, records: Records) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
 from leakscope.errors import TrainingError
 from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import FunctionRecipe
-from leakscope.signals import classification_signals, regression_signals
-from leakscope.train.loop import Answers, Progress
+from leakscope.train.loop import Answers, Progress, answers_of_outputs
 from leakscope.types import AnyArray, Design, IntArray, Records
 
 _SUM_TOLERANCE = 1e-3
@@ -36,20 +34,7 @@ def call_block(
         outputs.append(_asked(predict, records, asked, recipe.name))
         labels.append(records.labels[asked])
         progress(1)
-    z, y = (
-        torch.from_numpy(np.stack(outputs)),
-        torch.from_numpy(np.stack(labels)),
-    )  # (models, columns, outputs)
-    if records.is_classification:
-        signals = classification_signals(z, y, kept)
-    else:
-        in_mask = torch.from_numpy(design.in_mask[models])
-        squared = (z[..., 0] - y).square() * in_mask
-        residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
-        signals = regression_signals(z[..., 0], y, residual_sd, kept)
-    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
-    lost_at = (~np.isfinite(z.numpy()).all(axis=(1, 2))).astype(np.int64)
-    return Answers(one_checkpoint, lost_at, "function")
+    return answers_of_outputs(np.stack(outputs), np.stack(labels), design.in_mask[models], kept, "function")
 
 
 def _asked(predict: Callable[[AnyArray], AnyArray], records: Records, at: IntArray, name: str) -> AnyArray:

@@ -201,14 +201,36 @@ def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> 
         else:
             parts.append(classification_signals(z, y, kept))
     if outputs:
-        parts = [_regression_answers(torch.cat(outputs, 1), torch.cat(targets, 1), design, kept)]
+        in_mask = torch.from_numpy(design.in_mask).to(inputs.x.device)
+        parts = [_regression_answers(torch.cat(outputs, 1), torch.cat(targets, 1), in_mask, kept)]
     return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in kept}
 
 
+def answers_of_outputs(
+    outputs: AnyArray, labels: AnyArray, in_mask: BoolArray, kept: tuple[str, ...], trainer: str
+) -> Answers:
+    """Answers of models that were trained elsewhere and asked once.
+
+    Args:
+        outputs: float32 (models, columns, outputs).
+        labels: (models, columns).
+        in_mask: bool (models, columns).
+        kept: signals to keep.
+        trainer: who trained them.
+    """
+    z, y = torch.from_numpy(outputs), torch.from_numpy(labels)
+    if y.is_floating_point():
+        signals = _regression_answers(z[..., 0], y, torch.from_numpy(in_mask), kept)
+    else:
+        signals = classification_signals(z, y, kept)
+    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
+    lost_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
+    return Answers(one_checkpoint, lost_at, trainer)
+
+
 def _regression_answers(
-    outputs: Tensor, targets: Tensor, design: Design, kept: tuple[str, ...]
+    outputs: Tensor, targets: Tensor, in_mask: Tensor, kept: tuple[str, ...]
 ) -> dict[str, Tensor]:
-    in_mask = torch.from_numpy(design.in_mask).to(outputs.device)
     squared = (outputs - targets).square() * in_mask
     residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
     return regression_signals(outputs, targets, residual_sd, kept)
