@@ -22,6 +22,7 @@ class Purpose(IntEnum):
     ESTIMATOR = 3
     DESIGN = 4
     BOOTSTRAP = 5
+    AUGMENTATION = 6
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:

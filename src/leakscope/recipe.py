@@ -18,6 +18,7 @@ from leakscope.types import digest_arrays
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
 TRAINERS = ("auto", "stacked", "serial")
+PRECISIONS = ("float32", "bfloat16")
 
 Option = str | int | float | bool | None
 
@@ -27,12 +28,17 @@ class Recipe:
     """A network and how to train it.
 
     Attributes:
-        net: a shipped network ("linear", "mlp", "cnn") or "package.module:factory", a function
+        net: a shipped network ("linear", "mlp", "cnn", "deep_cnn", "resnet18", "wide_resnet") or
+            "package.module:factory", a function
             `factory(input_shape, n_classes, **net_options) -> torch.nn.Module`.
         net_options: keyword arguments of the factory, as sorted pairs.
         optimizer: "sgd", "adam" or "adamw"; `momentum` and `nesterov` belong to sgd.
+        sam_rho: radius of sharpness-aware minimization around the optimizer (Foret et al. 2021); 0: without.
         schedule: "constant"; "cosine" (to zero over the run); "step" (times `step_factor` after
             each epoch of `step_epochs`).
+        flips: images are mirrored left to right at random, each time they are trained on.
+        crop: images are shifted by up to this many pixels each way at random, filled up with the mean.
+        precision: of forward and backward passes in training; weights and answers are float32 always.
         checkpoints: epochs after which the models are asked about every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
     """
@@ -43,11 +49,15 @@ class Recipe:
     lr: float = 0.001
     momentum: float = 0.0
     nesterov: bool = False
+    sam_rho: float = 0.0
     weight_decay: float = 0.0
     schedule: Literal["constant", "cosine", "step"] = "constant"
     step_epochs: tuple[int, ...] = ()
     step_factor: float = 0.1
     label_smoothing: float = 0.0
+    flips: bool = False
+    crop: int = 0
+    precision: Literal["float32", "bfloat16"] = "float32"
     batch_size: int = 64
     epochs: int = 30
     checkpoints: tuple[int, ...] = ()
@@ -167,12 +177,14 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
     ]
     if not recipe.lr > 0:
         problems.append(f"lr={recipe.lr}: must be above 0")
-    if recipe.weight_decay < 0:
-        problems.append(f"weight_decay={recipe.weight_decay}: must be 0 or more")
+    for name in ("weight_decay", "sam_rho", "crop"):
+        if getattr(recipe, name) < 0:
+            problems.append(f"{name}={getattr(recipe, name)}: must be 0 or more")
     for name in ("momentum", "label_smoothing"):
         if not 0 <= getattr(recipe, name) < 1:
             problems.append(f"{name}={getattr(recipe, name)}: must be in [0, 1)")
-    for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("trainer", TRAINERS)):
+    choices = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "trainer": TRAINERS, "precision": PRECISIONS}
+    for name, allowed in choices.items():
         if getattr(recipe, name) not in allowed:
             problems.append(f"{name}={getattr(recipe, name)!r}: choose one of {', '.join(allowed)}")
     if recipe.optimizer != "sgd" and (recipe.momentum or recipe.nesterov):

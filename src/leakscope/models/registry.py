@@ -13,7 +13,7 @@ from torch import nn
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 
-NETS = ("cnn", "linear", "mlp")
+NETS = ("cnn", "deep_cnn", "linear", "mlp", "resnet18", "wide_resnet")
 
 Factory = Callable[..., nn.Module]
 
