@@ -10,7 +10,7 @@ from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.signals import classification_signals
-from leakscope.train import loop
+from leakscope.train import loop, steps
 from leakscope.train.loop import choose_trainer, initial_nets, inputs_from, train_block
 from leakscope.types import Design, Records
 
@@ -117,7 +117,7 @@ def test_answers_do_not_depend_on_how_many_rows_are_handled_at_once(
     design = Design(in_mask, columns if with_columns else None)
     whole = answers_of(records, design, recipe, "dense").signals
     monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", evaluated)
-    monkeypatch.setattr(loop, "GATHERED_AT_ONCE", gathered)
+    monkeypatch.setattr(steps, "GATHERED_AT_ONCE", gathered)
     assert_same_answers(answers_of(records, design, recipe, "dense").signals, whole, rtol=1e-5, atol=1e-6)
 
 

@@ -8,8 +8,10 @@ from torch import nn
 from leakscope.design import make_design
 from leakscope.recipe import Recipe
 from leakscope.train.dense import DenseStack, dense_layers
+from leakscope.train.loop import initial_nets, inputs_from
 from leakscope.train.losses import output_gradient_, row_losses
 from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SideBySide
 from leakscope.train.stacked import VmapStack
 from leakscope.types import Design
 
@@ -41,7 +43,7 @@ SETTINGS = {
     "one batch": {"batch_size": 1000},
     "batches of one": {"batch_size": 1, "lr": 0.01},
 }
-MAKERS = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}
+MAKERS = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel, "side by side": SideBySide}
 
 
 def recipe_of(name):
@@ -109,7 +111,9 @@ def test_a_cnn_with_batch_norm_is_the_same_stacked_serial_and_plain():
     recipe = cnn_recipe()
     stacked = trained_state(VmapStack, records, design, recipe)
     serial = trained_state(SerialModel, records, design, recipe, alone=True)
+    side_by_side = trained_state(SideBySide, records, design, recipe)
     assert_same_state(stacked, serial, rtol=1e-4, atol=1e-5)
+    assert_same_state(side_by_side, serial, rtol=1e-4, atol=1e-5)
     assert_same_state(serial, plain_state(records, design, recipe), rtol=1e-4, atol=1e-5)
 
 
@@ -264,3 +268,42 @@ class TestDenseLayers:
     def test_a_layer_used_twice_is_not_plain(self):
         layer = nn.Linear(4, 4)
         assert dense_layers(nn.Sequential(layer, nn.ReLU(), layer)) is None
+
+
+class ChannelsLast(nn.Module):
+    """A user's net that lays out its images itself: gradients of its weights are strided unlike them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(2, 3, 3, padding=1), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.head(self.conv(x.contiguous(memory_format=torch.channels_last)).mean((2, 3)))
+
+
+def test_gradients_in_another_layout_reach_the_right_weights():
+    """The optimizer's kernels go by memory: with other strides they would move the wrong weights."""
+    torch.manual_seed(0)
+    net = ChannelsLast()
+    x, y = torch.randn(1, 6, 2, 8, 8), torch.arange(6)[None] % 3
+    stack = SerialModel([net], 0.0, CPU)
+    (found, *_) = stack.gradients(x, y, torch.full((1, 6), 1 / 6))
+    assert found.stride() == stack.parameters[0].stride()
+    loss = nn.functional.cross_entropy(net(x[0]), y[0])
+    torch.testing.assert_close(found[0], torch.autograd.grad(loss, net.conv.weight)[0])
+
+
+def test_training_in_bfloat16_has_nearly_the_same_gradients_and_answers_in_float32():
+    records = image_records()
+    inputs, batch = inputs_from(records, CPU), torch.arange(8)
+    arguments = (inputs.x[batch][None], inputs.y[batch][None], torch.full((1, 8), 1 / 8))
+    exact, rough = (
+        SideBySide(initial_nets(cnn_recipe(precision=p), inputs, np.array([0]), 0), 0.0, CPU)
+        for p in ("float32", "bfloat16")
+    )
+    a, b = (torch.cat([g.flatten() for g in stack.gradients(*arguments)]) for stack in (exact, rough))
+    assert b.dtype == torch.float32
+    assert 0 < (a - b).norm() < 0.05 * a.norm()
+    answers = rough.outputs(arguments[0])
+    assert answers.dtype == torch.float32
+    assert not torch.equal(answers, answers.bfloat16().float())

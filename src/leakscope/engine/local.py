@@ -62,7 +62,11 @@ def complete_bank(
         for block in pending:
             models = bank.blocks[block]
             answers = worker.answers(models, progress)
-            notes = {"trainer": answers.trainer, "lost_models": _lost(models, answers)}
+            notes = {
+                "trainer": answers.trainer,
+                "note": answers.note,
+                "lost_models": _lost(models, answers),
+            }
             bank.add_block(block, answers.signals, notes)
         bank.finish(_about(worker, time.perf_counter() - started))
     if len(bank.lost) == design.n_models:
@@ -79,6 +83,11 @@ def check_request(
     if seed < 0:
         raise InputError(f"seed={seed}: must be 0 or more")
     device_of(device)
+    if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and records.features.ndim != 4:
+        shape = tuple(records.features.shape[1:])
+        raise InputError(
+            f"flips and crop are for images (channels, height, width), got records of shape {shape}"
+        )
     return _identity(records, design, recipe, seed, _checked_signals(kept, records))
 
 

@@ -20,17 +20,14 @@ from leakscope.engine import local
 from leakscope.judge import judge
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
-from leakscope.train.dense import DenseStack
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
-from leakscope.train.serial import SerialModel
-from leakscope.train.stacked import VmapStack
+from leakscope.train.steps import GATHERED_AT_ONCE
 from leakscope.types import AnyArray, Design, IntArray, Records, Signals
 
 _STEPS_TRIAL, _ORDERS_TRIAL, _QUESTIONS_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
 _UNSEEN = 0.25  # what a few seconds do not show (other load, heat); widens the range both ways
 _MOST_ROUNDS = 20
 _JUDGED_RECORDS = 1000
-_STACKS: dict[str, loop.StackMaker] = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}
 
 _Work = Callable[[], object]
 _WorkOf = Callable[[int], _Work]
@@ -132,7 +129,7 @@ class Networks:
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
         parameters = 4 * (2 + n_moments) * len(self._models) * int(self.training.parameters or 0)
         rows, layers = len(self._models) * self._batches.batch, self._layer_outputs()
-        gathered = min(max(loop.GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
+        gathered = min(max(GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
         orders = min(max(DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
         training = 8 * (gathered + orders + n_steps * rows) + 4 * rows * sum(layers)
         most_rows = max(1, loop.EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
@@ -155,7 +152,7 @@ class Networks:
 
     def _make_stack(self) -> None:
         nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
-        make = _STACKS[self.training.trainer]
+        make = loop.MAKERS[self.training.trainer]
         self._stack = make(nets, self._recipe.label_smoothing, self._request.device)
 
     def _orders(self, n_epochs: int) -> _Work:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,32 +21,33 @@ from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals import classification_signals, regression_signals
+from leakscope.train.augment import drawn_views, is_augmented
+from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
-from leakscope.train.optimizer import Optimizer
+from leakscope.train.mixed_precision import train_in_bfloat16
 from leakscope.train.plan import BatchPlan
 from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
+from leakscope.train.steps import HostSteps, Steps, Trainable
 from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records
 
-GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
-_NOTHING = nullcontext()
+_COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
 
 Progress = Callable[[float], None]
 """Called with the number of models' worth of training just done (a fraction of the block)."""
 
 
-class Stack(Protocol):
-    """A block of models that can be trained and asked; every tensor's first axis is the model."""
+Note = Callable[[str], None]
+"""Told what did not go as planned, for the manifest."""
 
-    parameters: list[Tensor]
-    buffers: list[Tensor]
 
-    def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
-        """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
+class Stack(Trainable, Protocol):
+    """A block of models that can be trained and asked."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """(models, rows, ...) -> (models, rows, outputs)."""
@@ -55,6 +57,14 @@ class Stack(Protocol):
 
 
 StackMaker = Callable[[list[nn.Module], float, torch.device], Stack]
+
+MAKERS: dict[str, StackMaker] = {
+    "dense": DenseStack,
+    "stacked": VmapStack,
+    "serial": SerialModel,
+    "side_by_side": SideBySide,
+}
+"""Trainer -> the block of models it trains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +89,14 @@ class Answers:
         signals: name -> (models, checkpoints, columns[, classes]).
         lost_at: int64 (models,), the first checkpoint's epoch at which a model or its answers were
             no longer finite; 0 where fine.
-        trainer: "dense", "stacked", "serial" or "estimators".
+        trainer: "dense", "stacked", "serial", "side_by_side" or "estimators".
+        note: what did not go as planned; empty: nothing.
     """
 
     signals: dict[str, AnyArray]
     lost_at: IntArray
     trainer: str
+    note: str = ""
 
 
 def inputs_from(records: Records, device: torch.device) -> Inputs:
@@ -107,28 +119,38 @@ def initial_nets(recipe: Recipe, inputs: Inputs, models: IntArray, seed: int) ->
             torch.default_generator.manual_seed(seed_integer(seed, model, Purpose.INITIALISATION))
             net = build(recipe, inputs.shape, inputs.n_outputs)
             seed_dropout(net, seed_integer(seed, model, Purpose.DROPOUT))
+            if recipe.precision == "bfloat16":
+                train_in_bfloat16(net, inputs.x.device.type)
             nets.append(net)
     return nets
 
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
-    """("dense" | "stacked" | "serial", note): the fastest trainer that fits the recipe's network."""
+    """(a name of `MAKERS`, note): the fastest trainer that fits the recipe's network and the device."""
     if recipe.trainer == "serial":
         return "serial", None
     nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
-    if dense_layers(nets[0]) is not None:
+    if recipe.precision == "float32" and dense_layers(nets[0]) is not None:
         return "dense", None
     n_parameters = sum(p.numel() for p in nets[0].parameters())
-    if recipe.trainer == "auto" and n_parameters > _STACKED_PARAMETERS:
+    on_cpu = inputs.x.device.type == "cpu"
+    if recipe.trainer == "auto" and n_parameters > _STACKED_PARAMETERS and on_cpu:
         return "serial", None
+    side_by_side = recipe.trainer == "auto" and not on_cpu and _has_convolutions(nets[0])
+    if side_by_side:  # there precision is no obstacle; randomness shared by all models still is
+        nets = initial_nets(replace(recipe, precision="float32"), inputs, np.arange(2), seed=0)
     reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2])
     if reason is None:
-        return "stacked", None
+        return "side_by_side" if side_by_side else "stacked", None
     if recipe.trainer == "stacked":
         raise InputError(
             f"trainer='stacked': {recipe.net!r} cannot be stacked ({reason}); use trainer='auto'"
         )
     return "serial", f"trained one at a time: {reason}"
+
+
+def _has_convolutions(net: nn.Module) -> bool:
+    return any(isinstance(module, nn.modules.conv._ConvNd) for module in net.modules())
 
 
 def train_block(
@@ -148,36 +170,53 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    makers: dict[str, StackMaker] = {"dense": DenseStack, "stacked": VmapStack, "serial": SerialModel}
-    stack = makers[trainer](
+    plan = BatchPlan(design, models, recipe.batch_size, seed)
+    stack = _maker(trainer, plan, recipe)(
         initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device
     )
-    plan = BatchPlan(design, models, recipe.batch_size, seed)
     lost_at = np.zeros(len(models), dtype=np.int64)
     asked: list[dict[str, AnyArray]] = []
+    notes: list[str] = []
     with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
-        for epoch in train(stack, inputs, plan, recipe):
+        for epoch in train(stack, inputs, plan, recipe, notes.append):
             progress(len(models) / recipe.epochs)
             if epoch in recipe.evaluated_epochs:
                 asked.append(ask(stack, inputs, design.take(models), kept))
                 lost_at[(lost_at == 0) & ~_is_finite(stack, asked[-1])] = epoch
     signals = {name: np.stack([answers[name] for answers in asked], axis=1) for name in kept}
-    return Answers(signals, lost_at, trainer)
+    return Answers(signals, lost_at, trainer, "; ".join(notes))
 
 
-def train(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe) -> Iterator[int]:
-    """Trains epoch by epoch; yields the number of epochs done."""
-    optimizer = Optimizer(recipe, stack.parameters)
-    device = inputs.x.device
-    row_weight = torch.from_numpy(plan.row_weight).to(device).unbind()
-    idle = [np.flatnonzero(models) for models in plan.idle]
+def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
+    """Compiling takes about a minute; it is worth it for long trainings only."""
+    n_rows = plan.steps * len(plan.models) * plan.batch * recipe.epochs
+    if trainer == "side_by_side" and n_rows >= _COMPILED_FROM:
+        return partial(SideBySide, loss=compiled_loss())
+    return MAKERS[trainer]
+
+
+def train(
+    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note = lambda _: None
+) -> Iterator[int]:
+    """Trains epoch by epoch; yields the number of epochs done (on CUDA: at least queued)."""
+    steps = _steps(stack, inputs, plan, recipe, note)
+    shape = (plan.steps, len(plan.models), plan.batch)
+    views = drawn_views(recipe, plan.models, plan.seed, shape) if is_augmented(recipe) else None
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
-        index = torch.from_numpy(order).to(device)
-        for step, (x, y) in enumerate(_batches(inputs, index)):
-            lr = recipe.lr * recipe.lr_factor(epoch + step / plan.steps)
-            with _frozen(idle[step], [*optimizer.tensors, *stack.buffers]) if len(idle[step]) else _NOTHING:
-                optimizer.step(stack.gradients(x, y, row_weight[step]), lr)
+        lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
+        steps.run_epoch(order, None if views is None else next(views), lr)
         yield epoch + 1
+
+
+def _steps(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note) -> Steps:
+    """Captured where there is a CUDA device and the step allows it."""
+    arguments = (stack, inputs.x, inputs.y, plan, recipe)
+    if inputs.x.device.type == "cuda" and not isinstance(stack, SerialModel):
+        try:
+            return CapturedSteps(*arguments)
+        except (RuntimeError, NotImplementedError) as error:
+            note(f"steps launched one by one, not captured: {str(error).strip().splitlines()[0]}")
+    return HostSteps(*arguments)
 
 
 def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> dict[str, AnyArray]:
@@ -234,28 +273,6 @@ def _regression_answers(
     squared = (outputs - targets).square() * in_mask
     residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
     return regression_signals(outputs, targets, residual_sd, kept)
-
-
-def _batches(inputs: Inputs, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
-    steps, models, batch = index.shape
-    together = max(1, GATHERED_AT_ONCE // (models * batch * max(1, inputs.x[0].numel())))
-    for start in range(0, steps, together):
-        part = index[start : start + together]
-        flat = part.reshape(-1)
-        x = inputs.x.index_select(0, flat).view(*part.shape, *inputs.shape)
-        y = inputs.y.index_select(0, flat).view(part.shape)
-        yield from zip(x, y, strict=True)
-
-
-@contextmanager
-def _frozen(idle: IntArray, tensors: list[Tensor]) -> Iterator[None]:
-    """Keeps models that have no batch at this step exactly where they are."""
-    rows = torch.from_numpy(idle)
-    before = [t[rows] for t in tensors]
-    yield
-    for tensor, value in zip(tensors, before, strict=True):
-        tensor[rows] = value
 
 
 def _is_finite(stack: Stack, answers: dict[str, AnyArray]) -> BoolArray:

@@ -20,24 +20,24 @@ class Optimizer:
         self._parameters = parameters
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
         self._moments = [[torch.zeros_like(p) for p in parameters] for _ in range(n_moments)]
-        # One counter serves all tensors: the kernels only read it.
-        self._count = torch.zeros((), device=parameters[0].device)
-        self._counts = [self._count] * len(parameters)
+        # The number of steps taken. One counter serves all tensors: the kernels only read it.
+        self.count = torch.zeros((), device=parameters[0].device)
+        self._counts = [self.count] * len(parameters)
 
     @property
     def tensors(self) -> list[Tensor]:
         """Everything a step changes, parameters included."""
         return [*self._parameters, *(t for moment in self._moments for t in moment)]
 
-    def step(self, gradients: list[Tensor], lr: float) -> None:
-        """One update at learning rate `lr`."""
-        self._count += 1
+    def step(self, gradients: list[Tensor], lr: float | Tensor) -> None:
+        """One update at learning rate `lr`; a tensor on the device where a step is captured."""
+        self.count += 1
         if self._recipe.optimizer == "sgd":
             self._sgd(gradients, lr)
         else:
             self._adam(gradients, lr)
 
-    def _sgd(self, gradients: list[Tensor], lr: float) -> None:
+    def _sgd(self, gradients: list[Tensor], lr: float | Tensor) -> None:
         torch._fused_sgd_(
             self._parameters,
             gradients,
@@ -51,7 +51,7 @@ class Optimizer:
             is_first_step=False,  # the momentum starts at zero, which makes the first step equal
         )
 
-    def _adam(self, gradients: list[Tensor], lr: float) -> None:
+    def _adam(self, gradients: list[Tensor], lr: float | Tensor) -> None:
         kernel = torch._fused_adam_ if self._recipe.optimizer == "adam" else torch._fused_adamw_
         kernel(
             self._parameters,

@@ -24,6 +24,8 @@ class BatchPlan:
     """The batches of a block of models, epoch after epoch.
 
     Attributes:
+        models: int64 (models,), the block's models.
+        seed: run seed.
         batch: rows in a batch.
         steps: batches in an epoch, the same for all models of the design.
         row_weight: float32 (steps, models, batch): one over the batch's size, 0 for filled-up rows.
@@ -31,6 +33,7 @@ class BatchPlan:
     """
 
     def __init__(self, design: Design, models: IntArray, batch_size: int, seed: int) -> None:
+        self.models, self.seed = models, seed
         largest = int(design.in_mask.sum(axis=1).max())
         self.batch = min(batch_size, largest)
         self.steps = ceil(largest / self.batch)

@@ -24,7 +24,8 @@ class SerialModel:
         """Gradients of the weighted loss, in the order of `parameters`."""
         self._net.train()
         losses = row_losses(self._net(x[0]), y[0], self._label_smoothing)
-        return [g[None] for g in torch.autograd.grad((losses * row_weight[0]).sum(), self._own)]
+        found = torch.autograd.grad((losses * row_weight[0]).sum(), self._own)
+        return [_laid_out_like(p, g)[None] for p, g in zip(self._own, found, strict=True)]
 
     def outputs(self, x: Tensor) -> Tensor:
         """The network's outputs; x (1, rows, ...) -> (1, rows, outputs)."""
@@ -36,3 +37,12 @@ class SerialModel:
     def state(self) -> dict[str, Tensor]:
         """Parameters under the module's own names, with a leading models axis of one."""
         return {name: p.detach()[None] for name, p in self._net.named_parameters()}
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient in the parameter's layout: the optimizer's kernels go by memory, not by strides.
+
+    A convolution on channels-last images gives channels-last gradients of contiguous weights.
+    """
+    same = gradient.stride() == parameter.stride()
+    return gradient if same else torch.empty_like(parameter).copy_(gradient)

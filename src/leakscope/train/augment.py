@@ -1,0 +1,72 @@
+"""Flips and crops: one gather makes a whole batch of views, on whichever device the records are.
+
+What a model draws is decided on the host from its own seed, as the order of its records is, so that
+the same views are made on every device and in every block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from leakscope.randomness import Purpose, generator
+from leakscope.recipe import Recipe
+from leakscope.types import IntArray
+
+
+class Views(NamedTuple):
+    """How each row of the batches is to be looked at; int64 tensors of equal shapes (..., batch)."""
+
+    mirrored: Tensor  # 0 or 1
+    top: Tensor  # first row of the padded image
+    left: Tensor  # first column
+
+
+def is_augmented(recipe: Recipe) -> bool:
+    """True when the recipe changes images at random."""
+    return recipe.flips or recipe.crop > 0
+
+
+def drawn_views(recipe: Recipe, models: IntArray, seed: int, shape: tuple[int, int, int]) -> Iterator[Views]:
+    """The views of each epoch in turn, on the host; `shape` is (steps, models, batch)."""
+    rngs = [generator(seed, int(m), Purpose.AUGMENTATION) for m in models]
+    steps, _, batch = shape
+    while True:
+        drawn = np.stack([rng.random((3, steps, batch), dtype=np.float32) for rng in rngs], axis=2)
+        mirrored = (drawn[0] < 0.5) & recipe.flips
+        top, left = (drawn[1:] * (2 * recipe.crop + 1)).astype(np.int64)  # (steps, models, batch) each
+        yield Views(*map(torch.from_numpy, (mirrored.astype(np.int64), top, left)))
+
+
+def padded(x: Tensor, crop: int) -> Tensor:
+    """Images with a margin of `crop` zeros (the mean, of standardised pixels) on every side."""
+    return functional.pad(x, (crop, crop, crop, crop)) if crop else x
+
+
+def gathered(images: Tensor, index: Tensor, views: Views, crop: int) -> Tensor:
+    """The views of the records at `index`, cut out of padded images.
+
+    Args:
+        images: float (records, channels, height + 2 crop, width + 2 crop).
+        index: int64 (...).
+        views: int64 tensors (...).
+        crop: margin of the images.
+
+    Returns:
+        float (..., channels, height, width).
+    """
+    n_channels, height, width = images.shape[1], images.shape[2] - 2 * crop, images.shape[3] - 2 * crop
+    across = torch.arange(width, device=images.device)
+    mirrored = views.mirrored[..., None]
+    columns = torch.where(mirrored > 0, width - 1 - across, across) + views.left[..., None]
+    rows = torch.arange(height, device=images.device) + views.top[..., None]
+    channels = torch.arange(n_channels, device=images.device)[:, None, None]
+    found: Tensor = images[
+        index[..., None, None, None], channels, rows[..., None, :, None], columns[..., None, None, :]
+    ]
+    return found

@@ -1,0 +1,125 @@
+"""A training step as one CUDA graph: captured once, replayed for every batch, with no word to the host.
+
+Each epoch's plan (which records, how they are looked at, how they weigh, at which rate) is copied to
+fixed places on the device; a counter there says which step it is. A replay costs the host microseconds
+where hundreds of separate launches cost milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from leakscope.recipe import Recipe
+from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.optimizer import Optimizer
+from leakscope.train.plan import BatchPlan
+from leakscope.train.sam import sharpness_aware
+from leakscope.train.side_by_side import new_stream
+from leakscope.train.steps import Trainable
+from leakscope.types import AnyArray
+
+_WARM_UP_STEPS = 3
+
+
+class CapturedSteps:
+    """The steps of one block on a CUDA device."""
+
+    def __init__(self, stack: Trainable, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
+        self._stack, self._recipe, self._plan = stack, recipe, plan
+        self._images, self._labels = padded(x, recipe.crop) if is_augmented(recipe) else x, y
+        self._optimizer = Optimizer(recipe, stack.parameters)
+        device, shape = x.device, (plan.steps, len(plan.models), plan.batch)
+        self._at = torch.zeros(1, dtype=torch.int64, device=device)
+        self._index = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._views = Views(*(torch.zeros(shape, dtype=torch.int64, device=device) for _ in range(3)))
+        self._weight = torch.from_numpy(plan.row_weight).to(device)
+        self._idle = torch.from_numpy(plan.idle).to(device) if plan.idle.any() else None
+        self._lr = torch.zeros(plan.steps, device=device)
+        self._graph = self._captured()
+
+    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
+        """One epoch; returns before the device is done."""
+        _put(self._index, torch.from_numpy(order))
+        if views is not None:
+            for place, drawn in zip(self._views, views, strict=True):
+                _put(place, drawn)
+        _put(self._lr, torch.tensor(lr))
+        self._at.zero_()
+        for _ in range(self._plan.steps):
+            self._graph.replay()
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        """The graph of one step; models and optimizer are as before, whether it works or raises."""
+        changed = [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers, self._at]
+        before = [t.clone() for t in changed]
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with _fastest_convolutions():
+                self._warm_up()
+                with torch.cuda.graph(graph):
+                    self._step()
+        finally:
+            for tensor, value in zip(changed, before, strict=True):
+                tensor.copy_(value)
+        return graph
+
+    def _warm_up(self) -> None:
+        """Kernels are chosen and compiled here, on a stream of their own: a capture cannot do that."""
+        main, aside = torch.cuda.current_stream(self._at.device), new_stream(self._at.device)
+        aside.wait_stream(main)
+        with torch.cuda.stream(aside):
+            for _ in range(_WARM_UP_STEPS):
+                self._step()
+                self._at.zero_()
+        main.wait_stream(aside)
+
+    def _step(self) -> None:
+        index, weight = self._now(self._index), self._now(self._weight)
+        if is_augmented(self._recipe):
+            x = gathered(self._images, index, Views(*map(self._now, self._views)), self._recipe.crop)
+        else:
+            x = self._images[index]
+        y = self._labels[index]
+        changed = [*self._optimizer.tensors, *self._stack.buffers] if self._idle is not None else []
+        before = [t.clone() for t in changed]
+        gradients = sharpness_aware(
+            lambda: self._stack.gradients(x, y, weight),
+            self._stack.parameters,
+            self._stack.buffers,
+            self._recipe.sam_rho,
+        )
+        self._optimizer.step(gradients, self._now(self._lr))
+        if self._idle is not None:
+            _put_back(changed, before, self._now(self._idle))
+        self._at += 1
+
+    def _now(self, planned: Tensor) -> Tensor:
+        """The entry of the current step."""
+        return planned.index_select(0, self._at)[0]
+
+
+@contextmanager
+def _fastest_convolutions() -> Iterator[None]:
+    """cuDNN tries all its algorithms for a shape it meets; a graph replays the choice thousands of times."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def _put(place: Tensor, values: Tensor) -> None:
+    """Copies from pinned memory, in the order of the stream, without waiting for it."""
+    place.copy_(values.pin_memory(), non_blocking=True)
+
+
+def _put_back(changed: list[Tensor], before: list[Tensor], idle: Tensor) -> None:
+    """Models that have no batch at this step stay exactly where they are."""
+    for tensor, value in zip(changed, before, strict=True):
+        mask = idle.view(-1, *(1 for _ in tensor.shape[1:]))
+        tensor.copy_(torch.where(mask, value, tensor))

@@ -1,0 +1,106 @@
+"""Several large networks on one CUDA device, each on a stream of its own.
+
+One model with a batch of 256 leaves most of a large chip idle; stacking convolutions by vmap turns them
+into grouped ones, which are slow. So every network runs its own kernels, several networks at once. The
+parameters lie in stacked tensors nonetheless, of which each network holds a slice: one optimizer step moves
+all of them, and the loop treats them as any other block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from leakscope.train.losses import row_losses
+
+Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, float], Tensor]
+
+
+def weighted_loss(net: nn.Module, x: Tensor, y: Tensor, row_weight: Tensor, label_smoothing: float) -> Tensor:
+    """The training loss of one network on one batch."""
+    return (row_losses(net(x), y, label_smoothing) * row_weight).sum()
+
+
+@cache
+def compiled_loss() -> Loss:
+    """`weighted_loss`, compiled: for one network, it serves all of its structure (parameters are inputs)."""
+    compiled: Loss = torch.compile(weighted_loss, dynamic=False)  # here, for its import takes seconds
+    return compiled
+
+
+class SideBySide:
+    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+
+    def __init__(
+        self,
+        nets: list[nn.Module],
+        label_smoothing: float,
+        device: torch.device,
+        loss: Loss = weighted_loss,
+    ) -> None:
+        self._nets = [net.to(device) for net in nets]
+        self._label_smoothing, self._loss = label_smoothing, loss
+        self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
+        self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
+        self._own = [_trained(net) for net in nets]
+        self._streams = [new_stream(device) for _ in nets] if device.type == "cuda" else []
+
+    def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        """Gradients of the weighted loss, in the order of `parameters`."""
+        if not self._streams:
+            return _stacked([self._lane_gradients(m, x[m], y[m], row_weight[m]) for m in range(len(x))])
+        main = torch.cuda.current_stream(x.device)
+        found = []
+        for lane, stream in enumerate(self._streams):
+            stream.wait_stream(main)
+            with torch.cuda.stream(stream):
+                found.append(self._lane_gradients(lane, x[lane], y[lane], row_weight[lane]))
+        for stream in self._streams:
+            main.wait_stream(stream)
+        return _stacked(found)
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
+        with torch.no_grad():
+            return torch.stack([net.eval()(_as_images(x[m])) for m, net in enumerate(self._nets)])
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters under the module's own names and shapes, with a leading models axis."""
+        named = [dict(net.named_parameters()) for net in self._nets]
+        return {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+
+    def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        net = self._nets[lane].train()
+        loss = self._loss(net, _as_images(x), y, row_weight, self._label_smoothing)
+        return list(torch.autograd.grad(loss, self._own[lane]))
+
+
+def new_stream(device: torch.device) -> torch.cuda.Stream:
+    """A stream of its own on the device."""
+    made: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _trained(net: nn.Module) -> list[nn.Parameter]:
+    return [p for p in net.parameters() if p.requires_grad]
+
+
+def _shared(own: tuple[Tensor, ...]) -> Tensor:
+    """One tensor (models, ...) that holds all of them; each becomes a slice of it."""
+    together = torch.stack([t.detach() for t in own])
+    for tensor, part in zip(own, together, strict=True):
+        tensor.data = part
+    return together
+
+
+def _stacked(gradients: list[list[Tensor]]) -> list[Tensor]:
+    """One contiguous tensor a parameter: the optimizer's kernels go by memory, not by strides."""
+    return [torch.stack(of_models).contiguous() for of_models in zip(*gradients, strict=True)]
+
+
+def _as_images(x: Tensor) -> Tensor:
+    """Images with the channels last in memory, as fast convolutions want them."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x

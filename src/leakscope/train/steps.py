@@ -1,0 +1,91 @@
+"""The steps of one epoch, told by the host one by one: the way on a CPU, and where capture fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakscope.recipe import Recipe
+from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.optimizer import Optimizer
+from leakscope.train.plan import BatchPlan
+from leakscope.train.sam import sharpness_aware
+from leakscope.types import AnyArray, IntArray
+
+GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
+
+_NOTHING = nullcontext()
+
+
+class Trainable(Protocol):
+    """A block of models that can be trained; every tensor's first axis is the model."""
+
+    parameters: list[Tensor]
+    buffers: list[Tensor]
+
+    def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
+
+
+class Steps(Protocol):
+    """Trains a block for one epoch at a time."""
+
+    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
+        """One epoch: records int64 (steps, models, batch), how to look at them, a rate a step."""
+
+
+class HostSteps:
+    """Steps launched by the host."""
+
+    def __init__(self, stack: Trainable, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
+        self._stack, self._recipe = stack, recipe
+        self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
+        self._optimizer = Optimizer(recipe, stack.parameters)
+        self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
+        self._idle = [np.flatnonzero(models) for models in plan.idle]
+
+    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
+        """One epoch."""
+        index = torch.from_numpy(order).to(self._x.device)
+        batches = self._batches(index) if views is None else self._viewed(index, views)
+        changed = [*self._optimizer.tensors, *self._stack.buffers]
+        for step, (x, y) in enumerate(batches):
+            gradients = partial(self._stack.gradients, x, y, self._row_weight[step])
+            with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
+                found = sharpness_aware(
+                    gradients, self._stack.parameters, self._stack.buffers, self._recipe.sam_rho
+                )
+                self._optimizer.step(found, lr[step])
+
+    def _batches(self, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
+        steps, models, batch = index.shape
+        together = max(1, GATHERED_AT_ONCE // (models * batch * max(1, self._x[0].numel())))
+        for start in range(0, steps, together):
+            part = index[start : start + together]
+            flat = part.reshape(-1)
+            x = self._x.index_select(0, flat).view(*part.shape, *self._x.shape[1:])
+            yield from zip(x, self._y.index_select(0, flat).view(part.shape), strict=True)
+
+    def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one epoch, each record flipped and cropped as drawn."""
+        drawn = Views(*(v.to(index.device) for v in views))
+        for step, rows in enumerate(index):
+            x = gathered(self._x, rows, Views(*(v[step] for v in drawn)), self._recipe.crop)
+            yield x, self._y[rows]
+
+
+@contextmanager
+def _frozen(idle: IntArray, tensors: list[Tensor]) -> Iterator[None]:
+    """Keeps models that have no batch at this step exactly where they are."""
+    rows = torch.from_numpy(idle)
+    before = [t[rows] for t in tensors]
+    yield
+    for tensor, value in zip(tensors, before, strict=True):
+        tensor[rows] = value
