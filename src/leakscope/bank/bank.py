@@ -13,11 +13,11 @@ import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from leakscope.bank.identity import Identity, differences
+from leakscope.bank.identity import AnyIdentity, differences
 from leakscope.bank.run_folder import read_json
 from leakscope.bank.storage import (
     atomic_file,
@@ -50,6 +50,13 @@ class Damage:
         return f"{self.file}: {self.what}"
 
 
+class Block(NamedTuple):
+    """One block of models: name -> answers (models, checkpoints, columns), and notes of its training."""
+
+    signals: dict[str, AnyArray]
+    notes: dict[str, Any]
+
+
 class Bank:
     """A run folder's models, design and signals."""
 
@@ -68,7 +75,7 @@ class Bank:
         return bank
 
     @classmethod
-    def create(cls, folder: Path, identity: Identity, design: Design, labels: AnyArray) -> Bank:
+    def create(cls, folder: Path, identity: AnyIdentity, design: Design, labels: AnyArray) -> Bank:
         """A new bank, or the one already there if it is the same one; never another."""
         _check_same_bank(folder, identity)
         with storage_errors(folder):
@@ -96,8 +103,10 @@ class Bank:
 
     @property
     def blocks(self) -> list[IntArray]:
-        """The model indices of each block."""
+        """The model indices of each block; a merged bank lists the size of every one."""
         n_models, size = self.identity["design"]["models"], self.identity["block_size"]
+        if isinstance(size, list):
+            return np.split(np.arange(n_models), np.cumsum(size)[:-1])
         return [np.arange(a, min(a + size, n_models)) for a in range(0, n_models, size)]
 
     @property
@@ -123,6 +132,23 @@ class Bank:
             write_json(temporary / _NOTES, notes)
             written = [*(f"{name}.npy" for name in signals), _NOTES]
             write_json(temporary / _CHECKSUMS, {name: sha256_of(temporary / name) for name in written})
+
+    def holds_block(self, block: int) -> bool:
+        """True when the block was committed, damaged since or not."""
+        return self.is_complete or self._block_folder(block).exists()
+
+    def read_block(self, block: int) -> Block:
+        """A committed block, checked against its checksums; raises CorruptBankError where it differs."""
+        in_folder, names = not self.is_complete, self.identity["signals"]
+        found = self._folder_damage(block) if in_folder else []
+        signals = {} if found else {name: self._block_rows(name, block, in_folder) for name in names}
+        if not in_folder:
+            found = self._row_damage(block, signals)
+        if found:
+            raise CorruptBankError(
+                f"{self.folder}: {found[0]}; run the command that made it again, which repairs it"
+            )
+        return Block(signals, self._block_notes(block, in_folder))
 
     def finish(self, about: dict[str, Any]) -> None:
         """Joins the blocks into one array a signal, then writes the manifest and drops the blocks."""
@@ -154,13 +180,16 @@ class Bank:
         if not self.is_complete:
             there = [b for b in range(len(self.blocks)) if self._block_folder(b).exists()]
             return [damage for b in there for damage in self._folder_damage(b)]
-        manifest = self.manifest
-        found = _file_damage(self.folder, manifest["files"])
+        found = self.file_damage()
         if any(damage.file == IDENTITY for damage in found):
             return found  # it says how the signals are laid out
-        for name, entry in manifest["signals"].items():
+        for name, entry in self.manifest["signals"].items():
             found += self._signal_damage(name, entry)
         return found
+
+    def file_damage(self) -> list[Damage]:
+        """Damage of a finished bank's identity, design and labels; the signals are not read."""
+        return _file_damage(self.folder, self.manifest["files"])
 
     def design(self) -> Design:
         """Who was in which training set."""
@@ -219,8 +248,24 @@ class Bank:
         row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
         offset = len(npy_header(dtype, shape)) + int(models[0]) * row * dtype.itemsize
         # Not a memory map of the whole: the file may have lost its end, and that is another block's.
-        flat = np.fromfile(self._signal_path(name), dtype, row * len(models), offset=offset)
+        path, n_numbers = self._signal_path(name), row * len(models)
+        flat = np.fromfile(path, dtype, n_numbers, offset=offset) if path.exists() else np.empty(0, dtype)
+        if len(flat) < n_numbers:
+            raise CorruptBankError(
+                f"{path}: block {block} is cut off or missing; "
+                "run the command that made the bank again, which repairs it"
+            )
         return flat.reshape(len(models), *shape[1:])
+
+    def _row_damage(self, block: int, signals: dict[str, AnyArray]) -> list[Damage]:
+        """Which rows of a finished bank's block are not those the manifest vouches for."""
+        entries, models = self.manifest["signals"], self.blocks[block]
+        what = f"block {block} (models {models[0]} to {models[-1]}) does not match its checksum"
+        return [
+            Damage(str(self._signal_path(name).relative_to(self.folder)), what, block)
+            for name, rows in signals.items()
+            if _sha256(rows) != entries[name]["sha256"][block]
+        ]
 
     def _block_notes(self, block: int, in_folder: bool) -> dict[str, Any]:
         if in_folder:
@@ -246,7 +291,7 @@ class Bank:
         return self.folder / "signals" / f"{name}.npy"
 
 
-def _check_same_bank(folder: Path, identity: Identity) -> None:
+def _check_same_bank(folder: Path, identity: AnyIdentity) -> None:
     """Raises when the folder holds another bank, or one of which nobody can say whose it is."""
     if (folder / MANIFEST).exists() and _read_manifest(folder)["files"][IDENTITY] == identity.sha256:
         return  # whatever has happened to identity.json since, this is the bank

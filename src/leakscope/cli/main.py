@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, data, demo, plan, study, verify
+from leakscope.cli import attack, audit, bank, data, demo, plan, study, verify
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -26,6 +26,7 @@ app.command("plan")(plan.plan)
 app.command("attack")(attack.attack)
 app.add_typer(study.app, name="study")
 app.command("verify")(verify.verify)
+app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
 
 

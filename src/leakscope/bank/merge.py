@@ -1,0 +1,200 @@
+"""Several banks into one: a long population need not be one long run, nor one machine's.
+
+Two cases, told apart by the parts' identities:
+
+* *Other models*: banks of the same records, recipe and signals with other seeds are stacked in the
+  order given. A model's randomness is (run seed, model index, purpose), so two parts with one seed
+  would hold models with the same start and the same order of batches, and under some designs the very
+  same model twice: a target among its own references. Hence every part needs a seed of its own.
+* *Copies of one bank* (one identity) that were trained further in different places: the union of
+  their blocks. What no copy holds, the ordinary run trains.
+
+Nothing is written before all parts are found to fit. Blocks are then copied one at a time, each checked
+against its checksum while it is read, through the same atomic steps as trained ones: a killed merge goes
+on when it is called again, and a damaged merged bank is repaired from its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.identity import AnyIdentity, MergedIdentity
+from leakscope.bank.parts import (
+    Part,
+    check_alike,
+    check_distinct_models,
+    check_labels,
+    check_unfinished,
+    read_part,
+)
+from leakscope.bank.run_folder import RUN
+from leakscope.bank.storage import is_temporary
+from leakscope.errors import CorruptBankError, InputError
+from leakscope.types import AnyArray, Design
+
+_WRITTEN_BEFORE_IDENTITY = {"design.npy", "columns.npy", "labels.npy"}
+_FACTS = ("created", "device", "note", "seconds", "versions", "parts")
+
+
+class Source(NamedTuple):
+    """Where a block of the merged bank comes from, and the merged index of its part's model 0."""
+
+    bank: Bank
+    block: int
+    first_model: int
+
+
+@dataclass(frozen=True, eq=False)
+class Merge:
+    """Parts that fit together, and what they make; nothing is written yet.
+
+    Attributes:
+        parts: in the order given.
+        identity: of the merged bank; that of every part where the parts are copies of one bank.
+        design: who is in which training set, all models.
+        labels: of the records.
+        sources: one a block of the merged bank; None where no copy holds it.
+    """
+
+    parts: tuple[Part, ...]
+    identity: AnyIdentity
+    design: Design
+    labels: AnyArray
+    sources: tuple[Source | None, ...]
+
+    @property
+    def is_of_copies(self) -> bool:
+        """True when the parts are copies of one bank, false when their models are stacked."""
+        return self.identity == self.parts[0].identity
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Blocks that no copy holds."""
+        return tuple(block for block, source in enumerate(self.sources) if source is None)
+
+
+def plan_merge(folders: Sequence[Path]) -> Merge:
+    """What merging the banks in these folders would make.
+
+    Args:
+        folders: run folders or bank folders, at least two.
+
+    Raises:
+        InputError: they do not fit together; the message says which and why.
+        CorruptBankError: identity, design or labels of a part are damaged.
+    """
+    if len(folders) < 2:
+        raise InputError(f"parts={[str(folder) for folder in folders]}: give at least two folders to merge")
+    resolved = [folder.resolve() for folder in folders]
+    for at, folder in enumerate(folders):
+        if resolved[at] in resolved[:at]:
+            raise InputError(f"{folder} is named twice; name every part once")
+    parts = tuple(read_part(folder) for folder in folders)
+    if len({part.identity.sha256 for part in parts}) == 1:
+        return _union(parts)
+    return _stack(parts)
+
+
+def write_merge(merge: Merge, out: Path) -> Bank:
+    """The merged bank in `out`: what is not there yet is copied, and it is finished if no block is missing.
+
+    Args:
+        merge: from `plan_merge`.
+        out: the bank's folder; goes on where an earlier call was killed, repairs a damaged merged bank.
+    """
+    check_free(out, merge)
+    bank = Bank.create(out, merge.identity, merge.design, merge.labels)
+    if bank.is_complete and not bank.damage():
+        return bank
+    pending = bank.pending()
+    absent = sorted(set(pending) & set(merge.missing))
+    if absent and bank.is_complete:
+        raise CorruptBankError(
+            f"{out}: block {absent[0]} is damaged and no part holds it; run the command that trains the bank"
+        )
+    for block in pending:
+        source = merge.sources[block]
+        if source is not None:
+            bank.add_block(block, *_copied(source))
+    if not absent:
+        bank.finish(_about(merge))
+    return bank
+
+
+def check_free(out: Path, merge: Merge) -> None:
+    """Raises when `out` is one of the parts, or holds something that is neither a run nor a bank."""
+    if out.resolve() in [part.bank.folder.resolve() for part in merge.parts]:
+        raise InputError(f"out={str(out)!r} is one of the parts; choose another folder with --out")
+    if not out.is_dir() or (out / IDENTITY).exists() or (out / RUN).exists():
+        return  # Bank.create refuses another bank, and `claim` another run
+    strange = {path.name for path in out.iterdir() if not is_temporary(path)} - _WRITTEN_BEFORE_IDENTITY
+    if strange:
+        raise InputError(f"{out} is not empty and holds no bank; choose another folder with --out")
+
+
+def _union(parts: tuple[Part, ...]) -> Merge:
+    """Copies of one bank: each block from the first copy that holds it."""
+    first = parts[0]
+    check_unfinished(parts)
+    check_labels(parts)
+    sources = []
+    for block in range(len(first.bank.blocks)):
+        holders = [part.bank for part in parts if part.bank.holds_block(block)]
+        sources.append(Source(holders[0], block, 0) if holders else None)
+    return Merge(parts, first.identity, first.design, first.labels, tuple(sources))
+
+
+def _stack(parts: tuple[Part, ...]) -> Merge:
+    """Banks of other models: one after the other."""
+    check_alike(parts)
+    check_labels(parts)
+    check_distinct_models(parts)
+    in_mask = np.concatenate([part.design.in_mask for part in parts])
+    columns = [part.design.columns for part in parts if part.design.columns is not None]
+    design = Design(in_mask, np.concatenate(columns) if columns else None)
+    first_models = np.cumsum([0, *(part.design.n_models for part in parts)])
+    sources = [
+        Source(part.bank, block, int(first_model))
+        for part, first_model in zip(parts, first_models[:-1], strict=True)
+        for block in range(len(part.bank.blocks))
+    ]
+    return Merge(parts, _merged_identity(parts, design), design, parts[0].labels, tuple(sources))
+
+
+def _merged_identity(parts: Sequence[Part], design: Design) -> MergedIdentity:
+    first = parts[0].identity
+    return MergedIdentity(
+        records=first.records,
+        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
+        recipe=first.recipe,
+        seed=[seed for part in parts for seed in part.identity.seeds],
+        signals=first.signals,
+        block_size=[len(models) for part in parts for models in part.bank.blocks],
+        parts=[sha for part in parts for sha in part.identity.parts],
+    )
+
+
+def _copied(source: Source) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+    """A block's answers, and its notes with models renumbered."""
+    signals, notes = source.bank.read_block(source.block)
+    lost = {str(int(model) + source.first_model): epoch for model, epoch in notes["lost_models"].items()}
+    return signals, {**notes, "lost_models": lost}
+
+
+def _about(merge: Merge) -> dict[str, Any]:
+    """Facts for the manifest: what was merged, and how each finished part came about."""
+    what = "blocks of copies of one bank" if merge.is_of_copies else "banks with seeds of their own"
+    finished = [(part, part.bank.manifest) for part in merge.parts if part.bank.is_complete]
+    return {
+        "note": f"merged from {len(merge.parts)} parts: {what}",
+        "parts": [
+            {"identity": part.identity.sha256, **{name: made[name] for name in _FACTS if name in made}}
+            for part, made in finished
+        ],
+    }

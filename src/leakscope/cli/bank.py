@@ -1,0 +1,97 @@
+"""`leakscope bank`: what is done with trained models on disk, without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leakscope.cli.output import AsJson, Quiet
+
+if TYPE_CHECKING:
+    from leakscope.merged_audit import MergedRun
+
+app = typer.Typer(help="Banks of trained models: merge them.", no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Banks of trained models: merge them."""
+
+
+@app.command()
+def merge(
+    parts: Annotated[list[Path], typer.Argument(help="Run folders of audits, or folders of banks.")],
+    out: Annotated[Path, typer.Option(help="Folder of the merged run; an interrupted merge in it goes on.")],
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make one bank of several: of other seeds, or copies of one bank with different blocks done.
+
+    Audits that were asked the same are judged at once, all models together.
+    """
+    from leakscope.cli.audit import exit_by_gate, show
+    from leakscope.cli.output import console, print_json
+    from leakscope.merged_audit import merge_runs
+
+    merged = merge_runs(parts, out)
+    if as_json:
+        print_json(_as_json(merged))
+    elif not quiet:
+        screen = console()
+        screen.print(_in_words(merged), soft_wrap=True)
+        if merged.verdict is not None:
+            show(merged.verdict, quiet=False, as_json=False)
+        screen.print(_next_step(merged), soft_wrap=True)
+    if merged.verdict is not None:
+        exit_by_gate(merged.verdict, told=not (quiet or as_json))
+
+
+def _in_words(merged: MergedRun) -> str:
+    n_parts, n_models = len(merged.merge.parts), merged.merge.design.n_models
+    records = merged.merge.identity.records
+    if not merged.merge.is_of_copies:
+        sizes = ", ".join(f"{part.design.n_models} with {_seeds(part.identity.seeds)}"
+                          for part in merged.merge.parts)  # fmt: skip
+        return (
+            f"{n_parts} banks of {records['records']:,} {records['name']} records became one of {n_models} "
+            f"models ({sizes}): {merged.bank.folder}"
+        )
+    there = n_models - _n_missing(merged)
+    return (
+        f"The {n_parts} parts are copies of one bank of {n_models} models "
+        f"({_seeds(merged.merge.identity.seeds)}); together they hold {there} of them: {merged.bank.folder}"
+    )
+
+
+def _next_step(merged: MergedRun) -> str:
+    folder = merged.bank.folder
+    if merged.verdict is not None:
+        return f"Next: leakscope verify {folder} checks every checksum and number; the parts are not needed."
+    command = "the audit's own command" if merged.are_audits else "the command that trains it"
+    if n_missing := _n_missing(merged):
+        return f"Next: {command} with --out {folder} trains the {n_missing} models that are missing."
+    if merged.are_audits:
+        return f"Next: {command} with --out {folder} judges it; all models are there."
+    return f"Next: open it with leakscope.bank.bank.Bank.open(Path({str(folder)!r})); all models are there."
+
+
+def _as_json(merged: MergedRun) -> dict[str, Any]:
+    return {
+        "out": str(merged.bank.folder),
+        "parts": [str(part.bank.folder) for part in merged.merge.parts],
+        "copies_of_one_bank": merged.merge.is_of_copies,
+        "models": merged.merge.design.n_models,
+        "missing_models": _n_missing(merged),
+        "results": None if merged.verdict is None else merged.verdict.results,
+    }
+
+
+def _n_missing(merged: MergedRun) -> int:
+    bank = merged.bank
+    return 0 if bank.is_complete else sum(len(bank.blocks[block]) for block in bank.pending())
+
+
+def _seeds(seeds: list[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
