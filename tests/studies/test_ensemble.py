@@ -13,7 +13,16 @@ from leakscope.bank.bank import Bank
 from leakscope.data.registry import load
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.stats.roc import auc
-from leakscope.studies.ensemble import EnsembleConfig, comparison_rows, make_case, parts, recompute, run
+from leakscope.studies.ensemble import (
+    PRESETS,
+    EnsembleConfig,
+    comparison_rows,
+    fitting_preset,
+    make_case,
+    parts,
+    recompute,
+    run,
+)
 
 SMALL = (ForestAttacker(n_trees=5), MlpAttacker(max_iterations=5))
 CONFIG = EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
@@ -94,3 +103,10 @@ def test_a_second_run_goes_on_and_another_is_refused(study: tuple[Path, dict[str
 def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_case(EnsembleConfig(**changes), load("digits"))
+
+
+def test_the_full_case_is_a_resnet_on_20000_and_20000_and_wants_a_gpu_and_the_images(tmp_path: Path) -> None:
+    config = EnsembleConfig(**PRESETS["full"])
+    assert (config.dataset, config.net, config.recipe.net) == ("cifar10", "resnet18", "resnet18")
+    assert config.recipe.net_options == (("channels", 64),)
+    assert fitting_preset("cpu", tmp_path) == "small"

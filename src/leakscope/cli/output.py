@@ -25,6 +25,16 @@ DataDir = Annotated[
 _SECONDS_BETWEEN_LINES = 5.0
 
 
+def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
+    """The options the user gave himself, of those that are fields of the dataclass `config`."""
+    sources = {name: context.get_parameter_source(name) for name in config.__dataclass_fields__}
+    return {
+        name: context.params[name]
+        for name, source in sources.items()
+        if name in context.params and source is not None and source.name != "DEFAULT"
+    }
+
+
 def console() -> Console:
     """Where results go: standard output, unwrapped lines when it is not a terminal."""
     from rich.console import Console

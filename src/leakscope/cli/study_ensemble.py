@@ -13,6 +13,9 @@ from leakscope.cli.output import AsJson, DataDir, Out, Quiet
 
 def ensemble(
     context: typer.Context,
+    preset: Annotated[
+        str, typer.Option(help="full (ResNet-18, CIFAR-10, 20,000 + 20,000), small (digits), or auto.")
+    ] = "auto",
     dataset: Annotated[str, typer.Option(help="digits, cifar10, ...; see leakscope data list.")] = "digits",
     net: Annotated[str, typer.Option(help="Target: mlp, cnn, ... or package.module:factory.")] = "mlp",
     n_public: Annotated[int | None, typer.Option(help="Public records; by default half, to 20,000.")] = None,
@@ -32,13 +35,13 @@ def ensemble(
 ) -> None:
     """Attack one given model with public records, then score the submission against the private truth."""
     from leakscope.cli.output import print_json, training_progress
-    from leakscope.studies.ensemble import EnsembleConfig, run
+    from leakscope.studies.ensemble import run
 
-    fields = EnsembleConfig.__dataclass_fields__
-    config = EnsembleConfig(**{name: value for name, value in context.params.items() if name in fields})
+    config = _config(context, preset, device, data_dir)
     speaks = not (quiet or as_json)
     if speaks:
-        print(f"training the target, {net} on {dataset}, {epochs} epochs", file=sys.stderr, flush=True)
+        target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
+        print(f"training the target, {target}", file=sys.stderr, flush=True)
     # One model: lines of a log would count from 0 to 1, a bar moves.
     with training_progress(1, shown=speaks and sys.stderr.isatty()) as progress:
         results = run(config, out, device, data_dir, progress)
@@ -46,6 +49,20 @@ def ensemble(
         print_json(results)
     elif speaks:
         _show(results, out)
+
+
+def _config(context: typer.Context, preset: str, device: str, data_dir: Path | None) -> Any:
+    """The preset's configuration with every option the user gave on top."""
+    from leakscope.cli.output import given_options
+    from leakscope.errors import InputError
+    from leakscope.studies.ensemble import PRESETS, EnsembleConfig, fitting_preset
+
+    if preset not in (*PRESETS, "auto"):
+        raise InputError(f"preset={preset!r}: choose {', '.join(PRESETS)} or auto")
+    given = given_options(context, EnsembleConfig)
+    names_the_case = {"dataset", "net"} & set(given)
+    chosen = "small" if names_the_case else fitting_preset(device, data_dir) if preset == "auto" else preset
+    return EnsembleConfig(**{**PRESETS[chosen], **given})
 
 
 def _show(results: dict[str, Any], out: Path) -> None:

@@ -25,7 +25,8 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.run_folder import RESULTS, claim, plain
 from leakscope.bank.storage import write_array, write_json
 from leakscope.data.predictions import Predictions
-from leakscope.data.registry import load
+from leakscope.data.published import data_root
+from leakscope.data.registry import dataset, load
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.recipe import Recipe
@@ -55,7 +56,7 @@ class EnsembleConfig:
         net: the target network, shipped or "package.module:factory".
         n_public: public records, half of them members; None: half of the dataset, at most 20,000.
         n_private: the same for private ones.
-        width: of an mlp; channels of a cnn.
+        width: of an mlp; channels of a cnn or resnet18.
     """
 
     dataset: str = "digits"
@@ -80,18 +81,34 @@ class EnsembleConfig:
     @property
     def recipe(self) -> Recipe:
         """How the target is trained."""
-        option = {"mlp": "width", "cnn": "channels"}.get(self.net)
+        option = {"mlp": "width", "cnn": "channels", "resnet18": "channels"}.get(self.net)
         return Recipe(
             net=self.net,
             net_options=() if option is None else ((option, self.width),),
             lr=self.lr,
             batch_size=self.batch_size,
             epochs=self.epochs,
-            trainer="auto" if self.net == "mlp" else "serial",  # one model: stacking others gains nothing
+            # One model: stacking gains nothing. Large ones are captured on a GPU and serial elsewhere anyway.
+            trainer="serial" if self.net == "cnn" else "auto",
+            precision="bfloat16" if self.net == "resnet18" else "float32",
         )
 
 
+PRESETS: dict[str, dict[str, Any]] = {
+    "small": {},
+    "full": {"dataset": "cifar10", "net": "resnet18", "epochs": 30, "lr": 0.001, "batch_size": 128},
+}
+"""Preset name -> what it changes of the defaults; "full" is the published case, 20,000 + 20,000 records."""
+
 _LARGEST_PART = 20_000
+
+
+def fitting_preset(device: str, data_dir: Path | None) -> str:
+    """The full case where there are a GPU and the images, else the small one."""
+    from leakscope.engine.local import device_of
+
+    has_images = dataset(PRESETS["full"]["dataset"]).is_present(data_root(data_dir))
+    return "full" if has_images and device_of(device).type == "cuda" else "small"
 
 
 class Case(NamedTuple):
