@@ -22,6 +22,7 @@ from leakscope.models.registry import build
 from leakscope.recipe import Recipe
 from leakscope.train import loop
 from leakscope.train.plan import BatchPlan
+from leakscope.train.side_by_side import SideBySide, compiled_loss
 from leakscope.types import Records
 
 RECORDS, MODELS, BATCH, EPOCHS = 20_000, 8, 256, 12
@@ -78,9 +79,8 @@ def ours(inputs: loop.Inputs, design, epochs: int) -> tuple[float, float, loop.S
     recipe, models = replace(RECIPE, epochs=epochs), np.arange(MODELS)
     plan = BatchPlan(design, models, BATCH, 0)
     started = time.perf_counter()
-    stack = loop._maker("side_by_side", plan, replace(recipe, epochs=1000))(
-        loop.initial_nets(recipe, inputs, models, 0), 0.0, inputs.x.device
-    )
+    nets = loop.initial_nets(recipe, inputs, models, 0)
+    stack = SideBySide(nets, 0.0, inputs.x.device, compiled_loss())
     for epoch in loop.train(stack, inputs, plan, recipe):
         if epoch == 1:
             torch.cuda.synchronize()

@@ -148,6 +148,12 @@ class TestDigest:
         torch.manual_seed(1)
         assert net_digest(Recipe(net="mlp", lr=0.5), (5,), 3) == first
 
+    def test_another_torch_that_words_its_layers_otherwise_changes_nothing(self, monkeypatch):
+        """A bank trained on one machine is judged on another."""
+        first = self.digest("wide_resnet", shape=(3, 8, 8))
+        monkeypatch.setattr(torch.nn.BatchNorm2d, "extra_repr", lambda _: "said otherwise")
+        assert self.digest("wide_resnet", shape=(3, 8, 8)) == first
+
     def test_it_follows_the_source_of_a_user_s_factory(self, own_module):
         name = own_module(SMALL)
         before = self.digest(f"{name}:small")

@@ -51,12 +51,28 @@ def net_digest(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> 
     """
     net = build(recipe, input_shape, n_classes)
     shapes = [f"{name}{tuple(t.shape)}" for name, t in net.state_dict().items()]
-    parts = [repr(net), *shapes]
+    parts = [*(_described(name, module) for name, module in net.named_modules()), *shapes]
     if ":" in recipe.net:
         modules = {inspect.getmodule(o) for o in (factory(recipe.net), *map(type, net.modules()))}
         own = {m for m in modules if m is not None and not m.__name__.startswith("torch.")}
         parts += sorted(inspect.getsource(m) for m in own)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _described(name: str, module: nn.Module) -> str:
+    """One layer: its place, kind and settings. Not `repr`, whose wording changes with torch's version."""
+    settings = {
+        key: value
+        for key, value in sorted(vars(module).items())
+        if not key.startswith("_") and key != "training" and _is_plain(value)
+    }
+    return f"{name}: {type(module).__name__} {settings}"
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _imported(name: str) -> Factory:
