@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
     assert verdict.results["accuracy"]["members"]["value"] == 1.0
     assert verdict.results["accuracy"]["nonmembers"]["value"] < 0.65
     assert verdict.results["exposed"]["share"] > 0.2
+    assert verdict.results["leakage"]["checkpoints"][-1]["bits"]["low"] > 0.2
 
 
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
@@ -68,6 +70,8 @@ def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
         assert auc["low"] <= 0.5 <= auc["high"]
         assert abs(auc["value"] - 0.5) < 0.05
     assert verdict.results["exposed"]["records"] == 0
+    bits = verdict.results["leakage"]["checkpoints"][-1]["bits"]
+    assert bits["low"] <= 0 <= bits["high"]
 
 
 def test_figures_are_means_over_targets(tmp_path: Path) -> None:
@@ -98,7 +102,10 @@ def test_every_file_of_a_run(tmp_path: Path) -> None:
     assert table["label"].to_list() == [people.class_names[label] for label in people.labels]
     assert table["town"].to_list() == people.groups["town"].tolist()
     assert table["exposed"].sum() == verdict.results["exposed"]["records"]
-    assert {"p_value"} < set(table.columns)
+    assert {"p_value", "bits", "rho_kl", "advantage_bound"} < set(table.columns)
+    assert table["bits"].mean() == pytest.approx(
+        verdict.results["leakage"]["checkpoints"][-1]["bits"]["value"]
+    )
     text = (tmp_path / "run" / "report.md").read_text()
     for line in verdict.words():
         assert line in text
@@ -118,6 +125,32 @@ def test_the_verdict_says_the_numbers_in_words(tmp_path: Path) -> None:
     assert f"{strongest['value']:.1%}" in words
     assert f"{strongest['low']:.1%} to {strongest['high']:.1%}" in words
     assert f"{verdict.results['accuracy']['members']['value']:.1%}" in words
+
+
+def test_bits_are_said_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
+    verdict = small_audit(tmp_path, recipe=replace(RECIPE, epochs=4, checkpoints=(1, 4)))
+    leakage = verdict.results["leakage"]
+    assert leakage["signal"] == "log_odds"
+    assert [at["epoch"] for at in leakage["checkpoints"]] == [1, 4]
+    last = leakage["checkpoints"][-1]
+    mean, top = max(last["bits"]["value"], 0), max(last["most_exposed"]["value"], 0)
+    words = " ".join(verdict.words())
+    assert (
+        f"The model's answer about a record carries {mean:.3f} bits about its membership on average" in words
+    )
+    assert f"the most exposed 1% carry {top:.2f}." in words
+    assert "## Bits about one membership" in (tmp_path / "report.md").read_text()
+    assert verify_run(tmp_path).problems == []
+
+
+def test_where_bits_cannot_be_told_the_report_says_why(tmp_path: Path) -> None:
+    verdict = small_audit(tmp_path / "two", models=2)
+    assert "no record has two models" in verdict.results["leakage"]["reason"]
+    assert "Not computed: no record has two models" in (tmp_path / "two" / "report.md").read_text()
+    assert "bits" not in pl.read_parquet(tmp_path / "two" / "records.parquet").columns
+    assert not any("bits about its membership" in line for line in verdict.words())
+    losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
+    assert losses.results["leakage"]["signal"] in (None, "log_density")
 
 
 def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:

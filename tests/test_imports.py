@@ -30,12 +30,18 @@ ALLOWED = {  # room or file -> all it may import beside the standard library
     "models": _TRAINING,
     "train": _TRAINING | {"joblib", "sklearn"},
     "stats": {"numpy", "scipy", "leakscope.types", "leakscope.errors", "leakscope.stats"},
+    "hardness": {"numpy", "scipy"}
+    | {f"leakscope.{room}" for room in ("types", "errors", "stats", "hardness")},
+    "monitor.py": {"numpy", "leakscope.types", "leakscope.errors"},
+    "leakage": {"numpy", "scipy"}
+    | {f"leakscope.{room}" for room in ("types", "errors", "randomness", "stats", "leakage")},
 }
 
 _LATE = {"torch", "leakscope.train", "leakscope.engine", "leakscope.report", "leakscope.cli"}
 
 FORBIDDEN = {  # room or file -> what it must not import
     "attacks": {"leakscope.bank", *_LATE},
+    "dynamics": {"leakscope.bank", "leakscope.judge", *_LATE},
     "bank": _LATE,
     "data": {"leakscope.bank", *_LATE},
     "engine": {"leakscope.audit", "leakscope.studies", "leakscope.attacks", "leakscope.report"},
@@ -52,7 +58,7 @@ FORBIDDEN = {  # room or file -> what it must not import
     "verification.py": {"torch"},
 }
 
-WITHOUT_TORCH = ("stats", "attacks", "bank", "data", "hygiene", "judge.py")
+WITHOUT_TORCH = ("stats", "leakage", "attacks", "dynamics", "hardness", "bank", "data", "hygiene", "judge.py")
 """What must work where torch is not installed: nothing they import, and nothing that imports, needs it."""
 
 

@@ -16,6 +16,8 @@ from leakscope.bank.bank import Bank
 from leakscope.facts import RecordFacts, write_columns
 from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, judge_gate
 from leakscope.hygiene.checks import check_all
+from leakscope.leakage.bits import MEASURES, RecordBits
+from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, false_discovery, record_risk
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Scores, Signals
@@ -37,12 +39,14 @@ class Judged:
         design: of the models that did not diverge.
         scores: attack -> its scores.
         risk: each record's exposure over the targets; None where single records cannot be judged.
+        leakage: bits each record's answers carry at the last checkpoint; None where results say why.
     """
 
     results: dict[str, Any]
     design: Design
     scores: Mapping[str, Scores]
     risk: RecordRisk | None
+    leakage: RecordBits | None
 
 
 def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) -> Judged:
@@ -62,6 +66,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
     groups, left_out = _judged_groups(facts)
     in_mask = design.in_mask[targets]
     risk = _risk(scores, in_mask)
+    leakage = bank_leakage(signals, design)
     results: dict[str, Any] = {
         "experiment": "audit",
         "config": config,
@@ -72,6 +77,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
             for name in config["attacks"]
         },
         "groups_left_out": left_out,
+        "leakage": leakage.figures,
     }
     if facts is not None:
         attacked = _every_model_attacked(scores, signals, design)
@@ -80,7 +86,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
         results["exposed"] = _exposed(risk)
     if config.get("gate"):
         results["gate"] = judge_gate(Gate.from_dict(config["gate"]), results)
-    return Judged(results, design, scores, risk)
+    return Judged(results, design, scores, risk, leakage.last)
 
 
 def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:
@@ -98,12 +104,14 @@ def living(bank: Bank) -> tuple[Signals, Design]:
 
 
 def write_record_table(folder: Path, facts: RecordFacts, judged: Judged) -> None:
-    """records.parquet: ids, labels, groups and each record's risk; of a single target, its scores."""
+    """records.parquet: ids, labels, groups, each record's risk and bits; of a single target, its scores."""
     columns: dict[str, AnyArray] = {"id": facts.ids, "label": facts.labels, **facts.groups}
     risk = judged.risk
     if risk is not None:
         columns |= {name: value for name, value in asdict(risk).items() if isinstance(value, np.ndarray)}
         columns["exposed"] = false_discovery(risk.p_value, _FALSE_DISCOVERY_RATE).exposed
+    if judged.leakage is not None:
+        columns |= {name: getattr(judged.leakage, name) for name in MEASURES}
     for name, scores in judged.scores.items():
         if len(scores.targets) == 1:
             columns["is_member"] = judged.design.in_mask[scores.targets[0]]

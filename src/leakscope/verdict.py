@@ -38,6 +38,7 @@ class Verdict:
             *self._accuracy_in_words(),
             self._strongest_in_words(),
             *self._exposed_in_words(),
+            *self._leakage_in_words(),
             *self.hygiene_in_words("warning"),
             *self.gate_in_words(),
             self._limits_in_words(),
@@ -90,6 +91,24 @@ class Verdict:
             f"{exposed['records']:,} records ({exposed['share']:.1%}) are exposed one by one: over the "
             "models, their membership shows. At most "
             f"{exposed['false_discovery_rate']:.0%} of them are expected to be false alarms."
+        ]
+
+    def _leakage_in_words(self) -> list[str]:
+        """How many bits an answer carries; nothing where that is undefined, the report says why."""
+        leakage = self.results.get("leakage")
+        if not leakage or not leakage["checkpoints"]:
+            return []
+        bits, most_exposed = (leakage["checkpoints"][-1][name] for name in ("bits", "most_exposed"))
+        if bits["value"] is None:
+            return []
+        interval = "no interval: too few models"
+        if bits["low"] is not None:
+            interval = f"95% interval {max(bits['low'], 0):.3f} to {max(bits['high'], 0):.3f}"
+        mean, highest = max(bits["value"], 0), max(most_exposed["value"], 0)
+        return [
+            f"The model's answer about a record carries {mean:.3f} bits about its membership on average "
+            f"({interval}; 1 bit gives it away); the most exposed {most_exposed['share']:.0%} carry "
+            f"{highest:.2f}."
         ]
 
     def _limits_in_words(self) -> str:

@@ -15,6 +15,7 @@ from leakscope.report.audit_sections import (
     epsilon_section,
     groups_section,
     hygiene_section,
+    leakage_section,
 )
 from leakscope.report.figures import COLOURS, figure
 from leakscope.stats.roc import roc
@@ -53,6 +54,7 @@ def markdown(verdict: Verdict) -> str:
         *attacker_section(results),
         *calibrated_section(results),
         *epsilon_section(results),
+        *leakage_section(results),
         *groups_section(results, verdict.strongest_attack),
         f"Seed {population['seed']}; records sha256 {population['records_sha256'][:16]}; recipe: {recipe}.",
         "",

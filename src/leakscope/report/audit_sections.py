@@ -1,4 +1,4 @@
-"""The longer tables of an audit's report.md: hygiene, precision, calibration, epsilon, groups."""
+"""The longer tables of an audit's report.md: hygiene, precision, calibration, epsilon, bits, groups."""
 
 from __future__ import annotations
 
@@ -59,6 +59,33 @@ def epsilon_section(results: Results) -> list[str]:
     )
     headings = ["attack", "any trade-off", "Gaussian trade-off"]
     return ["## Epsilon, from below", "", text, "", *_table(headings, rows), ""]
+
+
+def leakage_section(results: Results) -> list[str]:
+    """Bits that an answer carries about a record's membership, by checkpoint."""
+    leakage = results["leakage"]
+    title = ["## Bits about one membership", ""]
+    if leakage["reason"] and (
+        not leakage["checkpoints"] or leakage["checkpoints"][-1]["bits"]["value"] is None
+    ):
+        return [*title, f"Not computed: {leakage['reason']}.", ""]
+    text = (
+        f"How differently a record's {leakage['signal']} is distributed over models that saw it and over "
+        "models that did not, a Gaussian each. Mutual information is at most 1 bit; rho_KL, both KL "
+        "divergences together, is in bits too; as far as the Gaussians hold, nobody who sees this answer "
+        "alone has a larger advantage than the bound. What permuted designs show is taken off; intervals "
+        "are over models."
+    )
+    headings = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "bound on the advantage"]
+    rows = [
+        [
+            str(at["epoch"]),
+            *(_number(at[name]) for name in ("bits", "most_exposed", "rho_kl", "advantage_bound")),
+        ]
+        for at in leakage["checkpoints"]
+    ]
+    more = [f"No interval: {leakage['reason']}.", ""] if leakage["reason"] else []
+    return [*title, text, "", *_table(headings, rows), "", *more]
 
 
 def groups_section(results: Results, attack: str) -> list[str]:

@@ -1,0 +1,268 @@
+"""How many bits a model's answer about a record carries about its membership, for any bank.
+
+The answer (one signal at one checkpoint) has one distribution over models that saw the record and one over
+models that did not; `moderation` fits a Gaussian to each, however few the models. From these two come
+
+- `bits`: the mutual information between the answer and membership at equal priors, at most 1 bit;
+- `rho_kl`: both KL divergences together, in bits; at least four times `bits`;
+- `advantage_bound`: the total variation, the largest advantage any attacker can have from this answer alone,
+  as far as the Gaussians hold.
+
+This is black-box leakage: by data processing at most what the parameters give away.
+
+Fits from few models read noise as leakage. So all is computed again with the design permuted over models,
+where the truth is 0; what is found there, as a trend over how easy records are, is the floor F. Reported
+are `(bits - F) / (1 - F)`, which is 0 on average where nothing leaks and leaves a whole bit whole, and
+`rho_kl - F`; both may lie a little below 0 for one record: nothing was found there. The advantage bound,
+which grows with the root of a small rho_kl, is multiplied by `sqrt(1 - F / rho_kl)`, 0 below the floor: a
+bound errs to the high side. Intervals of means are over models (delete-a-group jackknife) and permutations.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from leakscope.errors import InputError
+from leakscope.leakage import total_variation
+from leakscope.leakage.moderation import (
+    Moderated,
+    Moments,
+    Prior,
+    fit_prior,
+    moderate,
+    moments,
+    why_too_few,
+)
+from leakscope.leakage.mutual_information import one_dimensional_fast
+from leakscope.leakage.trends import Trend, bin_trend, quantile_bins
+from leakscope.stats.record_types import resolution_variance
+from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
+
+MOST_EXPOSED_SHARE = 0.01
+MEASURES = ("bits", "rho_kl", "advantage_bound")
+
+_RECORDS_AT_ONCE = 16_384
+_FITTED_RECORDS = 8_192
+_LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
+_MOST_GROUPS = 16
+_LEAST_FOR_INTERVAL = 4  # models
+_HIGHEST_FLOOR = 0.9  # keeps what lies above a floor of nearly a whole bit from blowing up
+_LIMITS = ((-np.inf, 1.0), (-np.inf, np.inf), (0.0, 1.0), (-np.inf, 1.0))  # of the three means, and the top
+_DECIMALS = 9
+_NATS_PER_BIT = float(np.log(2))
+# Gauss-Hermite with three nodes: exact for polynomials up to degree 5 of the gap under its posterior.
+_NODES = ((-float(np.sqrt(3)), 1 / 6), (0.0, 2 / 3), (float(np.sqrt(3)), 1 / 6))
+
+
+class Figure(NamedTuple):
+    """A mean over records with its 95% interval; NaN ends where it has none."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class RecordBits:
+    """Leakage of each record and over all; NaN throughout where `reason` says why.
+
+    Attributes:
+        bits: float64 (records,), mutual information, floor taken off.
+        rho_kl: float64 (records,), in bits, floor taken off.
+        advantage_bound: float64 (records,), total variation, in [0, 1].
+        means: measure -> its mean over records.
+        most_exposed: mean `bits` of the 1% of records (at least one) with the highest, what the choice of
+            the highest brings under permuted designs taken off.
+        floor: mean `bits` found where there is nothing to find.
+        reason: why there is nothing, or no interval; empty otherwise.
+    """
+
+    bits: FloatArray
+    rho_kl: FloatArray
+    advantage_bound: FloatArray
+    means: dict[str, Figure]
+    most_exposed: Figure
+    floor: float
+    reason: str = ""
+
+    @property
+    def is_undefined(self) -> bool:
+        """True where there are no figures at all."""
+        return bool(np.isnan(self.floor))
+
+
+def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> RecordBits:
+    """Bits that one signal's answers carry about each record's membership.
+
+    O(models x records), in blocks of records; prior, floor and intervals from at most 8,192 of them.
+
+    Args:
+        values: float (models, records), one signal at one checkpoint.
+        in_mask: bool (models, records).
+        seed: of the records fitted on and of the permutations.
+    """
+    if values.ndim != 2 or values.shape != in_mask.shape:
+        raise InputError(f"values {values.shape} and in_mask {in_mask.shape}: must both be (models, records)")
+    n_bad = values.shape[1] - int(np.isfinite(values).all(axis=0).sum())
+    if n_bad:
+        return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined answers")
+    rng = np.random.default_rng(seed)
+    sample = _sample(values, in_mask, rng)
+    reason = why_too_few(moments(sample.values, sample.in_mask))
+    if reason:
+        return _undefined(values.shape[1], reason)
+    null = _null(sample, rng)
+    raw, centre = _by_block(values, in_mask, sample.prior())
+    above_floor = null.taken_off(raw, centre)
+    figures = _figures(above_floor, null.most_exposed)
+    limited = zip(figures, _half_widths(sample, null, rng), _LIMITS, strict=True)
+    *means, most_exposed = (_within(*one) for one in limited)
+    return RecordBits(
+        above_floor[0],
+        above_floor[1],
+        above_floor[2],
+        means=dict(zip(MEASURES, means, strict=True)),
+        most_exposed=most_exposed,
+        floor=float(null.bits.at(centre).mean()),
+        reason=""
+        if len(values) >= _LEAST_FOR_INTERVAL
+        else f"{len(values)} models are too few for an interval",
+    )
+
+
+def measures(fitted: Moderated) -> FloatArray:
+    """bits, rho_kl (in bits) and advantage_bound, means over the gap's posterior; (3, records)."""
+    # Its root mean square stands for the log ratio: what leaks grows with its square.
+    log_ratio = np.sqrt(fitted.log_ratio.mean**2 + fitted.log_ratio.variance)
+    half_ratio = np.exp(np.copysign(log_ratio, fitted.log_ratio.mean) / 2)
+    inside, outside = fitted.level * half_ratio, fitted.level / half_ratio
+    information, distance = np.zeros_like(inside), np.zeros_like(inside)
+    for node, weight in _NODES:
+        gap = fitted.gap.mean + node * np.sqrt(fitted.gap.variance)
+        information += weight * one_dimensional_fast(gap, inside, outside)
+        distance += weight * total_variation.one_dimensional(gap, inside, outside)
+    squares = (fitted.gap.mean**2 + fitted.gap.variance) * (1 / inside + 1 / outside)
+    rho_kl = np.cosh(log_ratio) - 1 + squares / 2
+    return np.stack([information / _NATS_PER_BIT, rho_kl / _NATS_PER_BIT, distance])
+
+
+def most_exposed_mean(bits: FloatArray) -> float:
+    """Mean over the 1% of records (at least one) with the most bits."""
+    n = max(round(MOST_EXPOSED_SHARE * len(bits)), 1)
+    return float(np.partition(bits, -n)[-n:].mean())
+
+
+class _Sample(NamedTuple):
+    """The records to learn from: answers (models, records) in float64, design, least variance."""
+
+    values: FloatArray
+    in_mask: BoolArray
+    resolution: float
+
+    def prior(self) -> Prior:
+        """What they say about all records."""
+        return fit_prior(moments(self.values, self.in_mask), self.resolution)
+
+    def measured(self, in_mask: BoolArray, models: IntArray | slice = slice(None)) -> FloatArray:
+        """Their measures (3, records) under some design, from some models."""
+        found = moments(self.values[models], in_mask[models])
+        return measures(moderate(found, fit_prior(found, self.resolution)))
+
+
+class _Null(NamedTuple):
+    """What permuted designs show: floors by centre, and how the figures scatter."""
+
+    bits: Trend
+    rho_kl: Trend
+    most_exposed: float
+    variance: FloatArray  # (4,), of the three means and of the most exposed, over permutations
+    n: int
+
+    def taken_off(self, raw: FloatArray, centre: FloatArray) -> FloatArray:
+        """The three measures above their floors; (..., 3, records)."""
+        bits, rho_kl, distance = np.moveaxis(raw, -2, 0)
+        floor = np.minimum(self.bits.at(centre), _HIGHEST_FLOOR)
+        above = rho_kl - self.rho_kl.at(centre)
+        share = np.divide(np.maximum(above, 0.0), rho_kl, out=np.zeros_like(rho_kl), where=rho_kl > 0)
+        found = np.stack([(bits - floor) / (1 - floor), above, distance * np.sqrt(share)], axis=-2)
+        return found.round(_DECIMALS) + 0.0  # rounding of sums is no leakage; + 0.0 makes -0.0 equal 0.0
+
+
+def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator) -> _Sample:
+    """Records drawn at random, all where there are few."""
+    columns = np.arange(values.shape[1])
+    if len(columns) > _FITTED_RECORDS:
+        columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
+    own = values[:, columns].astype(np.float64)
+    # Values in steps are like rounded ones, whose variance is step^2 / 12.
+    return _Sample(own, in_mask[:, columns], resolution_variance(own) / 12)
+
+
+def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
+    n_models, n_records = sample.in_mask.shape
+    n = int(np.clip(4 * _FITTED_RECORDS // n_records, _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS))
+    designs = (sample.in_mask[rng.permutation(n_models)] for _ in range(n))
+    runs = np.stack([sample.measured(design) for design in designs])  # (permutations, 3, records)
+    centre = sample.values.mean(axis=0)
+    bins, used = quantile_bins(centre), np.ones(n_records, dtype=bool)
+    floors = [bin_trend(level, centre, bins, used) for level in runs.mean(axis=0)[:2]]
+    null = _Null(floors[0], floors[1], 0.0, np.zeros(4), n)
+    figures = np.stack([_figures(run) for run in null.taken_off(runs, centre)])  # (permutations, 4)
+    highest = min(float(figures[:, -1].mean()), _HIGHEST_FLOOR)
+    return null._replace(most_exposed=highest, variance=figures.var(axis=0, ddof=1))
+
+
+def _figures(above_floor: FloatArray, floor_of_highest: float = 0.0) -> FloatArray:
+    """The three means, and the bits of the most exposed above what choosing them brings; (4,)."""
+    highest = (most_exposed_mean(above_floor[0]) - floor_of_highest) / (1 - floor_of_highest)
+    return np.array([*above_floor.mean(axis=1), highest])
+
+
+def _within(value: float, half_width: float, limits: tuple[float, float]) -> Figure:
+    """The interval, cut at what is possible."""
+    low, high = np.clip([value - half_width, value + half_width], *limits)
+    return Figure(float(value), float(low), float(high))
+
+
+def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior) -> tuple[FloatArray, FloatArray]:
+    """Measures (3, records) and centres (records,) of all records."""
+    n_records = values.shape[1]
+    found, centre = np.empty((3, n_records)), np.empty(n_records)
+
+    def fill(columns: slice) -> None:
+        own: Moments = moments(values[:, columns], in_mask[:, columns])
+        found[:, columns], centre[columns] = measures(moderate(own, prior)), own.centre
+
+    starts = range(0, n_records, _RECORDS_AT_ONCE)
+    with ThreadPoolExecutor() as threads:  # numpy works outside Python's lock
+        list(threads.map(fill, (slice(start, start + _RECORDS_AT_ONCE) for start in starts)))
+    return found, centre
+
+
+def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> FloatArray:
+    """Of the 95% intervals of the three means and of the most exposed; (4,), NaN with too few models.
+
+    The variance over models, never less than over permutations, and that of the floor.
+    """
+    n_models = len(sample.values)
+    if n_models < _LEAST_FOR_INTERVAL:
+        return np.full(4, np.nan)
+    group = rng.permutation(n_models) % min(n_models, _MOST_GROUPS)
+    n_groups, centre = int(group.max()) + 1, sample.values.mean(axis=0)
+    runs = [sample.measured(sample.in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
+    figures = np.stack([_figures(null.taken_off(run, centre), null.most_exposed) for run in runs])
+    jackknife = (n_groups - 1) * figures.var(axis=0)
+    variance = np.maximum(jackknife, null.variance) + null.variance / null.n
+    half_widths: FloatArray = special.stdtrit(n_groups - 1, 0.975) * np.sqrt(variance)
+    return half_widths
+
+
+def _undefined(n_records: int, reason: str) -> RecordBits:
+    nothing, nan = np.full(n_records, np.nan), float("nan")
+    none = Figure(nan, nan, nan)
+    return RecordBits(nothing, nothing, nothing, dict.fromkeys(MEASURES, none), none, nan, reason)

@@ -1,0 +1,59 @@
+"""What bounds an attacker's advantage, from tight to loose.
+
+    measured advantage <= TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
+
+Pinsker `sqrt(KL / 2)` (Massart 2007), Bretagnolle and Huber 1979 `sqrt(1 - exp(-KL))`, both with the smaller
+of the two directions of the KL, and the document's (Farokhi and Kaafar 2020, Theorem 1, read as a bound on
+the advantage). A bound above 1 says nothing; it is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.leakage.gaussian import Gaussian, common_axes, kl_of_axes, swapped
+from leakscope.leakage.total_variation import total_variation
+from leakscope.types import FloatArray
+
+
+class Chain(NamedTuple):
+    """The chain of bounds of each record; (...) each."""
+
+    total_variation: FloatArray
+    total_variation_error: FloatArray
+    pinsker: FloatArray
+    bretagnolle_huber: FloatArray
+    document: FloatArray
+
+
+def pinsker(kl: npt.ArrayLike) -> FloatArray:
+    """sqrt(KL / 2), KL in nats."""
+    return np.sqrt(np.asarray(kl, dtype=np.float64) / 2)
+
+
+def bretagnolle_huber(kl: npt.ArrayLike) -> FloatArray:
+    """sqrt(1 - exp(-KL)), KL in nats; never above 1."""
+    return np.sqrt(-np.expm1(-np.asarray(kl, dtype=np.float64)))
+
+
+def document_bound(rho_kl: npt.ArrayLike) -> FloatArray:
+    """sqrt(rho_KL) / 2, rho_KL in nats."""
+    return np.sqrt(np.asarray(rho_kl, dtype=np.float64)) / 2
+
+
+def chain(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Chain:
+    """Total variation and the bounds above it; draws and seed are those of the total variation."""
+    axes = common_axes(first, second)
+    forward, backward = kl_of_axes(axes), kl_of_axes(swapped(axes))
+    smaller = np.minimum(forward, backward)
+    exact = total_variation(first, second, draws, seed)
+    return Chain(
+        exact.value,
+        exact.error,
+        pinsker(smaller),
+        bretagnolle_huber(smaller),
+        document_bound(forward + backward),
+    )

@@ -1,0 +1,241 @@
+"""Each record's IN and OUT distribution from a handful of models, by borrowing strength across records.
+
+With few models a record's own variances and gap are mostly noise, and noise reads as leakage. Records are
+alike given how hard they are, so a record's moments are weighed with those of records with a similar mean
+answer m, as moderated t-tests do (Smyth 2004). Three numbers are moderated in turn:
+
+- the log ratio of the two variances, IN over OUT: a Gaussian prior around a trend in m; its sampling
+  variance is `trigamma(df_in/2) + trigamma(df_out/2)`;
+- the level of the two variances, given their ratio: `(d0 s0^2(m) + df s^2) / (d0 + df)`, with the trend
+  `s0^2(m)` and the prior degrees of freedom d0 from the mean and the excess spread of `ln s^2`;
+- the gap between the two means: a Gaussian prior around a trend in m; its sampling variance is
+  `v_in/n_in + v_out/n_out`.
+
+The spread of each Gaussian prior is what the scatter over records exceeds the sampling variance by. A side
+with one model has a mean only, a side with none is known from the trends alone: every record gets an answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from leakscope.leakage.trends import FLAT, Trend, bin_trend, quantile_bins
+from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
+
+_MOST_PRIOR_DEGREES = 1e6
+_SMALLEST_SHARE = 1e-6  # no variance falls below this share of the overall one
+_TINY = 1e-30
+
+
+class Side(NamedTuple):
+    """Moments over one side's models; (records,) each. A variance of fewer than two models is 0."""
+
+    n: FloatArray
+    mean: FloatArray
+    variance: FloatArray  # divides by n - 1
+
+
+class Moments(NamedTuple):
+    """Both sides, and the mean over all models: how easy a record is."""
+
+    inside: Side
+    outside: Side
+    centre: FloatArray
+
+
+class NormalPrior(NamedTuple):
+    """Mean and variance over records of one of their numbers, by centre."""
+
+    mean: Trend
+    variance: Trend
+
+    def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
+        """Of each record, from its own number and that number's sampling variance (inf: unknown)."""
+        mean, variance = self.mean.at(centre), self.variance.at(centre)
+        trust = variance / (variance + noise)
+        return Posterior(mean + np.where(trust > 0, trust * (own - mean), 0.0), variance * (1 - trust))
+
+
+class Posterior(NamedTuple):
+    """What is known of one of each record's numbers; (records,) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+class LevelPrior(NamedTuple):
+    """ln s0^2 by centre, and how many degrees of freedom it is worth."""
+
+    log_variance: Trend
+    degrees: float
+
+
+class Prior(NamedTuple):
+    """What all records together say about one."""
+
+    log_ratio: NormalPrior
+    level: LevelPrior
+    gap: NormalPrior
+    smallest_variance: float
+
+
+class Moderated(NamedTuple):
+    """A record's IN and OUT distributions; (records,) each.
+
+    Attributes:
+        gap: posterior of the mean IN minus the mean OUT.
+        log_ratio: posterior of ln(variance IN / variance OUT).
+        level: root of the product of the two variances.
+    """
+
+    gap: Posterior
+    log_ratio: Posterior
+    level: FloatArray
+
+
+def moments(values: AnyArray, in_mask: BoolArray) -> Moments:
+    """Over models; values and in_mask are (models, records)."""
+    exact = values.astype(np.float64)
+    centre = exact.mean(axis=0)
+    exact -= centre
+    total = exact.sum(axis=0)
+    n_in = in_mask.sum(axis=0).astype(np.float64)
+    sum_in = np.einsum("mr,mr->r", exact, in_mask)
+    n_out = len(exact) - n_in
+    mean_in, mean_out = sum_in / np.maximum(n_in, 1), (total - sum_in) / np.maximum(n_out, 1)
+    np.multiply(exact, exact, out=exact)
+    squares, squares_in = exact.sum(axis=0), np.einsum("mr,mr->r", exact, in_mask)
+    return Moments(
+        Side(n_in, mean_in + centre, _variance(squares_in, mean_in, n_in)),
+        Side(n_out, mean_out + centre, _variance(squares - squares_in, mean_out, n_out)),
+        centre,
+    )
+
+
+def why_too_few(found: Moments) -> str:
+    """Why no distributions can be fitted, in words; empty when they can."""
+    if not ((found.inside.n > 1) | (found.outside.n > 1)).any():
+        return "no record has two models that saw it, or two that did not: nothing tells how answers vary"
+    if not ((found.inside.n > 0) & (found.outside.n > 0)).any():
+        return "no record has models of both sides, some that saw it and some that did not"
+    return ""
+
+
+def fit_prior(found: Moments, resolution: float = 0.0) -> Prior:
+    """The prior that these records suggest.
+
+    Args:
+        found: of the records to learn from; `why_too_few` has nothing against them.
+        resolution: no variance falls below it (`stats.record_types.resolution_variance`).
+    """
+    smallest = max(_SMALLEST_SHARE * _overall_variance(found), resolution, _TINY)
+    bins = quantile_bins(found.centre)
+    log_ratio = _normal_prior(*_own_log_ratio(found, smallest), found.centre, bins)
+    ratio = log_ratio.posterior(*_own_log_ratio(found, smallest), found.centre)
+    level = _level_prior(*_own_level(found, ratio.mean), found.centre, bins, smallest)
+    prior = Prior(log_ratio, level, NormalPrior(FLAT, FLAT), smallest)
+    return prior._replace(
+        gap=_normal_prior(*_own_gap(found, ratio, _level(found, ratio, prior)), found.centre, bins)
+    )
+
+
+def moderate(found: Moments, prior: Prior) -> Moderated:
+    """Each record's own moments, weighed with the prior."""
+    ratio = prior.log_ratio.posterior(*_own_log_ratio(found, prior.smallest_variance), found.centre)
+    level = _level(found, ratio, prior)
+    return Moderated(prior.gap.posterior(*_own_gap(found, ratio, level), found.centre), ratio, level)
+
+
+def _own_log_ratio(found: Moments, smallest: float) -> tuple[FloatArray, FloatArray]:
+    """ln(s_in^2 / s_out^2) without its bias, and its sampling variance, inf where a side has no variance."""
+    logs, noise = [], np.zeros_like(found.centre)
+    for side in (found.inside, found.outside):
+        bias, sampling = _of_log_variance(side.n - 1)
+        logs.append(np.log(np.maximum(side.variance, smallest)) - bias)
+        noise = noise + np.where(side.n > 1, sampling, np.inf)
+    return logs[0] - logs[1], noise
+
+
+def _own_level(found: Moments, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The variances' level given their log ratio, and its degrees of freedom."""
+    degrees = [np.maximum(side.n - 1, 0.0) for side in (found.inside, found.outside)]
+    half_ratio = np.exp(log_ratio / 2)
+    scatter = (
+        degrees[0] * found.inside.variance / half_ratio + degrees[1] * found.outside.variance * half_ratio
+    )
+    total = degrees[0] + degrees[1]
+    return scatter / np.maximum(total, 1), total
+
+
+def _level(found: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
+    own, degrees = _own_level(found, ratio.mean)
+    weight = degrees / (degrees + prior.level.degrees)
+    level = weight * own + (1 - weight) * np.exp(prior.level.log_variance.at(found.centre))
+    return np.maximum(level, prior.smallest_variance)
+
+
+def _own_gap(found: Moments, ratio: Posterior, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean IN minus mean OUT, and its sampling variance, inf where a side has no model."""
+    half_ratio, none = np.exp(ratio.mean / 2), np.full_like(level, np.inf)
+    inside = np.divide(level * half_ratio, found.inside.n, out=none.copy(), where=found.inside.n > 0)
+    outside = np.divide(level / half_ratio, found.outside.n, out=none, where=found.outside.n > 0)
+    return found.inside.mean - found.outside.mean, inside + outside
+
+
+def _normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
+    """Trend of the records' numbers, and of their scatter around it beyond the sampling variance."""
+    known = np.isfinite(noise)
+    mean = bin_trend(own, centre, bins, known)
+    excess = np.where(known, (own - mean.at(centre)) ** 2 - np.where(known, noise, 0.0), 0.0)
+    variance = bin_trend(excess, centre, bins, known)
+    return NormalPrior(mean, variance._replace(height=np.maximum(variance.height, 0.0)))
+
+
+def _level_prior(
+    own: FloatArray, degrees: FloatArray, centre: FloatArray, bins: IntArray, smallest: float
+) -> LevelPrior:
+    """From the mean and the excess spread of ln s^2 (Smyth 2004, section 6.2), with a trend."""
+    known = degrees > 0
+    bias, sampling = _of_log_variance(degrees)
+    logs = np.log(np.maximum(own, smallest)) - bias
+    trend = bin_trend(logs, centre, bins, known)
+    excess = float(((logs - trend.at(centre)) ** 2 - sampling)[known].mean())
+    worth = _MOST_PRIOR_DEGREES if excess <= 0 else min(2 * _trigamma_inverse(excess), _MOST_PRIOR_DEGREES)
+    shift = float(special.digamma(worth / 2) - np.log(worth / 2))
+    return LevelPrior(trend._replace(height=trend.height + shift), worth)
+
+
+def _variance(squares: FloatArray, mean: FloatArray, n: FloatArray) -> FloatArray:
+    variance: FloatArray = np.maximum(squares - n * mean**2, 0.0) / np.maximum(n - 1, 1)
+    return variance
+
+
+def _overall_variance(found: Moments) -> float:
+    sides = (found.inside, found.outside)
+    within = sum(float((np.maximum(s.n - 1, 0) * s.variance).sum()) for s in sides)
+    return within / max(sum(float(np.maximum(s.n - 1, 0).sum()) for s in sides), 1.0)
+
+
+def _of_log_variance(degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bias and variance of ln s^2 with so many degrees of freedom, counted as at least 1; (records,) each.
+
+    digamma(df/2) - ln(df/2) and trigamma(df/2), looked up: degrees of freedom are few different integers.
+    """
+    at = np.maximum(degrees, 1).astype(np.int64)
+    half = np.arange(1, int(at.max()) + 1) / 2
+    return (special.digamma(half) - np.log(half))[at - 1], special.polygamma(1, half)[at - 1]
+
+
+def _trigamma_inverse(value: float) -> float:
+    """The x > 0 with trigamma(x) = value, by Newton's steps on its reciprocal (Smyth 2004, appendix)."""
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+        x += step
+        if abs(step) < 1e-10 * x:
+            break
+    return x

@@ -1,0 +1,190 @@
+import numpy as np
+import pytest
+
+from leakscope.errors import InputError
+from leakscope.leakage.bits import bits_per_record, measures, most_exposed_mean
+from leakscope.leakage.bounds import document_bound
+from leakscope.leakage.checkpoints import bank_leakage
+from leakscope.leakage.gaussian import Gaussian, symmetric_kl
+from leakscope.leakage.moderation import Moderated, Posterior, fit_prior, moderate, moments
+from leakscope.leakage.mutual_information import mutual_information
+from leakscope.leakage.total_variation import total_variation
+from leakscope.types import Design, Signals
+
+
+def population(n_models, n_records, gap, seed=0, tails=None):
+    """Answers, design and true (bits, rho_kl, advantage bound) of records of very different difficulty."""
+    rng = np.random.default_rng(seed)
+    hard = rng.gamma(2, 1, n_records)
+    out_variance = 0.5 * np.exp(0.4 * hard) * rng.gamma(8, 1 / 8, n_records)
+    in_variance = out_variance * (0.8 if gap else 1.0)
+    gaps = gap * hard * rng.gamma(2, 0.5, n_records)
+    in_mask = rng.random((n_models, n_records)).argsort(axis=0) < n_models // 2
+    size = (n_models, n_records)
+    noise = (
+        rng.standard_normal(size)
+        if tails is None
+        else rng.standard_t(tails, size) / np.sqrt(tails / (tails - 2))
+    )
+    own = np.where(
+        in_mask, gaps / 2 + np.sqrt(in_variance) * noise, -gaps / 2 + np.sqrt(out_variance) * noise
+    )
+    return 5 - 2 * hard + own, in_mask, exact_measures(gaps, in_variance, out_variance)
+
+
+def exact_measures(gap, inside, outside):
+    none = np.zeros_like(gap)
+    log_ratio = np.log(inside / outside)
+    return measures(Moderated(Posterior(gap, none), Posterior(log_ratio, none), np.sqrt(inside * outside)))
+
+
+def test_measures_are_those_of_the_two_gaussians():
+    gap, inside, outside = (
+        np.array([0.0, 0.5, 3.0, -1.0]),
+        np.array([2.0, 1.0, 0.3, 4.0]),
+        np.array([1.0, 1, 2, 4]),
+    )
+    pair = [Gaussian(m[:, None], v[:, None, None]) for m, v in ((gap, inside), (0 * gap, outside))]
+    bits, rho_kl, bound = exact_measures(gap, inside, outside)
+    np.testing.assert_allclose(bits * np.log(2), mutual_information(*pair).value, atol=2e-5)
+    np.testing.assert_allclose(rho_kl * np.log(2), symmetric_kl(*pair), rtol=1e-9)
+    np.testing.assert_allclose(bound, total_variation(*pair).value, atol=1e-9)
+    assert (4 * bits <= rho_kl + 1e-4).all()
+    assert (bound <= document_bound(rho_kl * np.log(2)) + 1e-9).all()
+
+
+@pytest.mark.parametrize(("n_models", "tails"), [(4, None), (8, None), (16, 5), (64, None), (64, 5)])
+def test_no_leakage_is_zero_within_its_interval(n_models, tails):
+    values, in_mask, _ = population(n_models, 1000, gap=0.0, tails=tails)
+    found = bits_per_record(values, in_mask)
+    for figure in (found.means["bits"], found.means["rho_kl"], found.most_exposed):
+        assert figure.low <= 0 <= figure.high
+    assert abs(found.means["bits"].value) < 0.5 * found.floor + 0.002
+
+
+def test_intervals_hold_zero_about_as_often_as_they_say():
+    held = 0
+    for seed in range(12):
+        values, in_mask, _ = population(12, 200, gap=0.0, seed=seed)
+        bits = bits_per_record(values, in_mask).means["bits"]
+        held += bits.low <= 0 <= bits.high
+    assert held >= 10
+
+
+@pytest.mark.parametrize("gap", [0.2, 0.6, 1.5])
+@pytest.mark.parametrize("n_models", [16, 64])
+def test_planted_leakage_is_found_at_its_size(gap, n_models):
+    values, in_mask, (bits, rho_kl, bound) = population(n_models, 1500, gap)
+    found = bits_per_record(values, in_mask)
+    assert found.means["bits"].low > 0
+    assert found.means["bits"].value == pytest.approx(bits.mean(), rel=0.15)
+    assert found.means["rho_kl"].value == pytest.approx(rho_kl.mean(), rel=0.2)
+    assert found.means["advantage_bound"].value == pytest.approx(bound.mean(), rel=0.15)
+    chosen = np.argsort(found.bits)[-15:]
+    assert 0.75 * bits[chosen].mean() - 0.03 <= found.most_exposed.value <= bits[chosen].mean() + 0.05
+    assert np.corrcoef(found.bits, bits)[0, 1] > (0.6 if n_models == 64 else 0.35)
+
+
+def test_moderation_beats_the_records_own_moments():
+    values, in_mask, (bits, _, _) = population(12, 1500, 0.4)
+    found = moments(values, in_mask)
+    raw = exact_measures(
+        found.inside.mean - found.outside.mean, found.inside.variance, found.outside.variance
+    )
+    moderated = measures(moderate(found, fit_prior(found)))
+    assert np.abs(moderated[0] - bits).mean() < 0.65 * np.abs(raw[0] - bits).mean()
+
+
+def test_units_and_offsets_do_not_matter_nor_do_blocks():
+    values, in_mask, _ = population(16, 400, 0.5)
+    found, moved = bits_per_record(values, in_mask), bits_per_record(1e3 * values - 7, in_mask)
+    np.testing.assert_allclose(moved.bits, found.bits, atol=1e-6)
+    assert moved.means["bits"].high == pytest.approx(found.means["bits"].high, abs=1e-6)
+    assert found.bits.mean() == pytest.approx(found.means["bits"].value)
+    assert most_exposed_mean(np.arange(200.0)) == 198.5
+
+
+def test_records_of_one_side_and_constant_answers_are_defined():
+    rng = np.random.default_rng(0)
+    values, in_mask = rng.normal(size=(6, 60)), rng.random((6, 60)) < 0.5
+    in_mask[:, 0], in_mask[:, 1] = True, False
+    values[:, 2] = 4.0
+    found = bits_per_record(values, in_mask)
+    assert np.isfinite(found.bits).all()
+    assert np.isfinite(found.rho_kl).all()
+    still = bits_per_record(np.zeros((6, 60)), in_mask)
+    np.testing.assert_allclose(still.bits, 0, atol=1e-9)
+    single = bits_per_record(values[:, 5:6], in_mask[:, 5:6])
+    assert np.isfinite([single.bits[0], single.means["bits"].low]).all()
+
+
+def test_a_side_that_never_moves_is_told_apart():
+    """Members always answer 1, others scatter far below."""
+    rng = np.random.default_rng(0)
+    in_mask = rng.random((20, 200)).argsort(axis=0) < 10
+    found = bits_per_record(np.where(in_mask, 1.0, rng.normal(-50, 1, (20, 200))), in_mask)
+    assert found.bits.min() > 0.99
+    assert found.means["bits"].value > 0.99
+    assert np.isfinite(found.rho_kl).all()
+
+
+def test_answers_in_two_steps_are_near_their_discrete_truth():
+    """Members are always right, others half of the time: 0.31 bits, total variation 1/2."""
+    rng = np.random.default_rng(0)
+    in_mask = rng.random((32, 300)).argsort(axis=0) < 16
+    right = in_mask | (rng.random((32, 300)) < 0.5)
+    found = bits_per_record(np.where(right, 4.0, -4.0), in_mask)
+    assert found.means["bits"].value == pytest.approx(0.311, abs=0.12)
+    assert 0.5 <= found.means["advantage_bound"].value < 0.65
+
+
+@pytest.mark.parametrize(
+    ("values", "in_mask", "reason"),
+    [
+        (np.zeros((1, 5)), np.ones((1, 5), bool), "no record has two models"),
+        (np.zeros((2, 5)), np.array([[True] * 5, [False] * 5]), "no record has two models"),
+        (np.zeros((4, 5)), np.zeros((4, 5), bool), "no record has models of both sides"),
+        (np.full((4, 5), np.inf), np.arange(20).reshape(4, 5) % 2 == 0, "5 records have infinite"),
+    ],
+)
+def test_where_nothing_can_be_said_the_reason_is(values, in_mask, reason):
+    found = bits_per_record(values, in_mask)
+    assert found.is_undefined
+    assert reason in found.reason
+    assert np.isnan(found.bits).all()
+
+
+def test_three_models_have_a_value_but_no_interval():
+    rng = np.random.default_rng(0)
+    in_mask = np.array([[True], [True], [False]]).repeat(50, axis=1)
+    found = bits_per_record(rng.normal(size=(3, 50)), in_mask)
+    assert np.isfinite(found.means["bits"].value)
+    assert np.isnan(found.means["bits"].low)
+    assert found.reason == "3 models are too few for an interval"
+
+
+def test_shapes_must_agree():
+    with pytest.raises(InputError, match=r"values \(3, 4\)"):
+        bits_per_record(np.zeros((3, 4)), np.zeros((3, 5), bool))
+
+
+def test_every_checkpoint_of_a_bank_has_figures():
+    values, in_mask, _ = population(16, 300, 0.8)
+    arrays = {"log_odds": np.stack([np.zeros_like(values), values], axis=1), "loss": np.zeros((16, 2, 300))}
+    found = bank_leakage(Signals(arrays, (5, 10), np.zeros(300)), Design(in_mask))
+    first, last = found.figures["checkpoints"]
+    assert (first["epoch"], last["epoch"]) == (5, 10)
+    assert abs(first["bits"]["value"]) < 1e-9
+    assert last["bits"]["value"] == found.last.means["bits"].value > 0.1
+    without = bank_leakage(Signals({"loss": arrays["loss"]}, (5, 10), np.zeros(300)), Design(in_mask))
+    assert without.last is None
+    assert "neither log_odds nor log_density" in without.figures["reason"]
+
+
+@pytest.mark.slow
+def test_a_million_records_without_leakage_have_none():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((64, 1_000_000), dtype=np.float32)
+    in_mask = rng.random((64, 1_000_000), dtype=np.float32) < 0.5
+    found = bits_per_record(values, in_mask)
+    assert found.means["bits"].low <= 0 <= found.means["bits"].high
