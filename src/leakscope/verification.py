@@ -14,7 +14,9 @@ from leakscope.errors import CorruptBankError, InputError
 RECOMPUTE = {
     "attack": "leakscope.attack",
     "audit": "leakscope.audit",
+    "study dynamics": "leakscope.studies.dynamics",
     "study ensemble": "leakscope.studies.ensemble",
+    "study leakage": "leakscope.studies.leakage",
     "study scaling": "leakscope.studies.scaling",
 }
 """Kind of run -> module whose `recompute(folder, config)` gives its results from the folder alone."""

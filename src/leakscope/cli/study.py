@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli import study_ensemble
+from leakscope.cli import study_dynamics, study_ensemble, study_leakage
 from leakscope.cli.output import AsJson, Out, Quiet
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Published experiments, reproduced and decided.", no_args_is_help=True)
 app.command("ensemble")(study_ensemble.ensemble)
+app.command("dynamics")(study_dynamics.dynamics)
+app.command("leakage")(study_leakage.leakage)
 
 
 @app.callback()
@@ -65,26 +67,17 @@ def scaling(
 
 def _scaling_config(context: typer.Context) -> Any:
     """The preset's configuration with every option the user gave on top."""
+    from leakscope.cli.output import given_options
     from leakscope.errors import InputError
     from leakscope.studies.scaling import PRESETS, ScalingConfig
 
-    options = dict(context.params)
-    preset = options["preset"]
+    preset = context.params["preset"]
     if preset not in PRESETS:
         raise InputError(f"preset={preset!r}: choose {' or '.join(PRESETS)}")
-    given = {
-        name: value
-        for name, value in options.items()
-        if name in ScalingConfig.__dataclass_fields__ and _was_given(context, name)
-    }
+    given = given_options(context, ScalingConfig)
     if "widths" in given:
         given["widths"] = _whole_numbers(given["widths"])
     return ScalingConfig(**{**PRESETS[preset], **given})
-
-
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

@@ -1,0 +1,173 @@
+"""How far do the figures move with the models? A jackknife, or several independent populations.
+
+Jackknife: the models are split into groups, each group is left out in turn, as targets and as references,
+and attack, decisions and figures are recomputed. With G groups the standard error is
+`sqrt((G - 1) / G * sum (figure without g - their mean)^2)` (Quenouille, Tukey). As many groups as models is
+the classical form; fewer cost less. Figures that jump (a share of the records in a cell, with rates in
+tenths) follow the formula only roughly, so independent populations are the better answer where they can
+be paid for.
+
+The published setup asks that the coefficient of variation of the advantage stay below 0.15. That can be read
+in two ways and both are given: of the mean advantage, and of each finally vulnerable record's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.attacks.base import Attack
+from leakscope.dynamics.decisions import Convention, decide
+from leakscope.dynamics.grid import SIDE, is_vulnerable
+from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
+from leakscope.dynamics.plane import ENTROPY_CELLS, Trajectories, trajectories
+from leakscope.errors import InputError
+from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
+
+WANTED = 0.15
+"""The coefficient of variation the published setup asks for."""
+
+
+class Variation(NamedTuple):
+    """How far the advantage at the last checkpoint moves.
+
+    Attributes:
+        mean: mean advantage over the records.
+        standard_error: of that mean, over models.
+        coefficient: `standard_error / mean`; NaN when the mean is not above 0.
+        record_standard_error: median over records of a single record's.
+        vulnerable_coefficient: median over the finally vulnerable of a single record's; NaN without any.
+        reason: why something is NaN; empty otherwise.
+    """
+
+    mean: float
+    standard_error: float
+    coefficient: float
+    record_standard_error: float
+    vulnerable_coefficient: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """Standard errors of every figure.
+
+    Attributes:
+        method: how they were made, in words.
+        n_replicates: groups left out in turn, or populations.
+        standard_error: of each figure; NaN where it was undefined in any replicate.
+        advantage: variation of the advantage at the last checkpoint.
+    """
+
+    method: str
+    n_replicates: int
+    standard_error: Metrics
+    advantage: Variation
+
+
+def jackknife(
+    attack: Attack,
+    signals: Signals,
+    design: Design,
+    convention: Convention | None = None,
+    *,
+    n_groups: int | None = None,
+    side: int = SIDE,
+    entropy_cells: int = ENTROPY_CELLS,
+) -> Replicates:
+    """Every figure's standard error from leaving groups of models out in turn.
+
+    Args:
+        attack: the attack.
+        signals: the bank's answers.
+        design: who was in which training set.
+        convention: when a score counts as "member".
+        n_groups: groups of models; None: each model is its own.
+        side: cells on a side of the grid.
+        entropy_cells: cells on a side of the entropy's histogram.
+    """
+    groups = model_groups(design.n_models, design.n_models if n_groups is None else n_groups)
+    needed = Signals({name: signals.arrays[name] for name in attack.needs}, signals.epochs, signals.labels)
+
+    def paths_of(models: IntArray) -> Trajectories:
+        kept = design.take(models)
+        return trajectories(decide(attack, needed.take(models), kept, convention), kept.in_mask)
+
+    everyone = np.arange(design.n_models)
+    without = [paths_of(np.setdiff1d(everyone, group)) for group in groups]
+    n = len(groups)
+    method = f"jackknife over {n} groups of {len(everyone)} models"
+    return _replicates(method, paths_of(everyone), without, scale=(n - 1) / n, side=side, cells=entropy_cells)
+
+
+def model_groups(n_models: int, n_groups: int) -> list[IntArray]:
+    """Groups of equal size within one; model m is in group m modulo their number."""
+    if not 2 <= n_groups <= n_models or n_models - -(-n_models // n_groups) < 3:
+        raise InputError(
+            f"n_groups={n_groups}: give 2 to {n_models} groups of which each leaves at least 3 models"
+        )
+    return [np.arange(group, n_models, n_groups) for group in range(n_groups)]
+
+
+def over_populations(
+    populations: Sequence[Trajectories], side: int = SIDE, entropy_cells: int = ENTROPY_CELLS
+) -> Replicates:
+    """Every figure's standard deviation over independent populations on the same records.
+
+    It is the standard error of one population's figures; a mean over P of them has `sqrt(P)` times less.
+    """
+    n = len(populations)
+    if n < 2:
+        raise InputError(f"populations={n}: at least 2 are needed to see them differ")
+    if len({(p.epochs, p.states.shape) for p in populations}) > 1:
+        raise InputError("populations differ in checkpoints or records; compare populations of one study")
+    mean = Trajectories(populations[0].epochs, np.mean([p.states for p in populations], axis=0))
+    return _replicates(
+        f"{n} independent populations", mean, populations, scale=1 / (n - 1), side=side, cells=entropy_cells
+    )
+
+
+def _replicates(
+    method: str, whole: Trajectories, repeats: Sequence[Trajectories], *, scale: float, side: int, cells: int
+) -> Replicates:
+    def standard_error(values: FloatArray) -> FloatArray:
+        error: FloatArray = np.sqrt(scale * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+        return error
+
+    is_judged = np.logical_and.reduce([p.is_defined for p in (whole, *repeats)])
+    if not is_judged.any():
+        raise InputError(f"{method}: no record has IN and OUT models in all of them; train more models")
+    final = np.stack([p.advantage[-1, is_judged] for p in repeats])  # (replicates, records)
+    return Replicates(
+        method,
+        len(repeats),
+        over_repeats([metrics(p, side, cells) for p in repeats], standard_error),
+        _variation(
+            whole.advantage[-1, is_judged],
+            float(standard_error(final.mean(axis=1))),
+            standard_error(final),
+            is_vulnerable(whole.states[-1:, is_judged], side)[0],
+        ),
+    )
+
+
+def _variation(
+    advantage: FloatArray, mean_error: float, record_error: FloatArray, vulnerable: BoolArray
+) -> Variation:
+    mean = float(advantage.mean())
+    reasons = [] if mean > 0 else ["the mean advantage is not above 0"]
+    if not vulnerable.any():
+        reasons.append("no record is vulnerable at the end")
+    return Variation(
+        mean,
+        mean_error,
+        mean_error / mean if mean > 0 else float("nan"),
+        float(np.median(record_error)),
+        float(np.median(record_error[vulnerable] / advantage[vulnerable]))
+        if vulnerable.any()
+        else float("nan"),
+        "; ".join(reasons),
+    )

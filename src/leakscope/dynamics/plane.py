@@ -1,0 +1,119 @@
+"""The vulnerability plane: where each record stands, (FPR, TPR), and how it moves in training.
+
+Over the models that did not see a record, FPR is the share whose answers are taken for a member's; over
+those that did, TPR is. A record at (0, 1) is told apart by everybody's model, one on the diagonal by
+nobody's. Its vulnerability is the advantage, TPR - FPR.
+
+Lengths are in percent of the plane's side, so a move from corner to corner is 141. Both sides' rates
+are fractions k/n, so cells count a point on a border to the higher cell, by exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakscope.dynamics.decisions import Decisions
+from leakscope.errors import InputError
+from leakscope.types import BoolArray, FloatArray, IntArray
+
+ENTROPY_CELLS = 20
+_PERCENT = 100.0
+_ROUNDING = 1e-9  # k/n times a whole number misses a border by less
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Every record's path over the plane.
+
+    Attributes:
+        epochs: of the checkpoints.
+        states: float64 (checkpoints, records, 2), FPR then TPR; NaN for a record that all models, or
+            none, have seen.
+    """
+
+    epochs: tuple[int, ...]
+    states: FloatArray
+
+    @property
+    def is_defined(self) -> BoolArray:
+        """bool (records,): has IN and OUT models."""
+        return np.asarray(~np.isnan(self.states).any(axis=(0, 2)))
+
+    @property
+    def advantage(self) -> FloatArray:
+        """TPR - FPR; float64 (checkpoints, records), in [-1, 1]."""
+        advantage: FloatArray = self.states[..., 1] - self.states[..., 0]
+        return advantage
+
+    def defined(self) -> Trajectories:
+        """The records with IN and OUT models alone."""
+        if not self.is_defined.any():
+            raise InputError("no record has both IN and OUT models; give the design more models")
+        return Trajectories(self.epochs, self.states[:, self.is_defined])
+
+
+def trajectories(decisions: Decisions, in_mask: BoolArray) -> Trajectories:
+    """Shares of IN and of OUT models whose answers are taken for a member's.
+
+    Args:
+        decisions: bool (models, checkpoints, records).
+        in_mask: bool (models, records).
+    """
+    n_in = in_mask.sum(axis=0)
+    member = in_mask[:, None]
+    hits = np.count_nonzero(decisions.is_called & member, axis=0)  # (checkpoints, records)
+    false_alarms = np.count_nonzero(decisions.is_called & ~member, axis=0)
+    with np.errstate(invalid="ignore"):
+        states = np.stack([false_alarms / (len(in_mask) - n_in), hits / n_in], axis=-1)
+    states[:, np.isnan(states).any(axis=(0, 2))] = np.nan
+    return Trajectories(decisions.epochs, states)
+
+
+def cells(states: FloatArray, side: int) -> IntArray:
+    """The cell of each state on a side x side grid; int64, `side * FPR part + TPR part`, rising rates."""
+    parts = np.minimum((states * side + _ROUNDING).astype(np.int64), side - 1)
+    found: IntArray = parts[..., 0] * side + parts[..., 1]
+    return found
+
+
+def centre_of_mass(states: FloatArray) -> FloatArray:
+    """Mean state at each checkpoint; float64 (checkpoints, 2)."""
+    centre: FloatArray = states.mean(axis=1)
+    return centre
+
+
+def net_displacement(centre: FloatArray) -> float:
+    """From the first to the last centre of mass, in percent of the side; NaN for a single checkpoint."""
+    if len(centre) < 2:
+        return float("nan")
+    return _PERCENT * float(np.linalg.norm(centre[-1] - centre[0]))
+
+
+def path_length(centre: FloatArray) -> float:
+    """Length of the centre of mass's path, in percent of the side; NaN for a single checkpoint."""
+    if len(centre) < 2:
+        return float("nan")
+    return _PERCENT * float(np.linalg.norm(np.diff(centre, axis=0), axis=-1).sum())
+
+
+def spatial_entropy(states: FloatArray, side: int = ENTROPY_CELLS) -> FloatArray:
+    """How spread out the records are, in bits: entropy of a side x side histogram; (checkpoints,).
+
+    0 when all records share a cell; at most `2 log2(side)`, and less with few models, whose rates are
+    multiples of one over their number.
+    """
+    entropies = []
+    for at_checkpoint in cells(states, side):
+        share = np.bincount(at_checkpoint) / len(at_checkpoint)
+        share = share[share > 0]
+        entropies.append(max(0.0, -float(share @ np.log2(share))))
+    return np.array(entropies)
+
+
+def encoding_speed(states: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
+    """Mean distance a record moves, in percent of the side an epoch; (checkpoints - 1,)."""
+    moved = np.linalg.norm(np.diff(states, axis=0), axis=-1).mean(axis=1)
+    speed: FloatArray = _PERCENT * moved / np.diff(epochs)
+    return speed

@@ -1,0 +1,87 @@
+"""Does hardness go with vulnerability? Overall, among the vulnerable, and beyond what the loss says.
+
+METHODS section 7; the published figure is r = .916 between epistemic uncertainty and vulnerability among the
+vulnerable records of a WRN-28 (arXiv 2507.23291). Intervals treat records as independent. They share their
+models, so the intervals say how well the coefficient is known for this population, not for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.errors import InputError
+from leakscope.stats.correlation import Correlation, partial_correlation, pearson, spearman
+from leakscope.types import BoolArray, FloatArray
+
+
+class HardnessCorrelation(NamedTuple):
+    """How one measure of hardness goes with vulnerability. Records without a number are left out (see `n`).
+
+    Attributes:
+        measure: a key of `registry.MEASURES`.
+        pearson: over all records.
+        spearman: over all records.
+        among_vulnerable: Pearson, over the vulnerable records only.
+        spearman_among_vulnerable: by ranks, over the vulnerable records only.
+        partial_given_loss: by ranks, over all records, the loss held fixed: what the measure knows that
+            the loss does not. By ranks because losses are skewed, and a line leaves much of them in.
+    """
+
+    measure: str
+    pearson: Correlation
+    spearman: Correlation
+    among_vulnerable: Correlation
+    spearman_among_vulnerable: Correlation
+    partial_given_loss: Correlation
+
+
+def correlate(
+    measures: Mapping[str, FloatArray],
+    vulnerability: FloatArray,
+    is_vulnerable: BoolArray,
+    loss: FloatArray,
+    level: float = 0.95,
+) -> list[HardnessCorrelation]:
+    """One row a measure, in the order given.
+
+    Args:
+        measures: name -> float (records,), high = hard; NaN where undefined.
+        vulnerability: float (records,), the advantage TPR - FPR; NaN where undefined.
+        is_vulnerable: bool (records,), such as "ends in the vulnerable cell".
+        loss: float (records,), such as the mean loss over the models that did not see the record.
+        level: two-sided confidence.
+    """
+    for name, values in {"is_vulnerable": is_vulnerable, "loss": loss, **measures}.items():
+        if np.shape(values) != np.shape(vulnerability):
+            raise InputError(
+                f"{name} has shape {np.shape(values)} but vulnerability {np.shape(vulnerability)}; "
+                "give one number a record"
+            )
+    return [
+        _correlated(name, values, vulnerability, is_vulnerable, loss, level)
+        for name, values in measures.items()
+    ]
+
+
+def _correlated(
+    name: str,
+    hardness: FloatArray,
+    vulnerability: FloatArray,
+    is_vulnerable: BoolArray,
+    loss: FloatArray,
+    level: float,
+) -> HardnessCorrelation:
+    known = np.isfinite(hardness) & np.isfinite(vulnerability)
+    exposed = known & is_vulnerable
+    with_loss = known & np.isfinite(loss)
+    return HardnessCorrelation(
+        name,
+        pearson(hardness[known], vulnerability[known], level),
+        spearman(hardness[known], vulnerability[known], level),
+        pearson(hardness[exposed], vulnerability[exposed], level),
+        spearman(hardness[exposed], vulnerability[exposed], level),
+        partial_correlation(hardness[with_loss], vulnerability[with_loss], loss[with_loss], level, rank=True),
+    )

@@ -1,0 +1,41 @@
+"""Self-influence by TracIn over checkpoints (Pruthi et al. 2020).
+
+How much did training on the record lower its own loss? To first order, a step on it at rate `lr` lowers it
+by `lr * ||gradient||^2`; TracIn adds that up over checkpoints, `sum_t lr_t ||g_t||^2`. It counts one step at
+each checkpoint, so values compare within a run, not between runs with other checkpoints or optimizers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leakscope.errors import InputError
+from leakscope.hardness.sides import side_mean
+from leakscope.types import AnyArray, BoolArray, FloatArray
+
+
+def tracin(gradient_norms: AnyArray, learning_rates: AnyArray) -> FloatArray:
+    """`sum_t lr_t ||g_t||^2` for each model and record; high = influential on itself.
+
+    Args:
+        gradient_norms: float (models, checkpoints, records), of the loss in all weights
+            (`train.gradient_norms`).
+        learning_rates: float (checkpoints,), the rate in force at each.
+
+    Returns:
+        float64 (models, records).
+    """
+    rates = np.asarray(learning_rates, dtype=np.float64)
+    if rates.shape != gradient_norms.shape[1:2]:
+        raise InputError(
+            f"learning_rates has shape {rates.shape}; give one for each of the {gradient_norms.shape[1]} "
+            "checkpoints"
+        )
+    squares = np.square(gradient_norms, dtype=np.float64)
+    influence: FloatArray = np.einsum("mtr,t->mr", squares, rates)
+    return influence
+
+
+def mean_tracin(gradient_norms: AnyArray, learning_rates: AnyArray, in_mask: BoolArray) -> FloatArray:
+    """Mean over the models that trained on the record; float64 (records,), NaN for a record in none."""
+    return side_mean(tracin(gradient_norms, learning_rates), in_mask)

@@ -1,0 +1,96 @@
+"""Predictive uncertainty split in two: what more models would settle, and what they would not.
+
+For class probabilities p_s of passes s = 1..S,
+
+    predictive = H(mean_s p_s)      aleatoric = mean_s H(p_s)      epistemic = predictive - aleatoric
+
+the last being the mutual information between prediction and model (Houlsby et al. 2011; Gal et al. 2017).
+A pass is whatever stands for a draw of the model: a model of the population that did not see the record, a
+member of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout left on
+(`train.mc_dropout`; Gal and Ghahramani 2016). The same function serves all three. In nats;
+high = uncertain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from leakscope.errors import InputError
+from leakscope.hardness.sides import side_mean
+from leakscope.types import AnyArray, BoolArray, FloatArray
+
+_NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
+
+
+class Uncertainty(NamedTuple):
+    """Float64 (records,) each, in nats; NaN for a record without a pass."""
+
+    predictive: FloatArray
+    aleatoric: FloatArray
+    epistemic: FloatArray
+
+
+def uncertainty(probabilities: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
+    """Uncertainty over a stack of passes.
+
+    Args:
+        probabilities: float (passes, records, classes); rows sum to one.
+        counted: bool (passes, records), passes that count for a record; None: all. With a single pass the
+            epistemic part is zero, whatever the model: one draw cannot disagree with itself.
+    """
+    p = np.asarray(probabilities)
+    if p.ndim != 3 or not np.allclose(p.sum(axis=2), 1, atol=1e-3):
+        raise InputError(
+            f"probabilities has shape {p.shape}; give (passes, records, classes) with rows that sum to one"
+        )
+    return _by_part(lambda part: p[:, part].astype(np.float64), p.shape, counted)
+
+
+def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
+    """The same from logits, float (passes, records, classes)."""
+    return _by_part(
+        lambda part: special.softmax(logits[:, part].astype(np.float64), axis=2), logits.shape, counted
+    )
+
+
+def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
+    """The same for the two-way prediction "its own class or another", from log-odds (passes, records).
+
+    For banks that keep no logits. Merging classes loses information, so each part is at most the one over
+    all classes (data processing).
+    """
+
+    def probabilities(part: slice) -> FloatArray:
+        own = log_odds[:, part].astype(np.float64)
+        return np.stack([special.expit(own), special.expit(-own)], axis=2)
+
+    return _by_part(probabilities, (*log_odds.shape, 2), counted)
+
+
+def _by_part(
+    probabilities: Callable[[slice], FloatArray], shape: tuple[int, ...], counted: BoolArray | None
+) -> Uncertainty:
+    """A few records at a time, so that memory does not grow with their number."""
+    n_passes, n_records, n_classes = shape
+    mask = np.ones((n_passes, n_records), dtype=np.bool_) if counted is None else counted
+    step = max(1, _NUMBERS_AT_ONCE // max(1, n_passes * n_classes))
+    parts = [
+        _split(probabilities(part), mask[:, part])
+        for part in (slice(start, start + step) for start in range(0, n_records, step))
+    ]
+    return Uncertainty(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _split(probabilities: FloatArray, counted: BoolArray) -> Uncertainty:
+    predictive = _entropy(side_mean(probabilities, counted))
+    aleatoric = side_mean(_entropy(probabilities), counted)
+    return Uncertainty(predictive, aleatoric, np.maximum(predictive - aleatoric, 0.0))
+
+
+def _entropy(probabilities: FloatArray) -> FloatArray:
+    entropies: FloatArray = special.entr(probabilities).sum(axis=-1)
+    return entropies

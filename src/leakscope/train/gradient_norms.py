@@ -1,0 +1,110 @@
+"""The norm of each record's own loss gradient, in all weights or in the last layer's.
+
+Read early, it is GraNd (Paul, Ganguli and Dziugaite 2021); squared and summed over checkpoints with the
+learning rates, it is TracIn's self-influence (Pruthi et al. 2020). `hardness.registry.gradient_measures`
+makes both.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from leakscope.errors import InputError
+from leakscope.recipe import Recipe
+from leakscope.signals import gradient_proxy
+from leakscope.train.loop import Inputs
+from leakscope.train.losses import row_losses
+from leakscope.train.retrained import at_checkpoints
+from leakscope.types import Design, FloatArray, IntArray
+
+_NUMBERS_AT_ONCE = 20_000_000  # entries of single records' gradients held together
+_ROWS_AT_ONCE = 4096
+
+
+class GradientNorms(NamedTuple):
+    """Of some models of a bank.
+
+    Attributes:
+        norms: float32 (models, checkpoints, records).
+        learning_rates: float64 (checkpoints,), in force at the start of each checkpoint's epoch.
+        epochs: the checkpoints' epochs.
+    """
+
+    norms: npt.NDArray[np.float32]
+    learning_rates: FloatArray
+    epochs: tuple[int, ...]
+
+
+def gradient_norms(
+    inputs: Inputs, design: Design, recipe: Recipe, models: IntArray, seed: int
+) -> GradientNorms:
+    """Norms at the recipe's checkpoints, of models trained again (see `retrained.py`)."""
+    measure = partial(record_gradient_norms, x=inputs.x, y=inputs.y)
+    norms = [
+        torch.stack(at_checkpoints(measure, inputs, design, recipe, model, seed)) for model in models.tolist()
+    ]
+    epochs = recipe.evaluated_epochs
+    rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in epochs])
+    return GradientNorms(torch.stack(norms).cpu().numpy(), rates, epochs)
+
+
+def record_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Norm of each record's loss gradient in all trained weights, the network in evaluation mode.
+
+    Args:
+        net: the network.
+        x: float (records, ...).
+        y: int64 classes, or float targets, (records,).
+
+    Returns:
+        float32 (records,).
+    """
+    trained = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
+    fixed = {name: t.detach() for name, t in net.state_dict().items() if name not in trained}
+
+    def loss(weights: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        outputs = functional_call(net, {**weights, **fixed}, (row[None],))
+        return row_losses(outputs, label[None], 0.0)[0]
+
+    def norm(row: Tensor, label: Tensor) -> Tensor:
+        gradients = grad(loss)(trained, row, label)
+        return torch.stack([g.square().sum() for g in gradients.values()]).sum().sqrt()
+
+    rows = max(1, _NUMBERS_AT_ONCE // max(1, sum(p.numel() for p in trained.values())))
+    return vmap(norm, chunk_size=min(rows, _ROWS_AT_ONCE))(x, y)
+
+
+def last_layer_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The same in the weights of the last linear layer only, in closed form, from one forward pass.
+
+    The gradient of cross-entropy there is the outer product of `softmax(z) - onehot(y)` and the layer's input
+    h, so its norm is EL2N times `sqrt(||h||^2 + 1)` (without a bias, `||h||`).
+
+    Args:
+        net: ends in an `nn.Linear` whose outputs are the logits.
+        x: float (records, ...).
+        y: int64 (records,).
+    """
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise InputError(f"{type(net).__name__} has no nn.Linear layer; use record_gradient_norms")
+    heads: list[Tensor] = []
+    hook = layers[-1].register_forward_pre_hook(lambda _, arguments: heads.append(arguments[0]))
+    norms = []
+    try:
+        with torch.no_grad():
+            for start in range(0, len(x), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                errors = gradient_proxy(net(x[rows]), y[rows])
+                squares = heads.pop().square().sum(1) + (layers[-1].bias is not None)
+                norms.append(errors * squares.sqrt())
+    finally:
+        hook.remove()
+    return torch.cat(norms)
