@@ -14,6 +14,7 @@ from leakscope.audit import audit
 from leakscope.data.files import read_table
 from leakscope.data.registry import load
 from leakscope.gate import Gate, TprLimit
+from leakscope.monitor import Monitor
 from leakscope.predictions_audit import audit_predictions
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.target_audit import audit_target
@@ -25,6 +26,7 @@ __all__ = [
     "EstimatorRecipe",
     "FunctionRecipe",
     "Gate",
+    "Monitor",
     "Recipe",
     "Records",
     "Scores",

@@ -86,7 +86,8 @@ def test_it_trains_and_fits_its_members(net):
     labels = np.arange(24) % 3
     features = (rng.normal(size=(24, 1, 8, 8)) + 0.5 * labels[:, None, None, None]).astype(np.float32)
     records = Records(features, labels, np.arange(24).astype(str), class_names=("a", "b", "c"))
-    recipe = Recipe(net=net, net_options=SMALL.get(net, ()), lr=0.02, batch_size=8, epochs=15, checkpoints=(1, 15))
+    options = SMALL.get(net, ())
+    recipe = Recipe(net=net, net_options=options, lr=0.02, batch_size=8, epochs=15, checkpoints=(1, 15))
     inputs = inputs_from(records, torch.device("cpu"))
     trainer, note = choose_trainer(recipe, inputs)
     assert note is None
@@ -96,7 +97,7 @@ def test_it_trains_and_fits_its_members(net):
 
 
 def test_the_published_architectures_have_their_published_sizes():
-    """ResNet-18 for small images: 11.17 million parameters; WRN-28-10: 36.5 million, WRN-28-2: 1.47 million."""
+    """In millions: ResNet-18 for small images 11.17, WRN-28-10 36.5, WRN-28-2 1.47."""
 
     def n_parameters(net, **options):
         module = build(Recipe(net=net, net_options=tuple(options.items())), (3, 32, 32), 10)

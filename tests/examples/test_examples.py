@@ -95,3 +95,13 @@ def test_a_config(name: str, tmp_path: Path) -> None:
     maker.write_text((EXAMPLES / "make_people.py").read_text())
     runpy.run_path(str(maker))
     assert f"{N_MODELS} models were trained" in run_config(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["monitor_torch.py", "monitor_partial_fit.py"])
+def test_the_monitor_finds_flipped_labels(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert n_code_lines(name) <= 30
+    assert run_script(name) == 0
+    *told, last = capsys.readouterr().out.splitlines()
+    shares = [int(line.split()[2].rstrip("%")) for line in told]
+    assert shares[1] >= 80 and shares[2] >= 80
+    assert last.startswith("look at these first: ")
