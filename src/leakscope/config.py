@@ -74,11 +74,15 @@ class TrainingSection(_Section):
     lr: float = Field(default=0.001, gt=0)
     momentum: float = Field(default=0.0, ge=0, lt=1)
     nesterov: bool = False
+    sam_rho: float = Field(default=0.0, ge=0)
     weight_decay: float = Field(default=0.0, ge=0)
     schedule: Literal["constant", "cosine", "step"] = "constant"
     step_epochs: tuple[int, ...] = ()
     step_factor: float = Field(default=0.1, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    flips: bool = False
+    crop: int = Field(default=0, ge=0)
+    precision: Literal["float32", "bfloat16"] = "float32"
     batch_size: int = Field(default=64, ge=1)
     epochs: int = Field(default=30, ge=1)
     checkpoints: tuple[int, ...] = ()

@@ -166,6 +166,7 @@ class Bank:
         manifest = {
             "status": "complete",
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(sum(note.get("seconds", 0.0) for note in notes), 3),  # over all runs it took
             **about,
             "lost_models": lost,
             "blocks": notes,

@@ -49,27 +49,17 @@ def dynamics(
     as_json: AsJson = False,
 ) -> None:
     """When, during training, does each record become exposed? A preset, with your options on top."""
-    from leakscope.cli.output import print_json, training_progress
+    from leakscope.cli.output import given_options, print_json, training_progress
     from leakscope.studies.dynamics import run
     from leakscope.studies.dynamics_settings import Setting, config_of
 
-    given = {
-        name: value
-        for name, value in context.params.items()
-        if name in Setting.__dataclass_fields__ and _was_given(context, name)
-    }
-    config = config_of(preset, populations, attack, fpr, **given)
+    config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
     with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
         results = run(config, out, device, data_dir, progress)
     if as_json:
         print_json(results)
     elif not quiet:
         _show(results, out)
-
-
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _show(results: dict[str, Any], out: Path) -> None:

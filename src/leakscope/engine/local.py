@@ -14,6 +14,7 @@ import torch
 import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
+from leakscope.bank.lock import folder_lock
 from leakscope.bank.run_folder import plain
 from leakscope.errors import InputError, TrainingError
 from leakscope.models.registry import build, net_digest
@@ -52,23 +53,25 @@ def complete_bank(
         progress: called with models' worth of work done, also for work found on disk.
     """
     identity = check_request(records, design, recipe, seed, kept, device)
-    bank = Bank.create(folder, identity, design, records.labels)
-    is_whole = bank.is_complete and not bank.damage()
-    pending = [] if is_whole else bank.pending()
-    progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
-    if not is_whole:
-        started = time.perf_counter()
-        worker = Worker(records, design, recipe, seed, tuple(identity.signals), device_of(device))
-        for block in pending:
-            models = bank.blocks[block]
-            answers = worker.answers(models, progress)
-            notes = {
-                "trainer": answers.trainer,
-                "note": answers.note,
-                "lost_models": _lost(models, answers),
-            }
-            bank.add_block(block, answers.signals, notes)
-        bank.finish(_about(worker, time.perf_counter() - started))
+    with folder_lock(folder):
+        bank = Bank.create(folder, identity, design, records.labels)
+        is_whole = bank.is_complete and not bank.damage()
+        pending = [] if is_whole else bank.pending()
+        progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
+        if not is_whole:
+            worker = Worker(records, design, recipe, seed, tuple(identity.signals), device_of(device))
+            for block in pending:
+                started = time.perf_counter()
+                models = bank.blocks[block]
+                answers = worker.answers(models, progress)
+                notes = {
+                    "trainer": answers.trainer,
+                    "note": answers.note,
+                    "lost_models": _lost(models, answers),
+                    "seconds": round(time.perf_counter() - started, 3),
+                }
+                bank.add_block(block, answers.signals, notes)
+            bank.finish(_about(worker))
     if len(bank.lost) == design.n_models:
         raise TrainingError(
             f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
@@ -174,12 +177,11 @@ def _lost(models: IntArray, answers: Answers) -> dict[str, int]:
     return {str(m): int(e) for m, e in zip(models, answers.lost_at, strict=True) if e}
 
 
-def _about(worker: Worker, seconds: float) -> dict[str, Any]:
+def _about(worker: Worker) -> dict[str, Any]:
     """Facts for the manifest that are not part of the identity."""
     return {
         "device": str(worker.device),
         "note": worker.note,
-        "seconds": round(seconds, 3),
         "versions": {
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),

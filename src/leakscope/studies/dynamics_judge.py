@@ -172,15 +172,13 @@ def _record_columns(run: JudgedRun, records: Records) -> dict[str, AnyArray]:
 
 
 def _population(bank: Bank, design: Design, paths: Trajectories) -> dict[str, Any]:
-    manifest = bank.manifest
     return {
         "models": design.n_models,
         "lost_models": len(bank.lost),
         "records": design.n_columns,
         "judged_records": int(paths.is_defined.sum()),
         "members_a_model": float(design.in_mask.sum(axis=1).mean()),
-        "device": manifest.get("device"),
-        "training_seconds": manifest.get("seconds"),
+        "device": bank.manifest["device"],
     }
 
 
