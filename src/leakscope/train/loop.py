@@ -34,6 +34,7 @@ from leakscope.train.steps import HostSteps, Steps, Trainable
 from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records
 
 EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
+_MORE_ON_CUDA = 8  # times as many: small batches leave a GPU waiting for launches
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
 _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
@@ -223,7 +224,8 @@ def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> 
     """The block's signals on every column of the design; (models, columns[, classes]) each."""
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
-    rows = max(1, EVALUATED_AT_ONCE // (n_models * max(1, inputs.x[0].numel())))
+    at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
+    rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
     parts: list[dict[str, Tensor]] = []
     outputs: list[Tensor] = []
     targets: list[Tensor] = []
