@@ -257,3 +257,26 @@ def test_mistakes_end_in_one_line_before_anything_is_written(
 def test_a_seed_below_zero_is_refused() -> None:
     with pytest.raises(InputError, match="seed=-1"):
         Setting(seed=-1)
+
+
+def test_gradient_norms_of_models_trained_again_join_the_hardness(
+    study: tuple[dict[str, Any], Path], compared: tuple[dict[str, Any], Path]
+) -> None:
+    results, out = study  # the quick preset asks for them
+    (found,) = results["runs"].values()
+    (kept,) = (out / "gradients").iterdir()
+    norms = np.load(kept)
+    assert norms.shape == (PRESETS["quick"][0]["gradient_models"], 3, 200)
+    assert {"grand", "tracin"} <= set(found["hardness"])
+    columns = pl.read_parquet(out / "records.parquet")
+    in_mask = Bank.open(bank_folder(out, config_from(results["config"]).settings[0])).design().in_mask[:4]
+    rates = [0.1 * (1 + np.cos(np.pi * (epoch - 1) / 6)) / 2 for epoch in (2, 4, 6)]
+    one_model = np.einsum("t,mtr->mr", rates, norms.astype(np.float64) ** 2)
+    of_members = np.where(
+        in_mask.any(0), (one_model * in_mask).sum(0) / np.maximum(in_mask.sum(0), 1), np.nan
+    )
+    ratio = columns["hardness_tracin"].to_numpy() / of_members
+    np.testing.assert_allclose(ratio[in_mask.any(0)], np.nanmedian(ratio), rtol=1e-5)
+    assert all("grand" not in run["hardness"] for run in compared[0]["runs"].values())
+    with pytest.raises(InputError, match="gradient_models=9: must be from 0 to"):
+        Setting(**SMALL, gradient_models=9)

@@ -34,6 +34,9 @@ def dynamics(
     keep_logits: Annotated[
         bool, typer.Option("--logits/--no-logits", help="Keep all classes' answers, for uncertainty.")
     ] = True,
+    gradient_models: Annotated[
+        int, typer.Option(help="Models to train again for gradient norms (GraNd, TracIn).")
+    ] = 0,
     attack: Annotated[
         str, typer.Option(help="Whose decisions: lira, eb_lira (slower); any with --fpr.")
     ] = "lira",

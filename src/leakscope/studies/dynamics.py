@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import RESULTS, claim
+from leakscope.bank.run_folder import RESULTS, claimed
 from leakscope.bank.storage import write_json
 from leakscope.data.registry import load
 from leakscope.design import make_design
 from leakscope.errors import InputError
+from leakscope.studies.dynamics_gradients import gradient_hardness, keep_gradient_norms
 from leakscope.studies.dynamics_settings import DynamicsConfig, Setting
 from leakscope.types import Design, Records
 
@@ -58,16 +59,17 @@ def run(
     asked = list(zip(config.settings, populated, strict=True))
     for setting, (records, design) in asked:  # all of them before the first is paid for
         check_request(records, design, setting.recipe(), setting.run_seed, setting.kept, device)
-    claim(out, KIND, asdict(config))
-    for setting, (records, design) in asked:
-        complete_bank(bank_folder(out, setting), records, design, setting.recipe(), setting.run_seed,
-                      setting.kept, device, progress)  # fmt: skip
-    runs = judge(config, out)
-    results = results_of(config, runs)
-    record_table(out, runs, [records for records, _ in populated])
-    write_json(out / RESULTS, results)
-    write_report(results, runs, out)
-    return results
+    with claimed(out, KIND, asdict(config)):
+        for setting, (records, design) in asked:
+            complete_bank(bank_folder(out, setting), records, design, setting.recipe(), setting.run_seed,
+                          setting.kept, device, progress)  # fmt: skip
+            keep_gradient_norms(out, setting, records, design, device)
+        runs = judge(config, out)
+        results = results_of(config, runs)
+        record_table(out, runs, [records for records, _ in populated])
+        write_json(out / RESULTS, results)
+        write_report(results, runs, out)
+        return results
 
 
 def populations(config: DynamicsConfig, data_dir: Path | None = None) -> list[tuple[Records, Design]]:
@@ -101,7 +103,11 @@ def judge(config: DynamicsConfig, out: Path) -> list[JudgedRun]:
     """Every setting's figures, from the banks under `out`."""
     from leakscope.studies.dynamics_judge import judged_run
 
-    return [judged_run(config, setting, Bank.open(bank_folder(out, setting))) for setting in config.settings]
+    return [
+        judged_run(config, setting, bank, gradient_hardness(out, setting, bank.design()))
+        for setting in config.settings
+        for bank in [Bank.open(bank_folder(out, setting))]
+    ]
 
 
 def recompute(out: Path, config: dict[str, Any]) -> dict[str, Any]:

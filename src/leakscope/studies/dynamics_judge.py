@@ -70,8 +70,10 @@ class JudgedRun:
     result: dict[str, Any]
 
 
-def judged_run(config: DynamicsConfig, setting: Setting, bank: Bank) -> JudgedRun:
-    """Everything about one bank."""
+def judged_run(
+    config: DynamicsConfig, setting: Setting, bank: Bank, more_hardness: dict[str, FloatArray] | None = None
+) -> JudgedRun:
+    """Everything about one bank; `more_hardness`: measures that its signals do not give."""
     signals, design = living(bank)
     attack = ATTACKS[config.attack]()
     side, cells, rule = config.side, config.entropy_cells, config.convention()
@@ -82,7 +84,7 @@ def judged_run(config: DynamicsConfig, setting: Setting, bank: Bank) -> JudgedRu
     replicates = jackknife(attack, signals, design, rule, n_groups=min(config.n_groups, design.n_models),
                            side=side, entropy_cells=cells)  # fmt: skip
     vulnerable = paths.is_defined & is_vulnerable(np.nan_to_num(paths.states), side)
-    hardness = measured(signals, design)
+    hardness = {**measured(signals, design), **(more_hardness or {})}
     out_loss = side_mean(signals.last("loss"), ~design.in_mask)
     correlations = correlate(hardness, paths.advantage[-1], vulnerable[-1], out_loss)
     result = {

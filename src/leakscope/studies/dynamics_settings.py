@@ -36,6 +36,7 @@ class Setting:
         lr: None: 0.1, and 0.001 for adamw.
         precision: of training, "float32" or "bfloat16".
         keep_logits: keep all classes' answers, for uncertainty over all classes.
+        gradient_models: so many models are trained again for gradient norms (GraNd, TracIn).
         population: 0, 1, ...: independent populations of the same setting, by design and by training.
     """
 
@@ -51,6 +52,7 @@ class Setting:
     seed: int = 0
     precision: str = "float32"
     keep_logits: bool = True
+    gradient_models: int = 0
     population: int = 0
 
     def __post_init__(self) -> None:
@@ -155,7 +157,7 @@ _WRN = {"net": "wide_resnet", "batch_size": 256, "precision": "bfloat16", "every
 _COMPARED = {**_WRN, "dataset": "cifar10", "universe": 20_000}
 
 PRESETS: dict[str, tuple[dict[str, Any], ...]] = {
-    "quick": ({},),
+    "quick": ({"gradient_models": 4},),
     "mnist": ({**_COMPARED, "dataset": "mnist"},),
     "architectures": tuple(
         {**_COMPARED, "net": net} for net in ("wide_resnet", "resnet18", "deep_cnn", "cnn")
@@ -205,6 +207,10 @@ def _setting_problems(setting: Setting) -> list[str]:
         problems.append(f"models={setting.models}: must be even and at least {_FEWEST_MODELS}")
     if setting.universe is not None and setting.universe < 2 * setting.models:
         problems.append(f"universe={setting.universe}: must be at least two a model ({2 * setting.models})")
+    if not 0 <= setting.gradient_models <= setting.models:
+        problems.append(
+            f"gradient_models={setting.gradient_models}: must be from 0 to models={setting.models}"
+        )
     if setting.seed < 0:
         problems.append(f"seed={setting.seed}: must be 0 or more")
     return problems
