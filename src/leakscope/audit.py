@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leakscope.attacks.registry import ATTACKS
 from leakscope.bank.bank import Bank
+from leakscope.bank.object_store import working_copy
 from leakscope.bank.run_folder import RESULTS, claim, plain
 from leakscope.bank.storage import write_json
 from leakscope.design import make_design
@@ -22,12 +23,16 @@ from leakscope.errors import InputError
 from leakscope.facts import RecordFacts
 from leakscope.gate import Gate
 from leakscope.recipe import AnyRecipe
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.types import Design, Records
 from leakscope.verdict import Verdict
 
+if TYPE_CHECKING:
+    from leakscope.judge import Judged
+
 KIND = "audit"
 DEFAULT_ATTACKS = tuple(name for name in ("correctness", "loss", "lira", "eb_lira") if name in ATTACKS)
-DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001)
+DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
 
 def audit(
@@ -43,13 +48,17 @@ def audit(
     gate: Gate | None = None,
     device: str = "auto",
     progress: Callable[[float], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Verdict:
     """Trains a population on random halves of the records and measures what the models give away.
 
     Args:
         records: who is in question.
         recipe: how one model is trained.
-        out: run folder; a run that was interrupted there goes on, another run's folder is refused.
+        out: run folder, or an address like s3://bucket/run; a run that was interrupted there goes on,
+            another run's is refused.
         models: number of models; every one is the target in turn, judged by the others.
         seed: all randomness derives from it.
         design: "balanced", "bernoulli" or "pairs".
@@ -59,22 +68,43 @@ def audit(
         gate: limits; `Verdict.gate_failed` says whether one was broken.
         device: "auto", "cpu" or "cuda".
         progress: called with models' worth of training done.
+        disclosure: what report.html may tell about single records.
+        engine: who trains: "local" (this machine) or "ray" (a cluster).
+        address: of the Ray cluster: "auto" (the default) or "HOST:PORT".
     """
     from leakscope.engine.local import check_request, complete_bank  # torch comes with it
+    from leakscope.engine.registry import engine_named
 
-    folder = Path(out)
+    trainer = engine_named(engine, address)
     check_questions(attacks, fpr_budgets)
     kept = kept_signals(attacks, signals)
     population = make_design(design, models, len(records), seed)
-    check_request(records, population, recipe, seed, kept, device)  # before anything is written
-    claim(folder, KIND, {})
-    bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress)
-    config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
-    return concluded(bank, config, facts_of(records, population), folder)
+    check_request(records, population, recipe, seed, kept, device, trainer)  # before anything is written
+    with working_copy(out) as folder:
+        claim(folder, KIND, {})
+        bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress, trainer)
+        config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
+        return concluded(bank, config, facts_of(records, population), folder, disclosure, records)
 
 
-def concluded(bank: Bank, config: dict[str, Any], facts: RecordFacts, folder: Path) -> Verdict:
-    """Judges a complete bank and writes everything there is to read about it."""
+def concluded(
+    bank: Bank,
+    config: dict[str, Any],
+    facts: RecordFacts,
+    folder: Path,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    records: Records | None = None,
+) -> Verdict:
+    """Judges a complete bank and writes everything there is to read about it.
+
+    Args:
+        bank: the models' answers.
+        config: what is asked, see `leakscope.judge.judge`.
+        facts: what is known of the records.
+        folder: of the run.
+        disclosure: what report.html may tell about single records.
+        records: to keep previews of the most exposed; None: their features are unknown.
+    """
     from leakscope.judge import judge, write_record_table
     from leakscope.report.audit import write_report
 
@@ -83,8 +113,22 @@ def concluded(bank: Bank, config: dict[str, Any], facts: RecordFacts, folder: Pa
     facts.write(folder)
     write_record_table(folder, facts, judged)
     write_json(folder / RESULTS, results)
-    write_report(results, judged, folder)
+    _keep_previews(folder, records, judged, disclosure)
+    write_report(results, judged.design, judged.scores, folder, disclosure)
     return Verdict(results, folder)
+
+
+def _keep_previews(folder: Path, records: Records | None, judged: Judged, disclosure: Disclosure) -> None:
+    """Previews of the most exposed records; of a redacted audit none, not even an earlier run's."""
+    from leakscope.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
+
+    if disclosure.redacted:
+        (folder / PREVIEWS).unlink(missing_ok=True)
+    elif records is not None:
+        advantage = None if judged.risk is None else judged.risk.advantage
+        bits = None if judged.leakage is None else judged.leakage.bits
+        order = exposure_order(advantage, bits, len(records))
+        previews_of(records, order[:MOST_PREVIEWS]).write(folder)
 
 
 def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,22 @@ PER_RECORD_ATTACK = next(name for name in ("eb_lira", "lira") if name in ATTACKS
 RECORDS = "records.parquet"
 _FALSE_DISCOVERY_RATE = 0.05
 _MOST_GROUPS = 50
+
+
+class Attacked(NamedTuple):
+    """A bank under attack; models that diverged are left out.
+
+    Attributes:
+        signals: the models' answers.
+        design: who was in which training set.
+        targets: int64 (targets,), the models attacked.
+        scores: attack -> its scores.
+    """
+
+    signals: Signals
+    design: Design
+    targets: IntArray
+    scores: Mapping[str, Scores]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +74,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
             `epsilon` (delta and confidence) and `gate`.
         facts: what is known of the records; None: groups are not judged.
     """
-    signals, design = living(bank)
-    given = config.get("targets")
-    targets = np.arange(design.n_models) if given is None else np.asarray(given, dtype=np.int64)
-    scores = _scores(config["attacks"], signals, design, targets)
+    signals, design, targets, scores = attacked(bank, config)
     questions = _questions(config)
     groups, left_out = _judged_groups(facts)
     in_mask = design.in_mask[targets]
@@ -80,13 +93,22 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
         "leakage": leakage.figures,
     }
     if facts is not None:
-        attacked = _every_model_attacked(scores, signals, design)
-        results["hygiene"] = [asdict(found) for found in check_all(signals, design, targets, facts, attacked)]
+        every_model = _every_model_attacked(scores, signals, design)
+        checks = check_all(signals, design, targets, facts, every_model)
+        results["hygiene"] = [asdict(found) for found in checks]
     if risk is not None:
         results["exposed"] = _exposed(risk)
     if config.get("gate"):
         results["gate"] = judge_gate(Gate.from_dict(config["gate"]), results)
     return Judged(results, design, scores, risk, leakage.last)
+
+
+def attacked(bank: Bank, config: dict[str, Any]) -> Attacked:
+    """The scores that everything else is made from; arguments as in `judge`."""
+    signals, design = living(bank)
+    given = config.get("targets")
+    targets = np.arange(design.n_models) if given is None else np.asarray(given, dtype=np.int64)
+    return Attacked(signals, design, targets, _scores(config["attacks"], signals, design, targets))
 
 
 def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ others judge it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from leakscope.audit import KIND, concluded
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import differences
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
-from leakscope.bank.run_folder import RESULTS, RUN, claim, read_json, read_run
+from leakscope.bank.run_folder import RESULTS, RUN, claimed, read_json, read_run
 from leakscope.errors import InputError
 from leakscope.facts import RecordFacts
+from leakscope.previews import joined_previews
 from leakscope.verdict import Verdict
 
 
@@ -56,14 +58,16 @@ def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
     questions = _common_questions(judged) if are_audits and judged else None
     facts = RecordFacts.read(judged[0]) if questions else None
     check_free(folder, merge)
-    if are_audits:
-        claim(folder, KIND, {})
-    elif (folder / RUN).exists():
+    if not are_audits and (folder / RUN).exists():
         raise InputError(f"{folder} holds a run, the parts are banks; choose another folder with --out")
-    bank = write_merge(merge, folder)
-    if questions is None or facts is None or not bank.is_complete:
-        return MergedRun(merge, bank, are_audits, None)
-    return MergedRun(merge, bank, are_audits, concluded(bank, questions, facts, folder))
+    with claimed(folder, KIND, {}) if are_audits else nullcontext():  # a bank alone is locked while written
+        bank = write_merge(merge, folder)
+        if questions is None or facts is None or not bank.is_complete:
+            return MergedRun(merge, bank, are_audits, None)
+        previews = joined_previews(judged)
+        if previews is not None:
+            previews.write(folder)
+        return MergedRun(merge, bank, are_audits, concluded(bank, questions, facts, folder))
 
 
 def _are_audits(folders: Sequence[Path]) -> bool:

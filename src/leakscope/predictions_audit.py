@@ -18,12 +18,14 @@ from leakscope.attacks.registry import ATTACKS
 from leakscope.audit import DEFAULT_FPR_BUDGETS, KIND, asked, check_questions, concluded, kept_signals
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
-from leakscope.bank.run_folder import claim
+from leakscope.bank.object_store import working_copy
+from leakscope.bank.run_folder import claimed
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.errors import InputError
 from leakscope.facts import RecordFacts
 from leakscope.gate import Gate
-from leakscope.types import AnyArray, BoolArray, Design, digest_arrays
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.types import AnyArray, BoolArray, Design, Records, digest_arrays
 from leakscope.verdict import Verdict
 
 ALONE = ("correctness", "loss", "population")
@@ -38,6 +40,8 @@ def audit_predictions(
     attacks: Sequence[str] | None = None,
     fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
     gate: Gate | None = None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    records: Records | None = None,
 ) -> Verdict:
     """Measures what one model's saved answers give away about its members.
 
@@ -48,6 +52,8 @@ def audit_predictions(
         attacks: names of attacks; by default those that these predictions allow.
         fpr_budgets: false positive rates at which the true positive rate is reported.
         gate: limits; `Verdict.gate_failed` says whether one was broken.
+        disclosure: what report.html may tell about single records.
+        records: those of the predictions, in their order, to show previews of; None: features are unknown.
     """
     if not isinstance(predictions, Predictions):
         predictions = read_predictions(predictions, membership="required")
@@ -55,11 +61,10 @@ def audit_predictions(
     names = default_attacks(predictions) if attacks is None else tuple(attacks)
     check_questions(names, fpr_budgets)
     _check_references(names, predictions)
-    folder = Path(out)
-    claim(folder, KIND, {})
-    bank = _bank_of(predictions, is_member, folder)
-    config = {"records": predictions.name, "targets": [0], **asked(names, fpr_budgets, gate)}
-    return concluded(bank, config, _facts_of(predictions, is_member), folder)
+    with working_copy(out) as folder, claimed(folder, KIND, {}):
+        bank = _bank_of(predictions, is_member, folder)
+        config = {"records": predictions.name, "targets": [0], **asked(names, fpr_budgets, gate)}
+        return concluded(bank, config, _facts_of(predictions, is_member), folder, disclosure, records)
 
 
 def default_attacks(predictions: Predictions) -> tuple[str, ...]:

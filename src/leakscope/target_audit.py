@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.audit import DEFAULT_FPR_BUDGETS, KIND
-from leakscope.bank.run_folder import claim
+from leakscope.bank.object_store import working_copy
+from leakscope.bank.run_folder import claimed
 from leakscope.data.predictions import Predictions
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.gate import Gate
 from leakscope.predictions_audit import audit_predictions
 from leakscope.recipe import Recipe
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.types import BoolArray, Records
 from leakscope.verdict import Verdict
 
@@ -37,6 +39,9 @@ def audit_target(
     gate: Gate | None = None,
     device: str = "auto",
     progress: Callable[[float], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Verdict:
     """Measures what a given network gives away about its members.
 
@@ -45,7 +50,7 @@ def audit_target(
         recipe: the network, and how the references are trained; as the target was, ideally.
         weights: the target's, as safetensors or a state dict saved by torch (read without unpickling).
         is_member: bool (records,), whom the target was trained on.
-        out: run folder; an interrupted run in it goes on.
+        out: run folder, or an address like s3://bucket/run; an interrupted run in it goes on.
         models: number of references; even.
         seed: all randomness derives from it.
         attacks: names of attacks; by default all that references allow.
@@ -53,8 +58,12 @@ def audit_target(
         gate: limits; `Verdict.gate_failed` says whether one was broken.
         device: "auto", "cpu" or "cuda".
         progress: called with models' worth of training done.
+        disclosure: what report.html may tell about single records.
+        engine: who trains the references: "local" (this machine) or "ray" (a cluster).
+        address: of the Ray cluster: "auto" (the default) or "HOST:PORT".
     """
     from leakscope.engine.local import complete_bank
+    from leakscope.engine.registry import engine_named
     from leakscope.models.weights import load_net, predict_logits
 
     if not records.is_classification:
@@ -64,22 +73,22 @@ def audit_target(
     )
     logits = predict_logits(net, records.features)
     design = make_design("balanced", models, len(records), seed)
-    folder = Path(out)
-    claim(folder, KIND, {})
-    references = complete_bank(
-        folder / "references", records, design, recipe, seed, ("logits",), device, progress
-    )
-    answers = Predictions(
-        logits=logits,
-        labels=records.labels,
-        ids=records.ids,
-        is_member=is_member,
-        groups=records.groups,
-        name=records.name,
-        shadow_logits=np.array(references.signals().last("logits")),
-        shadow_in_mask=design.in_mask,
-    )
-    return audit_predictions(answers, folder, attacks, fpr_budgets, gate)
+    trainer = engine_named(engine, address)
+    with working_copy(out) as folder, claimed(folder, KIND, {}):
+        references = complete_bank(
+            folder / "references", records, design, recipe, seed, ("logits",), device, progress, trainer
+        )
+        answers = Predictions(
+            logits=logits,
+            labels=records.labels,
+            ids=records.ids,
+            is_member=is_member,
+            groups=records.groups,
+            name=records.name,
+            shadow_logits=np.array(references.signals().last("logits")),
+            shadow_in_mask=design.in_mask,
+        )
+        return audit_predictions(answers, folder, attacks, fpr_budgets, gate, disclosure, records)
 
 
 def read_members(path: Path, records: Records) -> BoolArray:

@@ -66,6 +66,8 @@ class Records:
         name: short name of the dataset.
         groups: column name -> str (records,), for risk by group.
         class_names: one a class; empty for a regression target.
+        feature_names: one a feature of flat features, for people to read; empty: they have none.
+        picture_shape: (channels, height, width) of flat features that are a picture; None: they are none.
     """
 
     features: AnyArray
@@ -74,6 +76,8 @@ class Records:
     name: str = "records"
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    picture_shape: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         problems = _record_problems(self)
@@ -125,6 +129,8 @@ class Records:
             name=self.name,
             groups={key: values[index] for key, values in self.groups.items()},
             class_names=self.class_names,
+            feature_names=self.feature_names,
+            picture_shape=self.picture_shape,
         )
 
 

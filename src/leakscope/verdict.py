@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leakscope.notebook import words_and_table
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -43,6 +45,31 @@ class Verdict:
             *self.gate_in_words(),
             self._limits_in_words(),
         ]
+
+    def findings(self) -> list[str]:
+        """What was found, the most important first, without what the figures leave open (`limits`)."""
+        return [
+            *self.hygiene_in_words("failed"),
+            *self.gate_in_words(),
+            *self._exposed_in_words(),
+            *self._leakage_in_words(),
+            self._population_in_words() + " " + " ".join(self._accuracy_in_words()),
+            *self.hygiene_in_words("warning"),
+        ]
+
+    def limits(self) -> list[str]:
+        """What the figures do not show, one sentence each."""
+        return [f"{sentence.strip(' .')}." for sentence in self._limits_in_words().split(". ")]
+
+    def _repr_html_(self) -> str:
+        """The sentences and one small table, for a notebook."""
+        rows = [
+            [name, _with_interval(figures["auc"]), _with_interval(figures["advantage"])]
+            for name, figures in self.results["attacks"].items()
+        ]
+        return words_and_table(
+            self.words(), ("attack", "AUC (95% interval)", "advantage (95% interval)"), rows
+        )
 
     def gate_in_words(self) -> list[str]:
         """One sentence a limit, the broken ones first; none without a gate."""
@@ -131,3 +158,9 @@ class Verdict:
             f"The strongest attack here ({self.strongest_attack}) ranks a member above a non-member "
             f"{auc['value']:.1%} of the time ({interval}; guessing gives 50%)."
         )
+
+
+def _with_interval(figure: dict[str, Any]) -> str:
+    if figure["low"] is None:
+        return f"{figure['value']:.3f}"
+    return f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f})"

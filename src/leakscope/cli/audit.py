@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from leakscope.cli.output import AsJson, DataDir, Quiet
+from leakscope.cli.output import AsJson, DataDir, Quiet, Redact, WithMembership
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from leakscope.config import AuditConfig
+    from leakscope.report.html.redaction import Disclosure
     from leakscope.types import Records
     from leakscope.verdict import Verdict
 
@@ -27,9 +28,16 @@ def audit(
         Path | None, typer.Option(help="Judge these saved answers (npz, csv, parquet); nothing is trained.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; by default runs/ and the file's name.")
+        Path | None,
+        typer.Option(help="Run folder, or s3://BUCKET/RUN; by default runs/ and the file's name."),
     ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Who trains: local or ray; by default as the TOML file says.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of the Ray cluster: auto or HOST:PORT.")] = None,
     data_dir: DataDir = None,
+    redact: Redact = False,
+    with_membership: WithMembership = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,17 +45,39 @@ def audit(
 
     With --predictions, judge one model by the answers you saved.
     """
+    from leakscope.report.html.redaction import Disclosure
+
+    disclosure = Disclosure(redact, with_membership)
     if config is not None and predictions is None:
-        verdict = _audit_config(config, out, data_dir, shown=not (quiet or as_json))
+        where = _Where(out or Path("runs") / config.stem, engine, address)
+        verdict = _audit_config(config, where, data_dir, disclosure, shown=not (quiet or as_json))
     elif predictions is not None and config is None:
-        verdict = _audit_file(predictions, out)
+        if engine or address:
+            raise InputError("--engine and --address would do nothing: with --predictions nothing is trained")
+        verdict = _audit_file(predictions, out, disclosure)
     else:
         raise InputError("give either a TOML file or --predictions FILE; see examples/")
     show(verdict, quiet, as_json)
     exit_by_gate(verdict, told=not (quiet or as_json))
 
 
-def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: bool) -> Verdict:
+class _Where(NamedTuple):
+    """Where a run is kept and trained, as the command line says; None: as the TOML file says."""
+
+    out: Path
+    engine: str | None
+    address: str | None
+
+    def trainer(self, settings: AuditConfig) -> tuple[str, str | None]:
+        """The engine and its address."""
+        engine = self.engine or settings.population.engine
+        of_file = settings.population.address if engine == settings.population.engine else None
+        return engine, self.address or of_file
+
+
+def _audit_config(
+    config: Path, where: _Where, data_dir: Path | None, disclosure: Disclosure, shown: bool
+) -> Verdict:
     from leakscope.audit import audit as run_audit
     from leakscope.cli.output import training_progress
     from leakscope.config import read_config
@@ -55,13 +85,14 @@ def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: 
     sys.path.insert(0, str(config.parent.resolve()))  # a module of the user's may lie beside the config
     settings = read_config(config)
     records = settings.records(data_dir, base=config.parent)
+    engine, address = where.trainer(settings)
     with training_progress(settings.population.models, shown) as progress:
         if settings.target is not None:
-            return _audit_target(settings, records, config, out, progress)
+            return _audit_target(settings, records, config, where, disclosure, progress)
         return run_audit(
             records,
             settings.recipe(),
-            out or Path("runs") / config.stem,
+            where.out,
             models=settings.population.models,
             seed=settings.population.seed,
             design=settings.population.design,
@@ -71,17 +102,26 @@ def _audit_config(config: Path, out: Path | None, data_dir: Path | None, shown: 
             gate=settings.gate.gate() if settings.gate else None,
             device=settings.population.device,
             progress=progress,
+            disclosure=disclosure,
+            engine=engine,
+            address=address,
         )
 
 
 def _audit_target(
-    settings: AuditConfig, records: Records, config: Path, out: Path | None, progress: Callable[[float], None]
+    settings: AuditConfig,
+    records: Records,
+    config: Path,
+    where: _Where,
+    disclosure: Disclosure,
+    progress: Callable[[float], None],
 ) -> Verdict:
     """The given network of [target], judged by references of the config's recipe."""
     from leakscope.recipe import Recipe
     from leakscope.target_audit import audit_target, read_members
 
     target, recipe = settings.target, settings.recipe()
+    engine, address = where.trainer(settings)
     assert target is not None, "called for configs with a target"
     assert isinstance(recipe, Recipe), "the config's validator lets no other recipe through"
     return audit_target(
@@ -89,20 +129,23 @@ def _audit_target(
         recipe,
         config.parent / target.weights,
         read_members(config.parent / target.members, records),
-        out or Path("runs") / config.stem,
+        where.out,
         models=settings.population.models,
         seed=settings.population.seed,
         fpr_budgets=settings.attacks.fpr,
         gate=settings.gate.gate() if settings.gate else None,
         device=settings.population.device,
         progress=progress,
+        disclosure=disclosure,
+        engine=engine,
+        address=address,
     )
 
 
-def _audit_file(predictions: Path, out: Path | None) -> Verdict:
+def _audit_file(predictions: Path, out: Path | None, disclosure: Disclosure) -> Verdict:
     from leakscope.predictions_audit import audit_predictions
 
-    return audit_predictions(predictions, out or Path("runs") / predictions.stem)
+    return audit_predictions(predictions, out or Path("runs") / predictions.stem, disclosure=disclosure)
 
 
 def exit_by_gate(verdict: Verdict, told: bool) -> None:
@@ -118,7 +161,8 @@ def exit_by_gate(verdict: Verdict, told: bool) -> None:
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.cli.output import console, print_json
-    from leakscope.report.audit import unresolvable
+    from leakscope.report.audit_table import unresolvable
+    from leakscope.report.html.page import PAGE
 
     if as_json:
         print_json(verdict.results)
@@ -135,12 +179,13 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     for line in (*unresolvable(verdict.results), *_lost(verdict.results)):
         screen.print(line, style="dim")
     screen.print(f"\nEvery number, the records and the figure are in {verdict.folder}", soft_wrap=True)
+    screen.print(f"Open {verdict.folder / PAGE} for the whole report", soft_wrap=True)
 
 
 def _table(results: dict[str, Any]) -> Table:
     from rich.table import Table
 
-    from leakscope.report.audit import attack_rows
+    from leakscope.report.audit_table import attack_rows
 
     headings, rows = attack_rows(results)
     n_targets = results["population"]["targets"]

@@ -76,6 +76,7 @@ def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
             "split": np.repeat(np.array(["train", "test"]), [len(file_rows) for file_rows in files]),
         },
         class_names=CLASS_NAMES,
+        feature_names=_feature_names(columns, encoding),
     )
 
 
@@ -119,6 +120,15 @@ def _encode(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> npt
         for name in COLUMNS[:-1]
     ]
     return np.column_stack(blocks).astype(np.float32)
+
+
+def _feature_names(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> tuple[str, ...]:
+    """ "age", and "sex=Female" where a category has a column of its own."""
+    names: list[str] = []
+    for name in COLUMNS[:-1]:
+        is_split = name not in NUMERIC and encoding == "onehot"
+        names += [f"{name}={text}" for text in np.unique(columns[name])] if is_split else [name]
+    return tuple(names)
 
 
 def _categories(texts: npt.NDArray[np.str_], encoding: Encoding) -> FloatArray:

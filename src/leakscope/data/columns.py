@@ -59,12 +59,23 @@ def encode_features(columns: Sequence[tuple[str, AnyArray]]) -> npt.NDArray[np.f
     return np.concatenate([_feature_block(name, values) for name, values in columns], axis=1)
 
 
-def numeric_features(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
+def encoded_names(columns: Sequence[tuple[str, AnyArray]]) -> tuple[str, ...]:
+    """What the features of `encode_features` are called: "age", and "city=Paris" for one text of a column."""
+    return tuple(
+        encoded
+        for name, values in columns
+        for encoded in (
+            [name] if values.dtype.kind in "biuf" else [f"{name}={text}" for text in np.unique(values)]
+        )
+    )
+
+
+def numeric_features(values: AnyArray, column: str, role: str = "feature") -> npt.NDArray[np.float32]:
     """The values as float32, which must all be finite."""
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is refused below
         numbers = values.astype(np.float32)
     bad: BoolArray = np.any(~np.isfinite(numbers.reshape(len(numbers), -1)), axis=1)
-    refuse_where(bad, f"feature {column!r} is NaN, infinite or too large", "drop or fill those rows first")
+    refuse_where(bad, f"{role} {column!r} is NaN, infinite or too large", "drop or fill those rows first")
     return numbers
 
 
@@ -97,11 +108,12 @@ def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
         raise InputError(
             f"label {column!r} is text, which task='regression' cannot use; use 'classification'"
         )
-    return values.astype(np.float32)
+    return numeric_features(values, column, "label")
 
 
 def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
     whole = values.dtype.kind == "f" and not _has_fractions(values)
+    whole = whole and float(np.abs(values).max()) < 2**62  # else they stay as they are
     names, labels = np.unique(values.astype(np.int64) if whole else values, return_inverse=True)
     if len(names) < 2:
         raise InputError(

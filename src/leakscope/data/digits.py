@@ -21,4 +21,5 @@ def digits() -> Records:
         ids=numbered_ids("digits-", len(labels), width=4),
         name="digits",
         class_names=tuple(str(digit) for digit in range(10)),
+        picture_shape=(1, 8, 8),
     )

@@ -20,6 +20,8 @@ COMPARED_NOTE = (
     "epoch by which 70% of the finally vulnerable were."
 )
 RATIOS = ("published finding", "ours", "± standard error", "above the floors", "published")
+RATIO_NOTE = "Two values stand where a ratio would cross zero. Above the floors: each less its noise floor."
+HARDNESS = ("hardness", "Pearson r", "Spearman", "r among the vulnerable", "partial, loss held fixed")
 
 _SCALARS = {  # figure -> (words, factor, unit, decimals)
     "net_displacement": ("centre of mass, net displacement", 1, "% of side", 1),
@@ -37,7 +39,9 @@ _AT_THE_END = {
 
 
 def write_report(results: dict[str, Any], runs: list[JudgedRun], out: Path) -> None:
-    """report.md and figures/*.png of a study folder; with several runs, a folder of figures each."""
+    """report.md, report.html and figures/*.png of a study; with several runs, a folder of figures each."""
+    from leakscope.report.html.dynamics import write_page
+
     drawn = {}
     for run in runs:
         folder = Path("figures") / (run.setting.name if len(runs) > 1 else "")
@@ -45,6 +49,7 @@ def write_report(results: dict[str, Any], runs: list[JudgedRun], out: Path) -> N
     if len(runs) > 1:
         draw_comparison(runs, out / "figures" / "comparison.png")
     write_bytes(out / "report.md", markdown(results, drawn).encode())
+    write_page(out, runs=runs)
 
 
 def markdown(results: dict[str, Any], drawn: dict[str, list[str]]) -> str:
@@ -149,7 +154,7 @@ def ratio_lines(results: dict[str, Any]) -> list[str]:
     return [
         *table_lines(RATIOS, ratio_rows(results)),
         "",
-        "Two values stand where a ratio would cross zero. Above the floors: each less its noise floor.",
+        RATIO_NOTE,
     ]
 
 
@@ -170,17 +175,24 @@ def hardness_lines(run: dict[str, Any], published_r: float) -> list[str]:
     """Correlations of each measure of hardness with the advantage at the end."""
     if not run["hardness"]:
         return []
-    headings = ("hardness", "Pearson r", "Spearman", "r among the vulnerable", "partial, loss held fixed")
+    return [*table_lines(HARDNESS, hardness_rows(run)), "", hardness_note(published_r)]
+
+
+def hardness_rows(run: dict[str, Any]) -> list[list[str]]:
+    """One row a measure of hardness."""
     columns = ("pearson", "spearman", "among_vulnerable", "partial_given_loss")
-    rows = [
+    return [
         [name.replace("_", " "), *(_correlation(found[column]) for column in columns)]
         for name, found in run["hardness"].items()
     ]
-    note = (
+
+
+def hardness_note(published_r: float) -> str:
+    """What to compare the correlations with, and how far their intervals reach."""
+    return (
         f"Published: r = {published_r:g} of epistemic uncertainty among the vulnerable (WRN-28 on CIFAR-10). "
         "Intervals take the records as independent and the models as given."
     )
-    return [*table_lines(headings, rows), "", note]
 
 
 def population_lines(results: dict[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leakscope.studies.dynamics_judge import JudgedRun
 
 _MOST_POINTS = 3000
-_MOST_MEASURES = 6
+_MOST_MEASURES = 8
 
 
 def draw_run(run: JudgedRun, folder: Path) -> list[str]:
@@ -150,7 +150,7 @@ def _draw_hardness(run: JudgedRun, path: Path) -> None:
     """Each measure of hardness against the advantage at the end."""
     defined = run.paths.is_defined
     advantage, vulnerable = run.paths.advantage[-1], run.vulnerable[-1]
-    rows = _shown_measures(run)
+    rows = shown_measures(run)
     n_columns = min(3, len(rows))
     n_rows = -(-len(rows) // n_columns)
     jitter = np.random.default_rng(0).uniform(-0.02, 0.02, len(advantage))
@@ -172,8 +172,8 @@ def _draw_hardness(run: JudgedRun, path: Path) -> None:
             axes.set_visible(False)
 
 
-def _shown_measures(run: JudgedRun) -> list[HardnessCorrelation]:
-    """At most six: without total entropy, and without own-class forms of what all classes' answers gave."""
+def shown_measures(run: JudgedRun) -> list[HardnessCorrelation]:
+    """At most eight: without total entropy, and without own-class forms of what all classes' answers gave."""
     names = {row.measure for row in run.correlations}
     return [
         row

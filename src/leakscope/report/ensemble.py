@@ -15,9 +15,12 @@ HEADINGS = ("attacker", "AUC", "TPR at 5% FPR", "TPR, ties kept", "distinct scor
 
 
 def write_report(results: dict[str, Any], folder: Path, more: list[str] | None = None) -> None:
-    """report.md and figures/roc.png; `more` lines follow the table."""
+    """report.md, report.html and figures/roc.png; `more` lines follow report.md's table."""
+    from leakscope.report.html.ensemble import write_page
+
     write_bytes(folder / "report.md", markdown(results, more or []).encode())
     draw_roc(results, folder)
+    write_page(folder)
 
 
 def markdown(results: dict[str, Any], more: list[str]) -> str:

@@ -22,11 +22,13 @@ FINE = "rho_kl_finite_precision"
 
 
 def write_report(results: dict[str, Any], out: Path) -> None:
-    """report.md and figures/*.png of a study folder."""
+    """report.md, report.html and figures/*.png of a study folder."""
+    from leakscope.report.html.leakage import write_page
     from leakscope.report.leakage_figures import write_figures
 
     write_bytes(out / "report.md", markdown(results).encode())
     write_figures(results, out / "figures")
+    write_page(out)
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -37,8 +39,8 @@ def markdown(results: dict[str, Any]) -> str:
         picture = f"![figure {name}](figures/figure_{name}.png)"
         body = [*_table(results, name), "", picture, "", *poor_words(results, name)]
         sections.append([f"## Figure {name}: {TITLES[name]}", "", *body])
-    sections += [["## The chain of bounds", "", "![bounds](figures/bounds.png)", "", *_chain_words(results)],
-                 ["## Conventions", "", *_conventions(results)]]  # fmt: skip
+    sections += [["## The chain of bounds", "", "![bounds](figures/bounds.png)", "", *chain_words(results)],
+                 ["## Conventions", "", *(f"- {line}" for line in convention_lines(results))]]  # fmt: skip
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
 
@@ -127,17 +129,26 @@ def _row_cells(point: dict[str, Any]) -> list[str]:
             number(point["rho_mi_bits"]["mean"])]  # fmt: skip
 
 
+def table_rows(results: dict[str, Any], name: str) -> list[list[str]]:
+    """One row a point of a figure: its value, then the cells under `HEAD`."""
+    return [
+        [
+            number(point["value"]),
+            *_row_cells(point),
+            *([number(point[FINE]["mean"])] if name == "3" else []),
+        ]
+        for point in results["figures"][name]["points"]
+    ]
+
+
 def _table(results: dict[str, Any], name: str) -> list[str]:
     head = [AXES[name].split(" (")[0], *HEAD, *(["rho_KL, finite precision"] if name == "3" else [])]
     rows = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
-    for point in results["figures"][name]["points"]:
-        cells = [number(point["value"]), *_row_cells(point)]
-        cells += [number(point[FINE]["mean"])] if name == "3" else []
-        rows.append("| " + " | ".join(cells) + " |")
-    return rows
+    return rows + ["| " + " | ".join(cells) + " |" for cells in table_rows(results, name)]
 
 
-def _chain_words(results: dict[str, Any]) -> list[str]:
+def chain_words(results: dict[str, Any]) -> list[str]:
+    """How to read the chain of bounds."""
     lines = [
         "Means over records, bounds cut at 1. The threshold adversary sees the record and the model's",
         "answer; the likelihood-ratio adversary sees the parameters, and is judged on trainings that its",
@@ -154,25 +165,26 @@ def _chain_words(results: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _conventions(results: dict[str, Any]) -> list[str]:
+def convention_lines(results: dict[str, Any]) -> list[str]:
+    """How each figure is defined, one convention a line."""
     lines = [
-        "- rho_KL is the KL in both directions together, in nats; rho_MI is in bits, at most 1.",
-        "- Corrected: IN of one half against OUT of the other, less the same estimate between the two",
-        "  halves of one condition (the floor), times (K-p-2)/(K-1). Without added noise the floor is about",
-        "  p(p+3)/K.",
-        "- Records and draws are the same at every point of a figure; larger training sets contain the",
-        "  smaller ones. Intervals resample records.",
-        "- Threshold adversary: member when the squared error is at most the mean training loss of the",
-        "  record's trainings, IN and OUT alike; advantage: |P(says member, in) - P(says member, out)|.",
-        "  With noise on the parameters it is computed in closed form.",
-        "- Objective: mean squared error + lambda theta'theta, intercept included; where that does not",
-        "  determine the parameters, those of smallest norm.",
-        f"- Finite precision: parameters rounded to a grid of {results['config']['precision']}, in effect",
-        "  noise of sd grid / sqrt(12).",
+        "rho_KL is the KL in both directions together, in nats; rho_MI is in bits, at most 1.",
+        "Corrected: IN of one half against OUT of the other, less the same estimate between the two halves "
+        "of one condition (the floor), times (K-p-2)/(K-1). Without added noise the floor is about "
+        "p(p+3)/K.",
+        "Records and draws are the same at every point of a figure; larger training sets contain the smaller "
+        "ones. Intervals resample records.",
+        "Threshold adversary: member when the squared error is at most the mean training loss of the "
+        "record's trainings, IN and OUT alike; advantage: |P(says member, in) - P(says member, out)|. With "
+        "noise on the parameters it is computed in closed form.",
+        "Objective: mean squared error + lambda theta'theta, intercept included; where that does not "
+        "determine the parameters, those of smallest norm.",
+        f"Finite precision: parameters rounded to a grid of {results['config']['precision']}, in effect "
+        "noise of sd grid / sqrt(12).",
     ]
     if "2" in results["figures"]:
-        lines += [
-            "- Network: five tanh layers of fifty units, Adam, full batches, as many steps at each size.",
-            "  Its leakage is that of its answer about the record, a lower bound on that of its parameters.",
-        ]
+        lines.append(
+            "Network: five tanh layers of fifty units, Adam, full batches, as many steps at each size. Its "
+            "leakage is that of its answer about the record, a lower bound on that of its parameters."
+        )
     return lines

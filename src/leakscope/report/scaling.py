@@ -27,8 +27,26 @@ PUBLISHED = {  # width -> train accuracy, test accuracy, gap, attack AUC of the 
 }
 
 
+BESIDE_PUBLISHED = ("width", "train acc", "test acc", "gap", "attack AUC")
+TABLE_NOTE = "Mean ± sd (ddof 0) over repeats. AUC 0.5 is guessing; the gap is train minus test accuracy."
+ANSWER_NOTE = (
+    "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial correlations "
+    "hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its line is a check, not "
+    "a finding."
+)
+CONVENTIONS = (
+    "Classes have standard deviation 1.5 around centres drawn from N(0, I).",
+    "The shadow attack is a logistic regression on the softmax vector, without the label.",
+    "LiRA fits Gaussians to the log-odds over the target's reference models: one mean a record, one variance "
+    "a side.",
+    "ROC ties are exact. Parameters are counted with biases.",
+)
+
+
 def write_report(results: dict[str, Any], out: Path) -> None:
-    """report.md and figures/*.png of a study folder."""
+    """report.md, report.html and figures/*.png of a study folder."""
+    from leakscope.report.html.scaling import write_page
+
     write_bytes(out / "report.md", markdown(results).encode())
     for name, draw in _DRAWINGS.items():
         with figure(out / "figures" / f"{name}.png") as axes:
@@ -36,41 +54,33 @@ def write_report(results: dict[str, Any], out: Path) -> None:
     with figure(out / "figures" / "summary_plots.png", 13, 8.4, panels=(2, 2)) as panels:
         for axes, draw in zip(panels, (*_DRAWINGS.values(), _accuracy_against_size), strict=True):
             draw(axes, results)
+    write_page(out)
 
 
 def markdown(results: dict[str, Any]) -> str:
     """The report as Markdown."""
     answers = results["gap_or_size"]
     sections = [
-        ["# Membership leakage against model width", "", _setting(results)],
+        ["# Membership leakage against model width", "", setting_words(results)],
         _table(results),
-        ["Mean ± sd (ddof 0) over repeats. AUC 0.5 is guessing; the gap is train minus test accuracy."],
+        [TABLE_NOTE],
         _beside_published(results),
         ["## Correlations over width means"],
-        [_correlation_line(c) for c in results["correlations"].values()],
+        [f"- {correlation_words(c)}" for c in results["correlations"].values()],
         ["## Gap or size: which predicts attack success?"],
         [f"- {found['answer']}" for found in answers.values()],
-        [_partial_line(name, found) for name, found in answers.items()],
-        [
-            "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial",
-            "correlations hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its",
-            "line is a check, not a finding.",
-        ],
+        [f"- {partial_words(name, found)}" for name, found in answers.items()],
+        [ANSWER_NOTE],
         ["## Figures"],
         [f"![{name}](figures/{name}.png)" for name in (*_DRAWINGS, "summary_plots")],
         ["## Conventions"],
-        [
-            "- Classes have standard deviation 1.5 around centres drawn from N(0, I).",
-            "- The shadow attack is a logistic regression on the softmax vector, without the label.",
-            "- LiRA fits Gaussians to the log-odds over the target's reference models: one mean a record,",
-            "  one variance a side.",
-            "- ROC ties are exact. Parameters are counted with biases.",
-        ],
+        [f"- {line}" for line in CONVENTIONS],
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def _setting(results: dict[str, Any]) -> str:
+def setting_words(results: dict[str, Any]) -> str:
+    """What was trained, in one sentence."""
     c = results["config"]
     lines = [
         f"{results['runtime']['n_models']:,} MLPs (Linear-ReLU-Linear; Adam, rate 0.01, batch 64, 50 epochs)",
@@ -83,53 +93,73 @@ def _setting(results: dict[str, Any]) -> str:
 
 
 def _table(results: dict[str, Any]) -> list[str]:
-    attacks = list(results["results"][0]["attacks"])
-    head = ["width", "parameters", "train acc", "test acc", "gap", *(f"{a} AUC" for a in attacks)]
+    head = table_head(results)
     rows = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
-    for row in results["results"]:
-        cells = [
+    return rows + ["| " + " | ".join(cells) + " |" for cells in table_rows(results)]
+
+
+def table_head(results: dict[str, Any]) -> list[str]:
+    """Headings of the table of widths."""
+    return ["width", "parameters", "train acc", "test acc", "gap", *(f"{a} AUC" for a in _attacks(results))]
+
+
+def table_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One row of text a width."""
+    return [
+        [
             f"{row['hidden_width']}",
             f"{row['n_params']:,}",
             f"{row['mean_train_acc']:.3f}",
             f"{row['mean_test_acc']:.3f}",
             f"{row['mean_overfit_gap']:.3f} ± {row['std_overfit_gap']:.3f}",
-            *(f"{row['attacks'][a]['mean_auc']:.3f} ± {row['attacks'][a]['std_auc']:.3f}" for a in attacks),
+            *(f"{found['mean_auc']:.3f} ± {found['std_auc']:.3f}" for found in row["attacks"].values()),
         ]
-        rows.append("| " + " | ".join(cells) + " |")
-    return rows
+        for row in results["results"]
+    ]
+
+
+def _attacks(results: dict[str, Any]) -> list[str]:
+    return list(results["results"][0]["attacks"])
 
 
 def _beside_published(results: dict[str, Any]) -> list[str]:
     """The document's table and our difference from it, where the protocol is the published one."""
-    if not _is_published(results):
+    if not is_published(results):
         return []
     lines = ["", "Published values, and ours minus theirs:", "",
-             "| width | train acc | test acc | gap | attack AUC |", "|---:|---:|---:|---:|---:|"]  # fmt: skip
+             "| " + " | ".join(BESIDE_PUBLISHED) + " |", "|---:|---:|---:|---:|---:|"]  # fmt: skip
+    return lines + ["| " + " | ".join(cells) + " |" for cells in published_rows(results)]
+
+
+def published_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One row of text a width: the published values, and ours minus theirs in brackets."""
+    rows = []
     for row in results["results"]:
         ours = (row["mean_train_acc"], row["mean_test_acc"], row["mean_overfit_gap"], row["mean_attack_auc"])
         theirs = PUBLISHED[row["hidden_width"]]
         cells = [f"{t:.3f} ({o - t:+.3f})" for o, t in zip(ours, theirs, strict=True)]
-        lines.append(f"| {row['hidden_width']} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([f"{row['hidden_width']}", *cells])
+    return rows
 
 
-def _is_published(results: dict[str, Any]) -> bool:
+def is_published(results: dict[str, Any]) -> bool:
+    """Whether the results can stand beside the document's table."""
     from leakscope.studies.scaling import config_from
 
     return config_from(results["config"]).is_published_protocol
 
 
-def _correlation_line(c: dict[str, Any]) -> str:
+def correlation_words(c: dict[str, Any]) -> str:
+    """A correlation with its interval, in words."""
     if c["r"] is None:
-        return f"- {c['description']}: undefined (too few widths, or a constant)"
-    return f"- {c['description']}: r = {c['r']:.3f}{_interval(c)}, p = {c['p']:.3g}"
+        return f"{c['description']}: undefined (too few widths, or a constant)"
+    return f"{c['description']}: r = {c['r']:.3f}{_interval(c)}, p = {c['p']:.3g}"
 
 
-def _partial_line(name: str, found: dict[str, Any]) -> str:
+def partial_words(name: str, found: dict[str, Any]) -> str:
+    """Both partial correlations of an attack, in words."""
     gap, size = found["partial_r_gap_given_size"], found["partial_r_size_given_gap"]
-    return (
-        f"- Partial correlations, {ATTACK_NAMES[name]}: gap given size {_r(gap)}; size given gap {_r(size)}."
-    )
+    return f"Partial correlations, {ATTACK_NAMES[name]}: gap given size {_r(gap)}; size given gap {_r(size)}."
 
 
 def _r(c: dict[str, Any]) -> str:
@@ -191,7 +221,7 @@ def _draw_aucs(axes: Axes, results: dict[str, Any], x: list[float], line: bool =
             linestyle="-" if line else "none",
             label=ATTACK_NAMES[attack],
         )
-    if _is_published(results):
+    if is_published(results):
         published = [PUBLISHED[w] for w in _series(results, "hidden_width")]
         where = x if line else [values[2] for values in published]
         axes.plot(where, [values[3] for values in published], "o", mfc="none", mec="#555555", markersize=8,
@@ -207,7 +237,7 @@ def _gap_against_size(axes: Axes, results: dict[str, Any]) -> None:
     size = _size_axis(axes, results)
     gap, sd = _series(results, "mean_overfit_gap"), _series(results, "std_overfit_gap")
     axes.errorbar(size, gap, sd, color=COLOURS[0], marker="o", markersize=5, capsize=2, label="measured")
-    if _is_published(results):
+    if is_published(results):
         published = [PUBLISHED[w][2] for w in _series(results, "hidden_width")]
         axes.plot(size, published, "o", mfc="none", mec="#555555", markersize=8, label="published")
         axes.legend(fontsize=8)

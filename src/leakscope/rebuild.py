@@ -1,0 +1,96 @@
+"""Reports again, from the run folder alone: report.html, report.md and figures, whatever kind of run it is.
+
+Nothing is trained. Numbers come from results.json; what the pages draw beside them (curves, planes, answers
+about single records) comes from the banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from leakscope.bank.run_folder import RESULTS, read_json, read_run
+from leakscope.errors import CorruptBankError
+from leakscope.report.html.page import PAGE
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
+
+
+def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
+    """Writes the reports of a finished run again; returns the path of report.html.
+
+    Args:
+        folder: a run folder with its results.
+        disclosure: what report.html may tell about single records.
+    """
+    kind, _ = read_run(folder)
+    if kind not in REBUILD:
+        raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
+    REBUILD[kind](folder, read_json(folder / RESULTS), disclosure)
+    return folder / PAGE
+
+
+def _audit(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.bank.bank import Bank
+    from leakscope.judge import attacked
+    from leakscope.report.audit import write_report
+
+    found = attacked(Bank.open(folder), results["config"])
+    write_report(results, found.design, found.scores, folder, disclosure)
+
+
+def _attack(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.ensemble import write_report
+    from leakscope.report.html.ensemble import write_page
+
+    write_report(results, folder)
+    write_page(folder, disclosure)
+
+
+def _compare(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.compare import write_report
+
+    write_report(results, folder)  # tells nothing of single records
+
+
+def _dynamics(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.dynamics import write_report
+    from leakscope.report.html.dynamics import write_page
+    from leakscope.studies.dynamics_stored import stored_runs
+
+    runs = stored_runs(folder, results)
+    write_report(results, runs, folder)
+    write_page(folder, disclosure, runs)
+
+
+def _ensemble(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.ensemble import write_report
+    from leakscope.report.html.ensemble import write_page
+    from leakscope.studies.ensemble import comparison_lines
+
+    write_report(results, folder, comparison_lines(results))
+    write_page(folder, disclosure)
+
+
+def _leakage(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.leakage import write_report
+
+    write_report(results, folder)  # tells nothing of single records
+
+
+def _scaling(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.report.scaling import write_report
+
+    write_report(results, folder)  # tells nothing of single records
+
+
+REBUILD: dict[str, Callable[[Path, dict[str, Any], Disclosure], None]] = {
+    "attack": _attack,
+    "audit": _audit,
+    "compare": _compare,
+    "study dynamics": _dynamics,
+    "study ensemble": _ensemble,
+    "study leakage": _leakage,
+    "study scaling": _scaling,
+}
+"""Kind of run -> what writes its reports."""

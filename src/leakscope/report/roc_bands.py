@@ -1,0 +1,65 @@
+"""The mean ROC over targets with the spread over them, on a grid that suits logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.stats.roc import Sides, split_sides
+from leakscope.types import BoolArray, Design, FloatArray, Scores
+
+_POINTS = 200
+_ROUNDING = 1e-12
+
+
+class RocBand(NamedTuple):
+    """TPR of the best threshold within each FPR; every array float64 (points,).
+
+    Attributes:
+        fpr: rising, from what the fewest non-members can resolve to 1.
+        mean: over the targets.
+        low: 5% quantile over the targets.
+        high: 95% quantile.
+        yes: (FPR, TPR) of an attack that only says yes or no; None for one that ranks.
+    """
+
+    fpr: FloatArray
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    yes: tuple[float, float] | None
+
+
+def roc_bands(scores: Mapping[str, Scores], design: Design) -> dict[str, RocBand]:
+    """One band an attack."""
+    return {name: _band(found, design) for name, found in scores.items()}
+
+
+def tpr_on_grid(sides: Sides, grid: FloatArray) -> FloatArray:
+    """TPR of the best threshold whose FPR is within each rate of the grid, ties exact; (grid,)."""
+    n_out = len(sides.nonmembers)
+    allowed = np.minimum(np.floor(grid * n_out * (1 + _ROUNDING)).astype(np.int64), n_out)
+    # All that score above the first non-member who may not be called are called.
+    falling = np.append(sides.nonmembers[::-1], -np.inf)
+    called = len(sides.members) - np.searchsorted(sides.members, falling[allowed], side="right")
+    tpr: FloatArray = np.where(allowed >= n_out, len(sides.members), called) / len(sides.members)
+    return tpr
+
+
+def _band(scores: Scores, design: Design) -> RocBand:
+    in_mask = design.in_mask[scores.targets]
+    grid = np.geomspace(1 / int((~in_mask).sum(axis=1).min()), 1, _POINTS)
+    sides = [split_sides(row, members) for row, members in zip(scores.values, in_mask, strict=True)]
+    curves = np.stack([tpr_on_grid(side, grid) for side in sides])
+    low, high = np.quantile(curves, [0.05, 0.95], axis=0)
+    return RocBand(grid, curves.mean(axis=0), low, high, _yes_rates(scores.values, in_mask))
+
+
+def _yes_rates(scores: FloatArray, in_mask: BoolArray) -> tuple[float, float] | None:
+    """Rates over all targets of an attack with two scores."""
+    yes = scores == scores.max()
+    if not (yes | (scores == scores.min())).all() or yes.all():
+        return None
+    return float(yes[~in_mask].mean()), float(yes[in_mask].mean())

@@ -1,0 +1,68 @@
+"""`leakscope report` and `leakscope open`."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from leakscope.rebuild import REBUILD
+from leakscope.report.html.page import PAGE
+from leakscope.verification import RECOMPUTE
+from tests.cli.command import run_command
+from tests.cli.test_gate import audited
+from tests.synthetic_runs import Synthetic
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Synthetic(n_records=60, n_models=8).audited(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_every_kind_of_run_that_is_verified_can_be_rebuilt() -> None:
+    assert set(RECOMPUTE) <= set(REBUILD)
+
+
+def test_report_writes_the_reports_again_and_prints_where(folder: Path) -> None:
+    (folder / PAGE).unlink()
+    (folder / "report.md").unlink()
+    done = run_command("report", folder)
+    assert (done.exit_code, done.out.strip()) == (0, str(folder / PAGE))
+    assert (folder / PAGE).exists() and (folder / "report.md").exists()
+    assert run_command("report", folder, "--quiet").out == ""
+
+
+def test_a_redacted_report_hides_the_ids(folder: Path) -> None:
+    assert "person-" in (folder / PAGE).read_text()
+    assert run_command("report", folder, "--redact").exit_code == 0
+    assert "person-" not in (folder / PAGE).read_text()
+
+
+def test_an_audit_names_its_report_and_can_be_redacted_from_the_start(tmp_path: Path) -> None:
+    done = audited(tmp_path, "", "", "--redact")
+    assert done.exit_code == 0, done
+    assert f"Open {tmp_path / 'run' / PAGE}" in done.out
+    assert "Redacted" in (tmp_path / "run" / PAGE).read_text()
+    assert not (tmp_path / "run" / "previews.npz").exists()
+
+
+def test_open_shows_the_report_in_the_browser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))
+    assert run_command("open", folder, "--print-only").out.strip() == str(folder / PAGE)
+    assert opened == []
+    assert run_command("open", folder).exit_code == 0
+    assert opened == [(folder / PAGE).as_uri()]
+
+
+def test_what_cannot_be_shown_is_an_input_error(folder: Path, tmp_path: Path) -> None:
+    (folder / PAGE).unlink()
+    missing = run_command("open", folder, "--print-only")
+    assert missing.exit_code == 2 and "leakscope report" in missing.err
+    assert run_command("open", tmp_path / "nowhere").exit_code == 2
+    assert run_command("report", tmp_path / "nowhere").exit_code == 2
+    (folder / "results.json").unlink()
+    unfinished = run_command("report", folder)
+    assert unfinished.exit_code == 2 and "results.json is missing" in unfinished.err

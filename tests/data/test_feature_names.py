@@ -1,0 +1,29 @@
+"""Names for people to read: one a feature, in the order the features have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.data.columns import encode_features, encoded_names
+from leakscope.data.files import read_table
+
+
+def test_names_follow_the_encoding() -> None:
+    columns = [
+        ("age", np.array([1.0, 2.0])),
+        ("city", np.array(["Rome", "Paris"])),
+        ("ok", np.array([True, False])),
+    ]
+    names, features = encoded_names(columns), encode_features(columns)
+    assert names == ("age", "city=Paris", "city=Rome", "ok")
+    assert features[0].tolist() == [1, 0, 1, 1] and features.shape[1] == len(names)
+
+
+def test_a_file_of_columns_keeps_its_names_also_of_some_records(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,city,outcome\n1,Rome,yes\n2,Paris,no\n3,Rome,yes\n")
+    records = read_table(path, "outcome")
+    assert records.feature_names == ("age", "city=Paris", "city=Rome")
+    assert records.take(np.array([0, 1])).feature_names == records.feature_names

@@ -1,0 +1,100 @@
+"""Made-up studies of dynamics in a folder: answers drawn, not trained, so that a page costs no training."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.bank.run_folder import RESULTS, RUN
+from leakscope.bank.storage import write_json
+from leakscope.design import make_design
+from leakscope.studies import dynamics
+from leakscope.studies.dynamics_judge import JudgedRun, record_table, results_of
+from leakscope.studies.dynamics_settings import DynamicsConfig, Setting
+from leakscope.types import Records
+
+HOSTILE = (
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 1'>",
+    '"><svg onload=window.pwned=1>\'"',
+    "</script><script>window.pwned = 1</script>",
+    "🦊🔥 emoji {{7*7}} ${7*7}",
+    "\u202eright to left \u05d0\u05d1",
+    "javascript:window.pwned=1//" + "x" * 10_000,
+    "line\nbreak\tand\\slash &lt;b&gt;",
+)
+"""Ids and labels that would run, break out or overflow if they were taken for anything but text."""
+CLASSES = ("<b>bold</b>", "plain", "\u05d0\u05d1\u05d2", "x" * 10_000)
+
+
+class Study(NamedTuple):
+    """A study folder, its results and its judged runs."""
+
+    folder: Path
+    results: dict[str, Any]
+    runs: list[JudgedRun]
+
+
+def made_up_study(
+    folder: Path, settings: tuple[Setting, ...], ids: tuple[str, ...] = (), classes: tuple[str, ...] = CLASSES
+) -> Study:
+    """A finished study whose harder half of the records becomes exposed bit by bit, with SAM less so.
+
+    Args:
+        folder: where to.
+        settings: one bank each; all have `universe` records.
+        ids: of the first records; the others are numbered.
+        classes: names of the labels.
+    """
+    config = DynamicsConfig(settings, n_permutations=1, n_groups=2)
+    write_json(folder / RUN, {"kind": dynamics.KIND, "config": asdict(config)})
+    n = settings[0].universe
+    assert n is not None
+    labels = np.random.default_rng(1).integers(len(classes), size=n)
+    names = [*ids, *(f"record-{i:05d}" for i in range(len(ids), n))]
+    records = Records(np.zeros((n, 1), np.float32), labels, np.array(names), "made up", class_names=classes)
+    for setting in settings:
+        _bank(dynamics.bank_folder(folder, setting), setting, labels)
+    runs = dynamics.judge(config, folder)
+    results = results_of(config, runs)
+    record_table(folder, runs, [records] * len(settings))
+    write_json(folder / RESULTS, results)
+    return Study(folder, results, runs)
+
+
+def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
+    n, epochs = len(labels), setting.checkpoints
+    rng, design = np.random.default_rng(setting.run_seed), make_design("balanced", setting.models, n, 0)
+    hardness = rng.normal(size=n).astype(np.float32)
+    progress = (np.array(epochs, dtype=np.float32) / epochs[-1])[:, None]
+    strength = 1 if setting.optimizer == "sam" else 3
+    gap = progress * (0.3 + strength * np.maximum(hardness, 0))  # (checkpoints, records)
+    noise = rng.standard_normal((setting.models, len(epochs), n), dtype=np.float32)
+    log_odds = noise + 2 * progress - hardness + gap * design.in_mask[:, None]
+    answers = {
+        "correct": log_odds > 0,
+        "log_odds": log_odds,
+        "loss": np.logaddexp(0, -log_odds).astype(np.float32),
+    }
+    identity = Identity(
+        records={"name": "made up", "records": n, "sha256": "a" * 64},
+        design={"models": setting.models, "columns": n, "sha256": "b" * 64},
+        recipe={"evaluated_epochs": list(epochs)},
+        seed=setting.run_seed,
+        signals=sorted(answers),
+        block_size=setting.models,
+    )
+    bank = Bank.create(folder, identity, design, labels)
+    bank.add_block(0, answers, {"trainer": "made up", "lost_models": {}})
+    bank.finish({"device": "cpu", "seconds": 0.0, "versions": {"numpy": np.__version__}})
+
+
+def setting(**changes: Any) -> Setting:
+    """A small setting: 200 records, 8 models, 5 checkpoints."""
+    usual = {"models": 8, "universe": 200, "epochs": 10, "every": 2, "keep_logits": False}
+    return Setting(**{**usual, **changes})

@@ -1,0 +1,37 @@
+"""The other studies, run so small that a page of each costs a second or two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakscope.attacks.ensemble.attackers import ForestAttacker, MlpAttacker
+from leakscope.report import leakage_figures
+from leakscope.studies import ensemble, leakage, scaling, scaling_judge
+
+LEAKAGE = leakage.LeakageConfig(dataset="digits", figures=(1, 3), records=4, trials=40, network_records=2,
+                                network_trials=4)  # fmt: skip
+SCALING = scaling.ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
+ENSEMBLE = ensemble.EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
+
+
+def small_leakage(folder: Path) -> dict[str, Any]:
+    """Figures 1 and 3 of four records; without pictures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leakage_figures, "write_figures", lambda results, folder: None)
+        return leakage.run(LEAKAGE, folder)
+
+
+def small_scaling(folder: Path) -> dict[str, Any]:
+    """Three widths; with few bootstrap draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scaling_judge, "_N_DRAWS", 50)
+        return scaling.run(SCALING, folder)
+
+
+def small_ensemble(folder: Path) -> dict[str, Any]:
+    """Two small attackers on an MLP."""
+    attackers = (ForestAttacker(n_trees=5), MlpAttacker(max_iterations=5))
+    return ensemble.run(ENSEMBLE, folder, device="cpu", attackers=attackers)

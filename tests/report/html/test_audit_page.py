@@ -1,0 +1,241 @@
+"""An audit's page: what it says first, what it may tell of single records, what it says is absent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.data.predictions import Predictions
+from leakscope.gate import Gate, TprLimit
+from leakscope.predictions_audit import audit_predictions
+from leakscope.rebuild import rebuild_report
+from leakscope.report.html.audit import recipe_in_words
+from leakscope.report.html.audit_gauge import audit_gauge
+from leakscope.report.html.audit_reproduce import settings_toml
+from leakscope.report.html.embed import Embedded
+from leakscope.report.html.page import PAGE
+from leakscope.report.html.redaction import KEY, Disclosure
+from tests.report.html.test_embed import read
+from tests.synthetic_runs import Synthetic
+
+_ARRAY = re.compile(
+    r'class="array" data-name="([^"]*)" data-kind="(\w+)" data-shape="([\d,]*)" data-low="([^"]*)" '
+    r'data-step="([^"]*)">([^<]*)<'
+)
+GROUPS = {"city": np.array(["Rome", "Paris"])[np.arange(120) % 2]}
+
+
+def arrays(page: str) -> dict[str, Any]:
+    """Every array of a page, read back."""
+    found = [Embedded(n, k, s, float(low), float(step), c) for n, k, s, low, step, c in _ARRAY.findall(page)]
+    return {unescape(one.name): read(one) for one in found}
+
+
+def text(folder: Path) -> str:
+    return unescape((folder / PAGE).read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    Synthetic(groups=GROUPS, gate=Gate(max_auc=0.52, max_tpr=(TprLimit(0.1, 0.9),))).audited(folder)
+    return folder
+
+
+def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
+    first = text(run).split('<section id="roc"')[0]
+    assert re.search(r'class="lead">Membership shows: .* \d\d\.\d% of the time \(95% interval', first)
+    assert "Gate failed" in first and "the limit is 52.0%" in first
+    for fact in (
+        "120 (made-up)",
+        "16, each judged by the others",
+        "5555555555555555",
+        "adam at 0.01",
+        "Seed",
+    ):
+        assert fact in first
+    assert "What this does not show" in first and "another recipe" in first
+
+
+def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
+    wanted = [
+        "roc",
+        "precision",
+        "scores",
+        "records",
+        "groups",
+        "bits",
+        "checks",
+        "more",
+        "method",
+        "reproduce",
+    ]
+    assert re.findall(r'<section id="(\w+)"', text(run)) == wanted
+    assert "TPR at 1% FPR" in text(run) and "not resolvable" in text(run)
+    assert "leakscope verify whole" in text(run)
+
+
+def test_records_come_most_exposed_first_with_their_figures(run: Path) -> None:
+    found = arrays((run / PAGE).read_text())
+    assert (np.diff(found["advantage"]) <= 1e-4).all()
+    top = [int(name.removeprefix("person-")) for name in found["id"][:8].tolist()]
+    assert all(number % 10 == 0 for number in top)  # the memorised ones
+    assert (found["advantage_low"] <= found["advantage"]).all()
+    assert found["exposed"][0] == 1 and found["exposed"][-1] == 0
+    assert found["paths"].shape == (120, 3, 2)
+    gap = found["paths"][0, :, 0] - found["paths"][0, :, 1]
+    assert gap[-1] > gap[0]  # it grows apart in training
+
+
+def test_the_models_that_saw_a_record_are_those_of_the_design(run: Path) -> None:
+    found, design = arrays((run / PAGE).read_text()), np.load(run / "design.npy")
+    saw = np.unpackbits(found["saw"].astype(np.uint8), axis=1, bitorder="little")[:, :16]
+    for row, name in enumerate(found["id"][:5].tolist()):
+        assert saw[row].tolist() == design[:, int(name.removeprefix("person-"))].tolist()
+
+
+def test_previews_show_what_sets_a_record_apart(run: Path) -> None:
+    found = arrays((run / PAGE).read_text())
+    assert len(found["fields"]) == 120 and any("age" in words for words in found["fields"].tolist())
+    assert sorted(found["preview_rows"].tolist()) == list(range(120))
+
+
+def test_the_report_is_rebuilt_from_the_folder_alone_to_the_byte(run: Path) -> None:
+    files = (PAGE, "report.md", "figures/roc.png")
+    before = {name: (run / name).read_bytes() for name in files}
+    for name in files:
+        (run / name).unlink()
+    assert rebuild_report(run) == run / PAGE
+    assert {name: (run / name).read_bytes() for name in files} == before
+
+
+def test_a_redacted_report_tells_nothing_of_a_record_but_figures(tmp_path: Path) -> None:
+    Synthetic(groups=GROUPS, class_names=("secretive", "sly")).audited(tmp_path, Disclosure(redacted=True))
+    page = (tmp_path / PAGE).read_text()
+    found = arrays(page)
+    assert "person-" not in page and not any("person-" in name for name in found["id"].tolist())
+    assert not (tmp_path / "previews.npz").exists()
+    assert {"fields", "pictures", "text:0", "text:1"} & found.keys() == set()
+    assert "Redacted" in page and (tmp_path / KEY).read_bytes().hex() not in page
+    again = rebuild_report(tmp_path, Disclosure(redacted=True))
+    assert arrays(again.read_text())["id"].tolist() == found["id"].tolist()  # the same key
+
+
+def given_model(with_references: bool = True) -> Predictions:
+    rng = np.random.default_rng(0)
+    is_member, saw = np.arange(80) < 40, rng.random((8, 80)) < 0.5
+    logits = rng.normal(size=(80, 2)) + 2 * is_member[:, None] * [1, -1]
+    shadows = rng.normal(size=(8, 80, 2)) + 2 * saw[..., None] * [1, -1]
+    return Predictions(
+        logits=logits.astype(np.float32),
+        labels=np.zeros(80, dtype=np.int64),
+        ids=np.array([f"person-{i}" for i in range(80)]),
+        is_member=is_member,
+        shadow_logits=shadows.astype(np.float32) if with_references else None,
+        shadow_in_mask=saw if with_references else None,
+    )
+
+
+def test_membership_of_a_given_model_is_told_only_when_asked(tmp_path: Path) -> None:
+    audit_predictions(given_model(), tmp_path)
+    silent = arrays((tmp_path / PAGE).read_text())
+    assert "is_member" not in silent and not any(name.startswith("other:score_") for name in silent)
+    assert silent["answers"].shape == (80, 8)  # the references; the model's own answers would tell
+    assert "--with-membership" in text(tmp_path)
+    asked = arrays(rebuild_report(tmp_path, Disclosure(with_membership=True)).read_text())
+    members = {
+        name for name, flag in zip(asked["id"].tolist(), asked["is_member"].tolist(), strict=True) if flag
+    }
+    assert members == {f"person-{i}" for i in range(40)}
+    assert "other:score_loss" in asked and asked["answers"].shape == (80, 9)
+
+
+def test_a_model_judged_alone_gives_a_whole_report(tmp_path: Path) -> None:
+    audit_predictions(given_model(with_references=False), tmp_path)
+    page = text(tmp_path)
+    for absent in (
+        "no record has a risk",
+        "Not computed",
+        "its answers would tell",
+        "judged alone",
+        "one target",
+    ):
+        assert absent in page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s, ()),
+        (lambda s: replace(s, n_checkpoints=1), ("One checkpoint was kept, so records have no trajectory",)),
+        (lambda s: replace(s, attacks=("loss",)), ("loss",)),
+        (lambda s: replace(s, leak=0.0), ("No attack here tells members from others",)),
+        (lambda s: replace(s, pictures=True), ()),
+    ],
+)
+def test_a_missing_part_is_named_and_the_rest_is_there(
+    change: Callable[[Synthetic], Synthetic], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    change(Synthetic(n_records=60, n_models=8)).audited(tmp_path)
+    page = text(tmp_path)
+    assert page.rstrip().endswith("</html>")
+    for sentence in (*words, "No gate was set"):
+        assert sentence in page
+
+
+def test_pictures_become_thumbnails(tmp_path: Path) -> None:
+    Synthetic(n_records=40, n_models=8, pictures=True).audited(tmp_path)
+    assert arrays((tmp_path / PAGE).read_text())["pictures"].shape == (40, 8, 8, 1)
+
+
+def limit(
+    on: str, allowed: float, bound: float | None, passed: bool, attack: str | None = "a"
+) -> dict[str, Any]:
+    return {"limit_on": on, "limit": allowed, "bound": bound, "passed": passed, "attack": attack}
+
+
+def test_the_gauge_shows_the_tightest_limit() -> None:
+    auc, point = (
+        {"value": 0.6, "low": 0.58, "high": 0.62},
+        {"fpr": 0.1, "value": 0.2, "low": 0.1, "high": 0.3},
+    )
+    figures = {"auc": auc, "advantage": {**auc, "value": 0.1, "high": 0.2}, "tpr_at_fpr": [point]}
+    results: dict[str, Any] = {
+        "attacks": {"a": figures},
+        "config": {"gate": {"max_tpr": [{"fpr": 0.1, "tpr": 0.2}]}},
+    }
+    free = audit_gauge(results, "a")
+    assert (free.value, free.limit, free.start, free.reference) == (0.6, None, 0.5, 0.5)
+    results["gate"] = {"limits": [limit("max_auc", 0.9, 0.62, True), limit("max_tpr", 0.2, 0.3, False)]}
+    failed = audit_gauge(results, "a")
+    assert (failed.value, failed.high, failed.limit, failed.passed) == (0.2, 0.3, 0.2, False)
+    results["gate"] = {"limits": [limit("max_auc", 0.9, 0.62, True), limit("max_advantage", 0.21, 0.2, True)]}
+    assert audit_gauge(results, "a").label == "Advantage (a)"
+    results["gate"] = {"limits": [limit("max_epsilon", 1.0, None, False)]}
+    unresolved = audit_gauge(results, "a")
+    assert unresolved.value is None and unresolved.end > 1.0
+
+
+def test_settings_read_back_as_the_config_they_came_from(run: Path) -> None:
+    import tomllib
+
+    from leakscope.bank.run_folder import read_json
+
+    results = read_json(run / "results.json")
+    settings = tomllib.loads(settings_toml(results))
+    assert settings["population"] == {"models": 16, "seed": 0}
+    assert settings["training"] == {"optimizer": "adam", "lr": 0.01, "batch_size": 8, "epochs": 3}
+    assert settings["attacks"]["names"] == ["correctness", "loss", "eb_lira"]
+    assert settings["gate"] == {"max_auc": 0.52, "max_tpr": [{"fpr": 0.1, "tpr": 0.9}]}
+
+
+def test_a_recipe_in_words_whoever_trained() -> None:
+    assert recipe_in_words({"saved": "logits"}) == "saved answers (logits), nothing was trained"
+    assert recipe_in_words({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"

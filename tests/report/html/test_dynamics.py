@@ -1,0 +1,223 @@
+"""The page of the dynamics study: the plane's arrays, words, what is absent, redaction, the command."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakscope.dynamics.plane import Trajectories
+from leakscope.report.html import plane as plane_module
+from leakscope.report.html.dynamics import write_page
+from leakscope.report.html.dynamics_first_screen import command, headline
+from leakscope.report.html.plane import MOST_CHARACTERS, coded, shown_part
+from leakscope.report.html.redaction import Disclosure
+from leakscope.studies.dynamics_settings import DynamicsConfig, config_of
+from leakscope.studies.dynamics_stored import stored_runs
+from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return made_up_study(tmp_path_factory.mktemp("study") / "one", (setting(),), HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    settings = (setting(optimizer="sgd"), setting(optimizer="sam", seed=0))
+    return made_up_study(tmp_path_factory.mktemp("study") / "two", settings)
+
+
+def written(study: Study, disclosure: Disclosure = Disclosure()) -> str:  # noqa: B008
+    return write_page(study.folder, disclosure, study.runs).read_text()
+
+
+def array(page: str, name: str) -> Any:
+    """What the page's script would read: flat."""
+    found = re.search(rf'data-name="{name}" data-kind="(\w+)"[^>]*>([^<]*)<', page)
+    assert found, name
+    content = zlib.decompress(base64.b64decode(found[2]))
+    return json.loads(content) if found[1] == "text" else np.frombuffer(content, found[1])
+
+
+def test_the_plane_holds_every_records_state_at_every_checkpoint(study: Study) -> None:
+    page, states = written(study), study.runs[0].paths.states
+    levels = array(page, "plane0-levels")
+    for column, name in enumerate(("fpr", "tpr")):
+        found = levels[array(page, f"plane0-{name}")].reshape(states.shape[:2])
+        np.testing.assert_allclose(found, states[..., column], atol=1e-6)
+    np.testing.assert_array_equal(array(page, "plane0-vulnerable"), study.runs[0].vulnerable[-1])
+    assert array(page, "plane0-ids")[len(HOSTILE)] == f"record-{len(HOSTILE):05d}"
+
+
+def test_hostile_text_is_in_the_file_only_packed_and_long_text_is_cut(study: Study) -> None:
+    page = written(study)
+    ids = array(page, "plane0-ids")
+    assert ids[0] == HOSTILE[0]
+    assert len(ids[6]) == MOST_CHARACTERS and ids[6].endswith("…")
+    for text in (*HOSTILE[:4], CLASSES[0]):
+        assert text not in page
+    assert "x" * (MOST_CHARACTERS + 1) not in page
+
+
+def test_the_first_sentence_is_the_exposure_with_its_interval_beside_chance(study: Study) -> None:
+    found = study.results["runs"]["digits-mlp-sgd"]["figures"]["vulnerable"]
+    value, error, chance = found["value"][-1], found["standard_error"][-1], found["floor"]["mean"][-1]
+    lead, *_ = headline(study.results)
+    low = 100 * max(0, value - 1.96 * error)
+    assert f"{100 * value:.1f}% (95% interval {low:.1f}% to" in lead
+    assert f"by chance {100 * chance:.1f}% would be" in lead
+
+
+def test_exposure_within_the_floor_is_called_chance(study: Study) -> None:
+    results = json.loads(json.dumps(study.results))
+    floor = results["runs"]["digits-mlp-sgd"]["figures"]["vulnerable"]["floor"]
+    assert "no more than chance" not in headline(results)[0]
+    floor["high"][-1] = 1.0
+    assert "no more than chance" in headline(results)[0]
+
+
+def test_the_page_from_the_folder_alone_is_the_one_the_run_wrote(study: Study) -> None:
+    assert write_page(study.folder).read_text() == written(study)
+
+
+def test_stored_runs_are_the_judged_ones(study: Study) -> None:
+    (stored,), (judged,) = stored_runs(study.folder, study.results), study.runs
+    np.testing.assert_array_equal(stored.paths.states, judged.paths.states)
+    np.testing.assert_array_equal(stored.vulnerable, judged.vulnerable)
+    for part in ("found", "floor.mean", "floor.high", "replicates.standard_error"):
+        a: Any = stored
+        b: Any = judged
+        for name in part.split("."):
+            a, b = getattr(a, name), getattr(b, name)
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y, err_msg=part)
+    for x, y in zip(stored.correlations, judged.correlations, strict=True):
+        np.testing.assert_array_equal(
+            (x.measure, x.pearson.r, x.pearson.n), (y.measure, y.pearson.r, y.pearson.n)
+        )
+    assert stored.replicates.method == judged.replicates.method
+    np.testing.assert_allclose(stored.hardness["forgetting_events"], judged.hardness["forgetting_events"])
+
+
+def test_redacted_ids_are_hashed_and_labels_left_out(study: Study) -> None:
+    page = written(study, Disclosure(redacted=True))
+    ids = array(page, "plane0-ids")
+    assert all(re.fullmatch(r"[0-9a-f]{12}", text) for text in ids) and len(set(ids)) == len(ids)
+    assert "Redacted" in page and "plain" not in re.search(r'"labels":\[[^]]*]', page)[0]  # type: ignore[index]
+    key = (study.folder / "redaction.key").read_bytes()
+    assert key.hex() not in page and base64.b64encode(key).decode() not in page
+
+
+def test_one_checkpoint_gives_a_whole_page_that_says_what_is_absent(tmp_path: Path) -> None:
+    study = made_up_study(tmp_path, (setting(epochs=2),))
+    page = written(study)
+    assert "There is one checkpoint: this is the final plane" in page
+    assert "nothing can be drawn over training" in page and "no record has moved" in page
+    assert "all classes' answers were not kept" in page.replace("&#39;", "'")
+    assert 'data-name="plane0-fpr"' in page and "How to reproduce" in page
+
+
+def test_several_runs_are_compared_and_share_one_plane(compared: Study) -> None:
+    page = written(compared)
+    assert 'data-name="plane1-fpr"' in page and page.count('id="plane"') == 1
+    assert "peak entry, SGD / SAM" in page and "Ratios beside the published ones" in page
+    lead = headline(compared.results)[0]
+    shares = {
+        name: run["figures"]["vulnerable"]["value"][-1] for name, run in compared.results["runs"].items()
+    }
+    assert lead.index(max(shares, key=lambda k: shares[k])) < lead.index(min(shares, key=lambda k: shares[k]))
+    assert lead.count("95% interval") == 2
+
+
+@pytest.mark.parametrize(("error", "is_decided"), [(0.001, True), (0.3, False), (None, None)])
+def test_a_difference_within_its_interval_is_called_undecided(
+    compared: Study, error: float | None, is_decided: bool | None
+) -> None:
+    results = json.loads(json.dumps(compared.results))
+    shares = []
+    for run in results["runs"].values():
+        run["figures"]["vulnerable"]["standard_error"][-1] = error
+        shares.append(run["figures"]["vulnerable"]["value"][-1])
+    text = " ".join(headline(results))
+    assert (f"They are {100 * abs(shares[0] - shares[1]):.1f} points apart" in text) is (error is not None)
+    assert ("is not decided" in text) is (is_decided is False)
+
+
+@given(st.integers(1, 60), st.integers(1, 300), st.integers(60, 2000))
+def test_what_is_shown_fits_whatever_the_size(n_checkpoints: int, n_records: int, most: int) -> None:
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 5, (n_checkpoints, n_records, 2)) / 4
+    paths = Trajectories(tuple(range(1, n_checkpoints + 1)), states)
+    shown = shown_part(paths, most)
+    assert len(shown.checkpoints) * len(shown.records) <= most
+    assert len(np.unique(shown.records)) == len(shown.records) > 0
+    assert {0, n_checkpoints - 1} <= set(shown.checkpoints.tolist())
+    is_whole = (len(shown.checkpoints), len(shown.records)) == (n_checkpoints, n_records)
+    assert (shown.words == "") is is_whole
+
+
+def test_a_study_too_large_for_a_file_is_shown_in_part_and_the_page_says_so(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plane_module, "MOST_STATES", 500)
+    page = written(study)
+    assert "The plane shows 100 of 200 records" in page
+    final = study.runs[0].paths.advantage[-1]
+    kept = {text for text in array(page, "plane0-ids") if text.startswith("record")}
+    most = np.argsort(-final, kind="stable")[:50]
+    assert {f"record-{i:05d}" for i in most if i >= len(HOSTILE)} <= kept
+
+
+def test_checkpoints_are_thinned_before_records_and_the_ends_stay() -> None:
+    paths = Trajectories(tuple(range(1, 101)), np.full((100, 50, 2), 0.5))
+    shown = shown_part(paths, 50 * 40)
+    assert len(shown.records) == 50 and len(shown.checkpoints) == 40
+    assert (shown.checkpoints[0], shown.checkpoints[-1]) == (0, 99)
+    assert "40 of 100 checkpoints" in shown.words
+    assert shown_part(paths, 50 * 100).words == ""
+
+
+def test_undefined_records_are_not_on_the_plane() -> None:
+    states = np.full((2, 3, 2), 0.5)
+    states[:, 1] = np.nan
+    assert shown_part(Trajectories((1, 2), states), 100).records.tolist() == [0, 2]
+
+
+def test_few_rates_are_exact_and_many_are_off_by_a_fifth_of_a_percent() -> None:
+    few = np.array([[[0.1, 1 / 3]], [[0.7, 1.0]]])
+    levels, codes = coded(few)
+    assert codes.dtype == np.uint8
+    np.testing.assert_array_equal(levels[codes], few)
+    many = np.random.default_rng(0).random((4, 500, 2))
+    levels, codes = coded(many)
+    assert 1e-3 < np.abs(levels[codes] - many).max() <= 0.5 / 255 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (config_of("optimizers", populations=2, seed=3), "--preset optimizers --seed 3 --populations 2"),
+        (config_of("quick", fpr=0.1, attack="loss", lr=0.5), "--lr 0.5 --attack loss --fpr 0.1"),
+        (config_of("mnist", keep_logits=False), "--preset mnist --no-logits"),
+    ],
+)
+def test_the_command_asks_for_the_same_study(config: DynamicsConfig, expected: str) -> None:
+    from dataclasses import asdict
+
+    from leakscope.bank.run_folder import plain
+
+    assert expected in str(command(plain(asdict(config))))
+
+
+def test_settings_no_preset_makes_have_no_command(compared: Study) -> None:
+    assert not command(compared.results["config"]).words
+    assert "run.json holds them all" in written(compared)

@@ -1,0 +1,155 @@
+"""The page around every report: escaped, self-contained, guarded by its policy, readable."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from leakscope.report.html.charts import chart, script_json
+from leakscope.report.html.gauge import Gauge, gauge_svg
+from leakscope.report.html.page import Badge, Section, asset, paragraphs, render
+from leakscope.report.html.tables import Table, table
+from tests.synthetic_runs import HOSTILE
+
+_VOID = {"meta", "link", "input", "br", "img", "line", "rect", "circle"}
+
+
+class Parsed(HTMLParser):
+    """Elements, attributes and scripts of a page; fails on tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script" and "type" not in self.found[-1][1]:
+            self.scripts.append(data)
+        else:
+            self.text.append(data)
+
+
+def whole_page(text: str = "plain") -> str:
+    figure = {"data": [{"x": np.arange(3), "y": [1, np.nan, 2], "name": text}], "layout": {"title": text}}
+    numbers = Table([text, "b"], [[text, "1"]], text)
+    return render(
+        title=text,
+        headline=[text, text],
+        facts=[(text, text)],
+        sections=[Section("one", text, chart("c", figure, text, numbers), note=text)],
+        arrays={"x": np.arange(4), "ids": np.array([text])},
+        limits=[text],
+        gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
+        redacted=True,
+        badge=Badge(text, "bad"),
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_any_text_stays_text(text: str) -> None:
+    plain, hostile = Parsed(whole_page()), Parsed(whole_page(text))
+    assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]  # it made no element
+    assert hostile.scripts == plain.scripts
+    assert "".join(hostile.text).count(text) >= 8  # and is there
+
+
+def test_the_policy_allows_the_pages_own_scripts_and_nothing_else() -> None:
+    page = whole_page()
+    parsed = Parsed(page)
+    (policy,) = (a["content"] for tag, a in parsed.found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and policy.startswith("default-src 'none'")
+    assert "unsafe-eval" not in policy and "http" not in policy
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    own = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in parsed.scripts}
+    assert own and own <= allowed and len(allowed) == len(own) + 1  # one more: plotly, unpacked later
+
+
+def test_a_page_names_nothing_outside_itself() -> None:
+    attributes = [
+        value for _, a in Parsed(whole_page()).found for k, value in a.items() if k in ("src", "href")
+    ]
+    assert all(value is not None and value.startswith(("#", "data:,")) for value in attributes)
+
+
+def test_ids_are_unique_and_sections_are_in_the_menu() -> None:
+    found = Parsed(whole_page()).found
+    ids = [a["id"] for _, a in found if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert ("a", {"href": "#one"}) in found
+
+
+def test_plotly_is_embedded_once_and_packed() -> None:
+    assert len(whole_page()) < 2_500_000
+    assert whole_page().count('id="plotly"') == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_json_in_a_script_reads_back_and_cannot_end_it(text: str) -> None:
+    written = script_json({"a": [text, float("nan")]})
+    assert json.loads(written) == {"a": [text, None]}
+    assert not set(written) & set("<>&")
+
+
+def test_tables_set_numbers_to_the_right_and_name_their_rows() -> None:
+    made = table(
+        ["who", "n", "word", "rate"], [["a", "1,000", "x", "not resolvable"], ["b", "−2.5", "y", "1%"]]
+    )
+    assert made.count('class="number"') == 2 * (1 + 2)
+    assert '<th scope="row">a</th>' in made and '<th scope="col">who</th>' in made
+
+
+def test_paragraphs_escape() -> None:
+    assert paragraphs(["a<b"]) == Markup("<p>a&lt;b</p>\n")
+
+
+def test_a_gauge_says_all_of_it_in_words() -> None:
+    words = "AUC: 60.0% (95% interval 55.0% to 65.0%); the limit is 52.0%"
+    made = gauge_svg(Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True))
+    assert f'aria-label="{words}"' in made and "failed" in made
+    assert "not resolvable" in gauge_svg(Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False))
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2's relative luminance of #rrggbb."""
+    channels = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
+def test_text_contrasts_with_what_it_stands_on(theme: str) -> None:
+    rules = asset("page.css").split(theme, 1)[1].split("}", 1)[0]
+    colours = dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})(?=;)", rules))
+    for ground in ("--paper", "--raised"):
+        for text in ("--ink", "--muted", "--accent", "--good", "--bad"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    for k in range(7):
+        assert contrast(colours[f"--c{k}"], colours["--paper"]) >= 3, k
