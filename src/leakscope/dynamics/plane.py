@@ -16,6 +16,8 @@ import numpy as np
 
 from leakscope.dynamics.decisions import Decisions
 from leakscope.errors import InputError
+from leakscope.notebook import Axis, line, picture, side_by_side
+from leakscope.notebook import cells as drawn_cells
 from leakscope.types import BoolArray, FloatArray, IntArray
 
 ENTROPY_CELLS = 20
@@ -52,6 +54,10 @@ class Trajectories:
         if not self.is_defined.any():
             raise InputError("no record has both IN and OUT models; give the design more models")
         return Trajectories(self.epochs, self.states[:, self.is_defined])
+
+    def _repr_html_(self) -> str:
+        """The plane at the first, a middle and the last checkpoint, for a notebook."""
+        return _drawn(self)
 
 
 def trajectories(decisions: Decisions, in_mask: BoolArray) -> Trajectories:
@@ -117,3 +123,22 @@ def encoding_speed(states: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
     moved = np.linalg.norm(np.diff(states, axis=0), axis=-1).mean(axis=1)
     speed: FloatArray = _PERCENT * moved / np.diff(epochs)
     return speed
+
+
+def _drawn(paths: Trajectories) -> str:
+    """Pictures of where the records stand, with the centre of mass's path so far."""
+    if not paths.is_defined.any():
+        return "<p>No plane: no record has both IN and OUT models.</p>"
+    states = paths.defined().states
+    centre, last = centre_of_mass(states), len(paths.epochs) - 1
+    x, y = Axis("FPR: share of OUT models"), Axis("TPR: share of IN models")
+    pictures = []
+    for at in sorted({0, last // 2, last}):
+        counts = np.bincount(cells(states[at], ENTROPY_CELLS), minlength=ENTROPY_CELLS**2)
+        grid = counts.reshape(ENTROPY_CELLS, ENTROPY_CELLS).astype(np.float64)  # (FPR, TPR)
+        path = line(x, y, centre[: at + 1, 0], centre[: at + 1, 1], "#D55E00")
+        title = f"Epoch {paths.epochs[at]}: mean advantage {centre[at, 1] - centre[at, 0]:.3f}"
+        alt = f"{title}; {states.shape[1]:,} records on the vulnerability plane, darker where more are"
+        diagonal = line(x, y, [0, 1], [0, 1], "#888888", "4 3")
+        pictures.append(picture(title, x, y, [drawn_cells(grid), diagonal, path], alt))
+    return side_by_side(pictures)

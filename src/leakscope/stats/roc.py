@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.errors import InputError
+from leakscope.notebook import line, log_axis, picture
 from leakscope.types import BoolArray, FloatArray
 
+_DRAWN_POINTS = 300  # of a curve in a notebook
 # A budget of 0.29 with 100 non-members means 29 false positives, though 0.29 * 100 is 28.999...
 _ROUNDING = 1e-12
 
@@ -48,6 +50,10 @@ class Roc:
     thresholds: FloatArray
     n_members: int
     n_nonmembers: int
+
+    def _repr_html_(self) -> str:
+        """The curve on logarithmic axes, for a notebook."""
+        return _drawn(self)
 
 
 class OperatingPoint(NamedTuple):
@@ -217,3 +223,18 @@ def _curve_rates(side: FloatArray, falling_thresholds: FloatArray) -> FloatArray
     )
     rates /= len(side)
     return rates
+
+
+def _drawn(curve: Roc) -> str:
+    """An SVG of the curve; steps at a few hundred FPRs, since a pixel shows no more."""
+    if not curve.n_members or not curve.n_nonmembers:
+        return "<p>No ROC: one side is empty.</p>"
+    least = min(1 / curve.n_nonmembers, 0.1)
+    x, y = log_axis("false positive rate", least), log_axis("true positive rate", least)
+    fpr = np.geomspace(least, 1, _DRAWN_POINTS)
+    # Just above each FPR: a rate k/n that is rounded must find its own point.
+    tpr = curve.tpr[np.searchsorted(curve.fpr, fpr * (1 + _ROUNDING), side="right") - 1]
+    title = f"ROC, advantage {advantage(curve):.3f}"
+    sizes = f"{curve.n_members:,} members and {curve.n_nonmembers:,} non-members"
+    marks = [line(x, y, fpr, fpr, "#888888", "4 3"), line(x, y, fpr, tpr)]
+    return picture(title, x, y, marks, f"{title}; {sizes}; both axes logarithmic, guessing is the diagonal")

@@ -1,0 +1,21 @@
+"""`leakscope schema KIND`: what is in a results.json."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def schema(
+    kind: Annotated[
+        list[str] | None, typer.Argument(help="audit, attack, compare, or study and its name.")
+    ] = None,
+) -> None:
+    """Print the JSON schema of a kind of run's results.json; without a kind, list them."""
+    from leakscope.schema import kinds, schema_text
+
+    if not kind:
+        print("\n".join(kinds()))
+        return
+    print(schema_text(" ".join(kind)), end="")

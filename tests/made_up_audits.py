@@ -1,0 +1,74 @@
+"""Audits of made-up answers: a bank whose leakage and accuracy are chosen, judged like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.attacks.registry import ATTACKS
+from leakscope.audit import KIND, asked, concluded
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.bank.run_folder import claim
+from leakscope.design import make_design
+from leakscope.facts import RecordFacts
+from leakscope.verdict import Verdict
+
+N_RECORDS, N_MODELS = 120, 16
+
+
+@contextmanager
+def quick_single_records() -> Iterator[None]:
+    """Single records are judged by LiRA, which needs no fit of all records at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("judge", "comparison.runs", "comparison.figures"):
+            patch.setattr(f"leakscope.{module}.PER_RECORD_ATTACK", "lira")
+        yield
+
+
+def made_up_audit(
+    folder: Path,
+    gap: float,
+    *,
+    level: float = 1.0,
+    design_seed: int = 0,
+    noise_seed: int = 0,
+    models: int = N_MODELS,
+    records: str = "ab",
+    attacks: tuple[str, ...] = ("correctness", "loss", "lira"),
+    fpr_budgets: tuple[float, ...] = (0.1, 0.05),
+    towns: tuple[str, ...] = ("north", "south"),
+    lost: tuple[int, ...] = (),
+) -> Verdict:
+    """A population whose log-odds are higher by `gap` on members; `level` sets how many it gets right."""
+    design = make_design("balanced", models, N_RECORDS, design_seed)
+    rng = np.random.default_rng([noise_seed, 7])
+    difficulty = np.random.default_rng(99).normal(0, 1, N_RECORDS)  # the records' own, the same in all runs
+    log_odds = level + difficulty + gap * design.in_mask + rng.normal(size=design.in_mask.shape)
+    signals = {"correct": log_odds > 0, "log_odds": log_odds, "loss": np.logaddexp(0, -log_odds)}
+    assert all(signal in signals for name in attacks for signal in ATTACKS[name].needs)
+    identity = Identity(
+        records={"name": "made up", "records": N_RECORDS, "sha256": records * 32},
+        design={"models": models, "columns": N_RECORDS, "sha256": design.digest},
+        recipe={"gap": gap, "level": level, "evaluated_epochs": [1]},
+        seed=noise_seed,
+        signals=sorted(signals),
+        block_size=models,
+    )
+    claim(folder, KIND, {})
+    labels = np.arange(N_RECORDS) % 2
+    bank = Bank.create(folder, identity, design, labels)
+    bank.add_block(0, {k: v[:, None] for k, v in signals.items()}, {"lost_models": {str(m): 1 for m in lost}})
+    bank.finish({})
+    groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
+    ids = np.array([f"r{i}" for i in range(N_RECORDS)])
+    facts = RecordFacts(ids, np.array(["no", "yes"])[labels], groups)
+    config: dict[str, Any] = {"records": "made up", **asked(attacks, fpr_budgets, None)}
+    with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
+        patch.setattr("leakscope.report.audit.write_report", lambda *_: None)
+        return concluded(bank, config, facts, folder)
