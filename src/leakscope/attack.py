@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakscope.bank.run_folder import RESULTS, claim, plain, read_json
+from leakscope.bank.run_folder import RESULTS, claimed, plain, read_json
 from leakscope.bank.storage import sha256_of, write_array, write_bytes, write_json
-from leakscope.errors import InputError
+from leakscope.errors import CorruptBankError, InputError
+from leakscope.npy import ArrayFileError, load_array
 from leakscope.types import FloatArray, digest_arrays
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def attack(
         "public_sha256": predictions_digest(public),
         "private_sha256": predictions_digest(private),
     }
-    claim(folder, KIND, config)
-    found = run_attack(public, private, folder, attacker, validation_share, seed)
-    results: dict[str, Any] = plain({"config": config, **found})
-    write_json(folder / RESULTS, results)
-    write_report(results, folder)
-    return results
+    with claimed(folder, KIND, config):
+        found = run_attack(public, private, folder, attacker, validation_share, seed)
+        results: dict[str, Any] = plain({"config": config, **found})
+        write_json(folder / RESULTS, results)
+        write_report(results, folder)
+        return results
 
 
 def check_request(
@@ -209,7 +210,10 @@ def read_array(path: Path) -> Any:
     """An array that was written by `write_array`; a missing file is named."""
     if not path.exists():
         raise InputError(f"{path} is missing")
-    return np.load(path, allow_pickle=False)
+    try:
+        return load_array(path)
+    except ArrayFileError as error:
+        raise CorruptBankError(f"{path} {error}; run the same command again, which writes it anew") from error
 
 
 def predictions_digest(predictions: Predictions) -> str:

@@ -4,11 +4,25 @@ The exit codes are the command line's contract: 0 fine, 1 the gate failed, 2 the
 3 the run failed.
 """
 
+_LONGEST_MESSAGE = 2000
+
 
 class LeakscopeError(Exception):
-    """Anything leakscope says on purpose. `exit_code` is what the command line ends with."""
+    """Anything leakscope says on purpose. `exit_code` is what the command line ends with.
+
+    Messages quote the input, which may be anything: they are shortened, and what a terminal would obey or
+    cannot show is written as an escape.
+    """
 
     exit_code = 3
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        if len(said) > _LONGEST_MESSAGE:
+            said = f"{said[: _LONGEST_MESSAGE - 500]} … {said[-400:]}"
+        if said.isprintable():
+            return said
+        return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in said)
 
 
 class InputError(LeakscopeError):
@@ -31,6 +45,10 @@ class CorruptBankError(LeakscopeError):
 
 class StorageError(LeakscopeError):
     """The run folder cannot be written: disk full, read-only, no permission."""
+
+
+class FolderInUseError(LeakscopeError):
+    """Another run is at work in the folder; the same command may succeed later, so the input is not wrong."""
 
 
 class TrainingError(LeakscopeError):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.bank.storage import write_bytes
-from leakscope.errors import InputError
+from leakscope.errors import CorruptBankError, InputError
 from leakscope.types import AnyArray, FloatArray, IntArray
 
 FACTS = "facts.parquet"
@@ -61,8 +61,15 @@ class RecordFacts:
 
         if not (folder / FACTS).exists():
             raise InputError(f"{folder / FACTS} is missing; run the same audit again to write it")
-        frame = pl.read_parquet(folder / FACTS)
-        columns = {name: frame[name].to_numpy() for name in frame.columns}
+        try:
+            frame = pl.read_parquet(folder / FACTS)
+            columns = {name: frame[name].to_numpy() for name in frame.columns}
+            _check_columns(columns)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise CorruptBankError(
+                f"{folder / FACTS} is damaged ({said[0]}); run the same audit again to write it"
+            ) from error
         groups = {k.removeprefix(_GROUP): v.astype(str) for k, v in columns.items() if k.startswith(_GROUP)}
         label = columns["label"]
         return cls(
@@ -72,6 +79,20 @@ class RecordFacts:
             columns.get("duplicate_of"),
             columns.get("shift_score"),
         )
+
+
+def _check_columns(columns: Mapping[str, AnyArray]) -> None:
+    """Raises ValueError when these are not the columns that `write` writes."""
+    kinds = {"id": "OUT", "label": "OUTiuf", "duplicate_of": "i", "shift_score": "f"}
+    for name in ("id", "label"):
+        if name not in columns:
+            raise ValueError(f"it has no column {name!r}")
+    for name, values in columns.items():
+        if values.dtype.kind not in kinds.get(name, "OUT"):
+            raise ValueError(f"column {name!r} has type {values.dtype}")
+    duplicate_of = columns.get("duplicate_of", np.zeros(0, np.int64))
+    if len(duplicate_of) and not 0 <= duplicate_of.min() <= duplicate_of.max() < len(duplicate_of):
+        raise ValueError("column 'duplicate_of' names records that are not there")
 
 
 def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:

@@ -14,12 +14,16 @@ from leakscope.errors import CorruptBankError, InputError
 RECOMPUTE = {
     "attack": "leakscope.attack",
     "audit": "leakscope.audit",
+    "compare": "leakscope.compare",
     "study dynamics": "leakscope.studies.dynamics",
     "study ensemble": "leakscope.studies.ensemble",
     "study leakage": "leakscope.studies.leakage",
     "study scaling": "leakscope.studies.scaling",
 }
 """Kind of run -> module whose `recompute(folder, config)` gives its results from the folder alone."""
+
+_NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError)
+"""What computing with a forged or damaged configuration may end in."""
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""
@@ -54,8 +58,11 @@ def verify_run(folder: Path) -> Verification:
     if not differing:
         try:
             recomputed = importlib.import_module(RECOMPUTE[kind]).recompute(folder, stored.get("config", {}))
-        except InputError as error:  # a bank or a signal the results were made from is gone
+        except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
             return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
+        except _NOT_OURS as error:  # a configuration or facts that no run of ours has written
+            said = f"{type(error).__name__}: {error}"
+            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again ({said})"])
         differing = _differing(stored, recomputed)
         checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
     return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from leakscope.audit import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge
-from leakscope.engine import local
+from leakscope.engine import request
 from leakscope.gate import Gate
 from leakscope.recipe import EstimatorRecipe
 from leakscope.types import Records
@@ -43,7 +43,7 @@ def part(out: Path, seed: int, max_auc: float | None = None) -> Path:
 def audits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     root = tmp_path_factory.mktemp("audits")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(local, "_ESTIMATORS_IN_BLOCK", 2)
+        patched.setattr(request, "_ESTIMATORS_IN_BLOCK", 2)
         return part(root / "zero", 0), part(root / "one", 1)
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakscope.bank.checked import check_fit, checked_identity, checked_manifest
 from leakscope.bank.identity import AnyIdentity, differences
 from leakscope.bank.run_folder import read_json
 from leakscope.bank.storage import (
@@ -25,6 +26,7 @@ from leakscope.bank.storage import (
     holds_array,
     json_bytes,
     npy_header,
+    refuse_links,
     sha256_of,
     storage_errors,
     sweep_temporaries,
@@ -32,10 +34,12 @@ from leakscope.bank.storage import (
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
+from leakscope.npy import ArrayFileError, load_array, map_array
 from leakscope.types import AnyArray, Design, IntArray, Signals
 
 IDENTITY, MANIFEST = "identity.json", "manifest.json"
 _CHECKSUMS, _NOTES = "block.json", "notes.json"
+_RUN_AGAIN = "run the command that made the bank again, which repairs it"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Bank:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.identity: dict[str, Any] = read_json(folder / IDENTITY)
+        self.identity: dict[str, Any] = checked_identity(read_json(folder / IDENTITY), folder / IDENTITY)
 
     @classmethod
     def open(cls, folder: Path) -> Bank:
@@ -80,6 +84,7 @@ class Bank:
         _check_same_bank(folder, identity)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            refuse_links(folder)
             sweep_temporaries(folder)
             if design.columns is None:  # a run killed before it wrote its identity may have left some
                 (folder / "columns.npy").unlink(missing_ok=True)
@@ -87,9 +92,12 @@ class Bank:
         for name, array in bank_files.items():
             if array is not None and not holds_array(folder / name, array):
                 write_array(folder / name, array)
-        if not (folder / IDENTITY).exists() or sha256_of(folder / IDENTITY) != identity.sha256:
+        if not (folder / IDENTITY).is_file() or sha256_of(folder / IDENTITY) != identity.sha256:
             write_json(folder / IDENTITY, identity.as_dict())
-        return cls(folder)
+        bank = cls(folder)
+        if bank.is_complete and (folder / "blocks").exists() and not bank.damage():
+            shutil.rmtree(folder / "blocks", ignore_errors=True)  # finished, and killed before it tidied up
+        return bank
 
     @property
     def is_complete(self) -> bool:
@@ -100,6 +108,12 @@ class Bank:
     def manifest(self) -> dict[str, Any]:
         """The manifest of a complete bank."""
         return _read_manifest(self.folder)
+
+    def _fitting_manifest(self) -> dict[str, Any]:
+        """The manifest, once it speaks of the bank that the identity names."""
+        manifest = self.manifest
+        check_fit(self.identity, manifest, len(self.blocks), self.folder / MANIFEST)
+        return manifest
 
     @property
     def blocks(self) -> list[IntArray]:
@@ -112,7 +126,7 @@ class Bank:
     @property
     def lost(self) -> dict[int, int]:
         """Models that stopped being finite -> the epoch."""
-        return {int(m): int(e) for m, e in self.manifest["lost_models"].items()}
+        return {int(m): int(e) for m, e in self._fitting_manifest()["lost_models"].items()}
 
     def pending(self) -> list[int]:
         """Numbers of the blocks that are not, or no longer, safely on disk."""
@@ -184,7 +198,7 @@ class Bank:
         found = self.file_damage()
         if any(damage.file == IDENTITY for damage in found):
             return found  # it says how the signals are laid out
-        for name, entry in self.manifest["signals"].items():
+        for name, entry in self._fitting_manifest()["signals"].items():
             found += self._signal_damage(name, entry)
         return found
 
@@ -194,31 +208,71 @@ class Bank:
 
     def design(self) -> Design:
         """Who was in which training set."""
-        columns = self.folder / "columns.npy"
-        return Design(np.load(self.folder / "design.npy"), np.load(columns) if columns.exists() else None)
+        columns = self._columns()
+        in_mask = self._array("design.npy", "b", self._columns_shape)
+        return Design(in_mask, columns)
 
     def signals(self) -> Signals:
         """The answers, memory-mapped; (models, checkpoints, columns)."""
-        arrays = {name: np.load(self._signal_path(name), mmap_mode="r") for name in self.identity["signals"]}
-        labels = np.load(self.folder / "labels.npy")
-        columns = self.design().columns
+        arrays = {name: self._mapped(name) for name in self.identity["signals"]}
+        labels, columns = self.labels(), self._columns()
         epochs = tuple(self.identity["recipe"]["evaluated_epochs"])
+        if columns is not None and columns.size and not 0 <= columns.min() <= columns.max() < len(labels):
+            raise CorruptBankError(f"{self.folder / 'columns.npy'} names records that are not there")
         return Signals(arrays, epochs, labels if columns is None else labels[columns])
+
+    def labels(self) -> AnyArray:
+        """The labels of the records; one a record, also where models have columns of their own."""
+        labels = self._array("labels.npy", "if", None)
+        if labels.ndim != 1 or (self._columns() is None and len(labels) != self._columns_shape[1]):
+            raise CorruptBankError(f"{self.folder / 'labels.npy'} has shape {labels.shape}, not one a record")
+        return labels
+
+    @property
+    def _columns_shape(self) -> tuple[int, int]:
+        return self.identity["design"]["models"], self.identity["design"]["columns"]
+
+    def _columns(self) -> IntArray | None:
+        if not (self.folder / "columns.npy").exists():
+            return None
+        return self._array("columns.npy", "i", self._columns_shape)
+
+    def _array(self, name: str, kinds: str, shape: tuple[int, ...] | None) -> AnyArray:
+        """A small array of the bank, of these kinds of numbers and of this shape."""
+        try:
+            array = load_array(self.folder / name)
+        except ArrayFileError as error:
+            raise CorruptBankError(f"{self.folder / name} {error}; {_RUN_AGAIN}") from error
+        if array.dtype.kind not in kinds or (shape is not None and array.shape != shape):
+            raise CorruptBankError(f"{self.folder / name} holds {array.dtype} {array.shape}; {_RUN_AGAIN}")
+        return array
+
+    def _mapped(self, name: str) -> AnyArray:
+        """A signal, memory-mapped; (models, checkpoints, columns[, classes])."""
+        path, (n_models, n_columns) = self._signal_path(name), self._columns_shape
+        try:
+            array = map_array(path)
+        except ArrayFileError as error:
+            raise CorruptBankError(f"{path} {error}; {_RUN_AGAIN}") from error
+        wanted = (n_models, len(self.identity["recipe"]["evaluated_epochs"]), n_columns)
+        if array.shape[:3] != wanted or array.dtype.kind not in "biuf":
+            raise CorruptBankError(f"{path} holds {array.dtype} {array.shape}; {_RUN_AGAIN}")
+        return array
 
     def _signal_damage(self, name: str, entry: dict[str, Any]) -> list[Damage]:
         path = self._signal_path(name)
         relative = str(path.relative_to(self.folder))
-        if not path.exists():
+        if not path.is_file():
             return [Damage(relative, "is missing", b) for b in range(len(self.blocks))]
         header = npy_header(np.dtype(entry["dtype"]), tuple(entry["shape"]))
         row_bytes = int(np.dtype(entry["dtype"]).itemsize * np.prod(entry["shape"][1:], dtype=np.int64))
-        found = []
+        found, size = [], path.stat().st_size
         with path.open("rb") as file:
             if file.read(len(header)) != header:
                 found.append(Damage(relative, "has a damaged header"))
             file.seek(len(header))
             for block, models in enumerate(self.blocks):
-                content = file.read(row_bytes * len(models))
+                content = file.read(min(row_bytes * len(models), size))  # no more than there can be
                 if hashlib.sha256(content).hexdigest() != entry["sha256"][block]:
                     what = f"block {block} (models {models[0]} to {models[-1]}) does not match its checksum"
                     found.append(Damage(relative, what, block))
@@ -242,25 +296,21 @@ class Bank:
     def _block_rows(self, name: str, block: int, in_folder: bool) -> AnyArray:
         """The block's rows of one signal, read from its folder or else from the joined file."""
         if in_folder:
-            rows: AnyArray = np.load(self._block_folder(block) / f"{name}.npy")
-            return rows
-        entry, models = self.manifest["signals"][name], self.blocks[block]
+            return load_array(self._block_folder(block) / f"{name}.npy")  # its checksum was looked at
+        entry, models = self._fitting_manifest()["signals"][name], self.blocks[block]
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
         offset = len(npy_header(dtype, shape)) + int(models[0]) * row * dtype.itemsize
         # Not a memory map of the whole: the file may have lost its end, and that is another block's.
         path, n_numbers = self._signal_path(name), row * len(models)
-        flat = np.fromfile(path, dtype, n_numbers, offset=offset) if path.exists() else np.empty(0, dtype)
-        if len(flat) < n_numbers:
-            raise CorruptBankError(
-                f"{path}: block {block} is cut off or missing; "
-                "run the command that made the bank again, which repairs it"
-            )
+        if not path.is_file() or path.stat().st_size < offset + n_numbers * dtype.itemsize:
+            raise CorruptBankError(f"{path}: block {block} is cut off or missing; {_RUN_AGAIN}")
+        flat = np.fromfile(path, dtype, n_numbers, offset=offset)
         return flat.reshape(len(models), *shape[1:])
 
     def _row_damage(self, block: int, signals: dict[str, AnyArray]) -> list[Damage]:
         """Which rows of a finished bank's block are not those the manifest vouches for."""
-        entries, models = self.manifest["signals"], self.blocks[block]
+        entries, models = self._fitting_manifest()["signals"], self.blocks[block]
         what = f"block {block} (models {models[0]} to {models[-1]}) does not match its checksum"
         return [
             Damage(str(self._signal_path(name).relative_to(self.folder)), what, block)
@@ -271,7 +321,7 @@ class Bank:
     def _block_notes(self, block: int, in_folder: bool) -> dict[str, Any]:
         if in_folder:
             return read_json(self._block_folder(block) / _NOTES)
-        notes: dict[str, Any] = self.manifest["blocks"][block]
+        notes: dict[str, Any] = self._fitting_manifest()["blocks"][block]
         return notes
 
     def _folder_damage(self, block: int) -> list[Damage]:
@@ -296,9 +346,9 @@ def _check_same_bank(folder: Path, identity: AnyIdentity) -> None:
     """Raises when the folder holds another bank, or one of which nobody can say whose it is."""
     if (folder / MANIFEST).exists() and _read_manifest(folder)["files"][IDENTITY] == identity.sha256:
         return  # whatever has happened to identity.json since, this is the bank
-    if (folder / IDENTITY).exists():
+    try:
         found = "; ".join(differences(read_json(folder / IDENTITY), identity.as_dict())[:4])
-    else:
+    except (InputError, CorruptBankError):  # not there, or damaged
         has_models = (folder / MANIFEST).exists() or (folder / "blocks").exists()
         found = f"its models have no {IDENTITY} that says what they are" if has_models else ""
     if found:
@@ -308,21 +358,26 @@ def _check_same_bank(folder: Path, identity: AnyIdentity) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    manifest = read_json(folder / MANIFEST)
-    sha = manifest.pop("sha256", None)
-    if sha != _sha256_of_json(manifest):
+    try:
+        manifest = read_json(folder / MANIFEST)
+        is_whole = manifest.pop("sha256", None) == _sha256_of_json(manifest)
+    except CorruptBankError as error:
+        raise CorruptBankError(f"{error}; remove it to train the bank anew") from error
+    except ValueError:  # NaN, which ours never has
+        is_whole = False
+    if not is_whole:
         raise CorruptBankError(
             f"{folder / MANIFEST} does not match its own checksum, so nothing in the bank can be checked; "
             "remove it to train the bank anew"
         )
-    return manifest
+    return checked_manifest(manifest, folder / MANIFEST)
 
 
 def _file_damage(folder: Path, checksums: dict[str, Any], block: int | None = None) -> list[Damage]:
     """The named files that are missing or do not match their checksum."""
     found = []
     for name, sha in checksums.items():
-        if not (folder / name).exists():
+        if not (folder / name).is_file():
             found.append(Damage(name, "is missing", block))
         elif sha256_of(folder / name) != sha:
             found.append(Damage(name, "does not match its checksum", block))

@@ -25,6 +25,7 @@ import numpy as np
 
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.identity import AnyIdentity, MergedIdentity
+from leakscope.bank.lock import folder_lock
 from leakscope.bank.parts import (
     Part,
     check_alike,
@@ -109,6 +110,11 @@ def write_merge(merge: Merge, out: Path) -> Bank:
         out: the bank's folder; goes on where an earlier call was killed, repairs a damaged merged bank.
     """
     check_free(out, merge)
+    with folder_lock(out):
+        return _copied_into(out, merge)
+
+
+def _copied_into(out: Path, merge: Merge) -> Bank:
     bank = Bank.create(out, merge.identity, merge.design, merge.labels)
     if bank.is_complete and not bank.damage():
         return bank

@@ -34,8 +34,8 @@ def read_part(folder: Path) -> Part:
         raise CorruptBankError(f"{folder}: {damage}; run the command that made it again, which repairs it")
     identity = identity_from(bank.identity, folder / IDENTITY)
     try:
-        part = Part(bank, identity, bank.design(), np.load(folder / "labels.npy"))
-    except (OSError, ValueError) as error:  # an unfinished bank has no checksums of these yet
+        part = Part(bank, identity, bank.design(), bank.labels())
+    except InputError as error:  # a design that is none; an unfinished bank has no checksum of it yet
         raise CorruptBankError(f"{folder}: design or labels cannot be read ({error})") from error
     if part.design.digest != identity.design["sha256"]:
         raise CorruptBankError(f"{folder}: design.npy is not the design that {IDENTITY} names")

@@ -1,41 +1,78 @@
 """A run folder's `run.json`: what kind of run it is and what was asked for.
 
 It is written first, so that a later command on the same folder either is the same run (and goes
-on) or is refused with what differs; and it is all `verify` needs to compute the results again.
+on) or is refused with what differs; and it is all `verify` needs to compute the results again. While a run
+is at work the folder is locked (`bank/lock.py`), so that two never write to it at once.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from leakscope.bank.identity import differences
-from leakscope.bank.storage import is_temporary, storage_errors, sweep_temporaries, write_json
+from leakscope.bank.lock import folder_lock
+from leakscope.bank.storage import (
+    is_temporary,
+    refuse_links,
+    storage_errors,
+    sweep_temporaries,
+    write_json,
+)
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 RUN, RESULTS = "run.json", "results.json"
+_OURS = ("identity.json", "sha256.json", RESULTS)
+
+
+@contextmanager
+def claimed(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
+    """Keeps `folder` to this run until the end of the block.
+
+    Raises:
+        FolderInUseError: another run is at work there.
+        BankMismatchError: the folder holds another run.
+        InputError: it holds something else altogether.
+    """
+    wanted = plain({"kind": kind, "config": config})
+    _is_written(folder, wanted)  # refuses another run before anything is written
+    with folder_lock(folder):
+        with storage_errors(folder):
+            if not (folder / RUN).exists() and not all(is_temporary(path) for path in folder.iterdir()):
+                remedy = "choose another folder with --out"
+                if any(path.name in _OURS for path in folder.rglob("*.json")):
+                    remedy += f", put its {RUN} back, or remove this one"
+                raise InputError(f"{folder} is not empty and holds no run; {remedy}")
+            refuse_links(folder)
+            sweep_temporaries(folder)
+            if not _is_written(folder, wanted):
+                write_json(folder / RUN, wanted)
+        yield
 
 
 def claim(folder: Path, kind: str, config: dict[str, Any]) -> None:
-    """Makes `folder` this run's own, or raises: it holds another run, or something else altogether."""
-    wanted = plain({"kind": kind, "config": config})
-    if (folder / RUN).exists():
-        differing = differences(read_json(folder / RUN), wanted)
-        if differing:
-            raise BankMismatchError(
-                f"{folder} holds a different run ({'; '.join(differing[:4])}); "
-                "choose another folder with --out, or remove this one"
-            )
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        is_new = not (folder / RUN).exists()
-        if is_new and not all(is_temporary(path) for path in folder.iterdir()):
-            raise InputError(f"{folder} is not empty and holds no run; choose another folder with --out")
-        sweep_temporaries(folder)
-        if is_new:
-            write_json(folder / RUN, wanted)
+    """Makes `folder` this run's own, or raises as `claimed` does; another run may then go on in it."""
+    with claimed(folder, kind, config):
+        pass
+
+
+def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
+    """Whether run.json says so; a damaged one says nothing, as every bank knows for itself whose it is."""
+    try:
+        kind, config = read_run(folder)
+    except (InputError, CorruptBankError):
+        return False
+    differing = differences({"kind": kind, "config": config}, wanted)
+    if differing:
+        raise BankMismatchError(
+            f"{folder} holds a different run ({'; '.join(differing[:4])}); "
+            "choose another folder with --out, or remove this one"
+        )
+    return True
 
 
 def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -43,7 +80,10 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     if not (folder / RUN).exists():
         raise InputError(f"{folder} is not a run folder (it has no {RUN})")
     run = read_json(folder / RUN)
-    if set(run) != {"kind", "config"} or not isinstance(run["config"], dict):
+    is_run = (
+        set(run) == {"kind", "config"} and isinstance(run["kind"], str) and isinstance(run["config"], dict)
+    )
+    if not is_run:
         raise CorruptBankError(f"{folder / RUN} is damaged: it should hold `kind` and `config`")
     return run["kind"], run["config"]
 
@@ -54,7 +94,9 @@ def read_json(path: Path) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
-    except ValueError as error:
+    except OSError as error:
+        raise CorruptBankError(f"{path} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
         raise CorruptBankError(f"{path} is damaged: not readable as JSON ({error})") from error
     if not isinstance(value, dict):
         raise CorruptBankError(f"{path} is damaged: not a JSON object")

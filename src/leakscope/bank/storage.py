@@ -12,7 +12,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,10 @@ from leakscope.errors import StorageError
 from leakscope.types import AnyArray
 
 _HASHED_AT_ONCE = 1 << 22
-_TEMPORARY = ".leakscope-tmp-"  # nobody else's files are called so: what a sweep removes is ours
+TEMPORARY = ".leakscope-tmp-"
+"""In every temporary name; nobody else's files are called so: what a sweep removes is ours."""
+LOCK = ".leakscope-lock"
+"""The file that says who is at work in a folder."""
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
@@ -35,6 +38,8 @@ _REASONS = {
     errno.ENOTEMPTY: "another process is at work there; wait for it, or choose another folder with --out",
     errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
 }
+
+_watchers: list[Callable[[Path], None]] = []
 
 
 @contextmanager
@@ -52,7 +57,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which appears as `path` only once it is complete and on disk."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}{_TEMPORARY}{os.getpid()}")
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
         try:
             with temporary.open("wb") as file:
                 yield file
@@ -61,19 +66,36 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+    _tell_watchers(path)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which appears as `path` only once it is complete."""
     with storage_errors(path):
-        temporary = path.with_name(f".{path.name}{_TEMPORARY}{os.getpid()}")
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
         try:
             temporary.mkdir(parents=True)
             yield temporary
             temporary.replace(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+    _tell_watchers(path)
+
+
+@contextmanager
+def watched(tell: Callable[[Path], None]) -> Iterator[None]:
+    """Calls `tell` with every file and folder that is committed within the block."""
+    _watchers.append(tell)
+    try:
+        yield
+    finally:
+        _watchers.remove(tell)
+
+
+def _tell_watchers(path: Path) -> None:
+    for tell in list(_watchers):
+        tell(path)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -104,7 +126,7 @@ def write_array(path: Path, array: AnyArray) -> None:
 
 def holds_array(path: Path, array: AnyArray) -> bool:
     """True when `path` is, byte for byte, what `write_array` would write."""
-    if not path.is_file():
+    if not path.is_file() or path.stat().st_size > array.nbytes + 10_000:
         return False
     content = npy_header(array.dtype, array.shape) + np.ascontiguousarray(array).tobytes()
     return path.read_bytes() == content
@@ -130,14 +152,26 @@ def sha256_of(path: Path) -> str:
     return sha.hexdigest()
 
 
+def refuse_links(folder: Path) -> None:
+    """Raises when something in the folder is a link: what is written through it would land elsewhere."""
+    with storage_errors(folder):
+        for inside, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                if (Path(inside) / name).is_symlink():
+                    raise StorageError(
+                        f"{Path(inside) / name} is a link, and what a run writes must stay in its folder; "
+                        "put what it points to in its place, or remove it"
+                    )
+
+
 def is_temporary(path: Path) -> bool:
-    """True for a name that only an interrupted write leaves behind."""
-    return path.name.startswith(".") and _TEMPORARY in path.name
+    """True for a name that only a run at work has, or an interrupted one leaves behind."""
+    return path.name.startswith(".") and (TEMPORARY in path.name or path.name.startswith(LOCK))
 
 
 def sweep_temporaries(folder: Path) -> None:
     """Removes what a killed run left under temporary names."""
-    for leftover in list(folder.rglob(f".*{_TEMPORARY}*")):
+    for leftover in list(folder.rglob(f".*{TEMPORARY}*")):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:

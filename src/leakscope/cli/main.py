@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, data, demo, plan, study, verify
+from leakscope.cli import attack, audit, bank, compare, data, demo, open_, plan, report, schema, study, verify
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -25,7 +25,11 @@ app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("attack")(attack.attack)
 app.add_typer(study.app, name="study")
+app.command("report")(report.report)
+app.command("open")(open_.open_)
 app.command("verify")(verify.verify)
+app.command("compare")(compare.compare)
+app.command("schema")(schema.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
 

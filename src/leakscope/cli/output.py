@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
+Redact = Annotated[
+    bool,
+    typer.Option("--redact", help="In report.html: no features, labels or pictures of records; ids hashed."),
+]
+WithMembership = Annotated[
+    bool, typer.Option("--with-membership", help="In report.html: tell whom a given model was trained on.")
+]
 Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it goes on.")]
 DataDir = Annotated[
     Path | None, typer.Option(help="Data folder; by default $LEAKSCOPE_DATA, else ~/.local/share/leakscope.")

@@ -13,10 +13,12 @@ from leakscope.data.columns import (
     check_ids,
     encode_features,
     encode_labels,
+    encoded_names,
     refuse_where,
     require_names,
 )
 from leakscope.data.ids import numbered_ids
+from leakscope.data.memory import machine_memory
 from leakscope.errors import InputError
 from leakscope.types import AnyArray, Records
 
@@ -43,13 +45,15 @@ def read_column_file(
     if not feature_columns:
         raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
     encoded = encode_labels(_plain(frame[label], "label"), label, task)
+    columns = [(name, _plain(frame[name], "feature")) for name in feature_columns]
     return Records(
-        features=encode_features([(name, _plain(frame[name], "feature")) for name in feature_columns]),
+        features=encode_features(columns),
         labels=encoded.labels,
         ids=_ids(frame, id_column),
         name=path.stem,
         groups={name: _group(frame[name]) for name in group_columns},
         class_names=encoded.class_names,
+        feature_names=encoded_names(columns),
     )
 
 
@@ -59,6 +63,8 @@ def _read_frame(path: Path) -> pl.DataFrame:
     try:
         # The whole column decides its type: a guess from the first rows fails on the first odd value.
         csv = path.suffix.lower() == ".csv"
+        if not csv:
+            _refuse_absurd(path)
         frame = pl.read_csv(path, infer_schema_length=None) if csv else pl.read_parquet(path)
     except (
         pl.exceptions.PolarsError,
@@ -70,6 +76,19 @@ def _read_frame(path: Path) -> pl.DataFrame:
     if frame.is_empty():
         raise InputError("has no rows; give at least two records of different classes")
     return frame
+
+
+def _refuse_absurd(path: Path) -> None:
+    """A small file may say that it holds more rows than the machine has room for."""
+    import polars as pl
+
+    scan = pl.scan_parquet(path)
+    n_rows, n_columns = int(scan.select(pl.len()).collect().item()), len(scan.collect_schema())
+    if n_rows * n_columns > machine_memory():  # a byte a value is less than any of them takes
+        raise InputError(
+            f"declares {n_rows:,} rows of {n_columns} columns, more than this machine's memory can hold; "
+            "give fewer records"
+        )
 
 
 def _check_roles(
@@ -104,7 +123,7 @@ def _plain(series: pl.Series, role: str) -> AnyArray:
     refuse_where(missing, f"{role} {series.name!r} has no value", "drop or fill those rows first")
     if isinstance(series.dtype, (pl.String, pl.Categorical, pl.Enum)):
         return _texts(series)
-    if isinstance(series.dtype, pl.Decimal):
+    if isinstance(series.dtype, (pl.Decimal, pl.Int128, pl.UInt128)):  # numpy has none of these
         return series.cast(pl.Float64).to_numpy()
     if series.dtype.is_numeric() or isinstance(series.dtype, pl.Boolean):
         return series.to_numpy()
@@ -127,10 +146,16 @@ def _ids(frame: pl.DataFrame, id_column: str | None) -> npt.NDArray[np.str_]:
 def _group(series: pl.Series) -> npt.NDArray[np.str_]:
     import polars as pl
 
-    return _texts(series.cast(pl.String).fill_null(MISSING_GROUP))
+    return _texts(series, pl.lit(MISSING_GROUP))
 
 
-def _texts(series: pl.Series) -> npt.NDArray[np.str_]:
+def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.str_]:
     import polars as pl
 
-    return np.array(series.cast(pl.String).to_list(), dtype=np.str_)
+    try:
+        texts = series.cast(pl.String)
+    except pl.exceptions.PolarsError as error:  # bytes, lists, structures
+        raise InputError(
+            f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
+        ) from error
+    return np.array((texts if missing is None else texts.fill_null(missing)).to_list(), dtype=np.str_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -12,13 +14,21 @@ import numpy.typing as npt
 
 from leakscope.data.columns import Task, check_ids, encode_labels, numeric_features, require_names
 from leakscope.data.ids import numbered_ids
+from leakscope.data.memory import machine_memory
 from leakscope.errors import InputError
+from leakscope.npy import ArrayFileError, PickledArrayError, read_array
 from leakscope.types import AnyArray, Records
 
+_NO_OBJECTS = (
+    "holds Python objects, which need pickle and can run code when read, so they are refused; "
+    "save plain arrays of numbers or text (not dtype object)"
+)
+_LAST_CHARACTER = 0x10FFFF
 FEATURE_NAMES = ("features", "x")
 LABEL_NAMES = ("labels", "y")
 # RuntimeError: encrypted members, and zip features Python does not have.
-_UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error,
+               lzma.LZMAError, struct.error, IndexError, MemoryError)  # fmt: skip
 
 
 def read_npz(
@@ -47,21 +57,41 @@ def read_npz(
 
 def _read_arrays(path: Path) -> dict[str, AnyArray]:
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except TypeError as error:  # a lone array, not an archive, is no context manager
-        raise InputError("holds one array, not an npz archive; save it with numpy.savez") from error
+        with zipfile.ZipFile(path) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            _refuse_absurd(entries)
+            return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in entries}
+    except InputError:
+        raise
     except _UNREADABLE as error:
-        if "pickle" in str(error):
-            raise InputError(
-                "holds Python objects, which need pickle and can run code when read, so they are refused; "
-                "save plain arrays of numbers or text (not dtype object)"
-            ) from error
-        raise InputError(f"cannot be read as npz: {error or type(error).__name__}") from error
-    foreign = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
-    if foreign:
-        raise InputError(f"{', '.join(foreign)} is no array; save the file with numpy.savez")
-    return arrays
+        with path.open("rb") as file:
+            start = file.read(6)
+        if start == b"\x93NUMPY":
+            raise InputError("holds one array, not an npz archive; save it with numpy.savez") from error
+        if start[:1] == b"\x80":
+            raise InputError(f"is a pickle, and {_NO_OBJECTS}") from error
+        raise InputError(f"cannot be read as npz: {str(error) or type(error).__name__}") from error
+
+
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
+    try:
+        with archive.open(entry) as stream:
+            return read_array(stream, entry.file_size)
+    except PickledArrayError as error:
+        raise InputError(f"{entry.filename} {_NO_OBJECTS}") from error
+    except ArrayFileError as error:
+        raise InputError(f"{entry.filename} {error}; save the file with numpy.savez") from error
+
+
+def _refuse_absurd(entries: Sequence[zipfile.ZipInfo]) -> None:
+    """A small archive may unpack, or say it unpacks, to more than the machine has."""
+    n_bytes = sum(entry.file_size for entry in entries)
+    memory = machine_memory()
+    if n_bytes > memory:
+        raise InputError(
+            f"unpacks to {n_bytes / 2**30:,.0f} GiB, this machine has {memory / 2**30:,.0f}; "
+            "give fewer records"
+        )
 
 
 def _first_of(what: str, names: Sequence[str], arrays: dict[str, AnyArray]) -> str:
@@ -81,7 +111,22 @@ def _vector(name: str, array: AnyArray) -> AnyArray:
         raise InputError(f"array {name!r} has shape {array.shape}, expected one value a record")
     if array.dtype.kind not in "biufUS":
         raise InputError(f"array {name!r} has type {array.dtype}, expected numbers, bools or text")
-    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    return _text(name, array) if array.dtype.kind in "US" else array
+
+
+def _text(name: str, array: AnyArray) -> npt.NDArray[np.str_]:
+    """Text that can be written down again: bytes that are UTF-8, characters that exist."""
+    try:
+        text: npt.NDArray[np.str_] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"array {name!r} holds text that is not Unicode ({error}); decode it first"
+        ) from error
+    # numpy keeps four bytes a character, whatever they are, and fails when it comes to look at them.
+    codes = np.ascontiguousarray(text).view(np.dtype(np.uint32).newbyteorder(text.dtype.byteorder))
+    if ((codes > _LAST_CHARACTER) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+        raise InputError(f"array {name!r} holds text that is not Unicode; save it as str or UTF-8 bytes")
+    return text
 
 
 def _check_lengths(arrays: dict[str, AnyArray]) -> None:
@@ -94,6 +139,8 @@ def _check_lengths(arrays: dict[str, AnyArray]) -> None:
 def _features(name: str, array: AnyArray) -> npt.NDArray[np.float32] | npt.NDArray[np.uint8]:
     if array.dtype.kind not in "biuf":
         raise InputError(f"features {name!r} have type {array.dtype}, expected numbers; encode text first")
+    if not array.size:
+        raise InputError(f"features {name!r} have shape {array.shape}, which holds no number")
     if array.dtype == np.uint8 and array.ndim in (3, 4):
         return _images(name, array)
     return numeric_features(array[:, None] if array.ndim == 1 else array, name)

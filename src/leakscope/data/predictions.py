@@ -135,6 +135,8 @@ def as_bools(values: AnyArray, what: str) -> BoolArray:
     """Bools, zeros and ones, or the texts true and false (as a csv of Python's bools has them)."""
     if values.dtype == np.bool_:
         return values
+    if values.dtype.kind not in "iufU":
+        raise InputError(f"{what} has type {values.dtype}; expected true or false, or 1 or 0")
     texts = np.char.lower(values.astype(np.str_))
     is_true = np.isin(texts, _TRUE)
     unknown = ~is_true & ~np.isin(texts, _FALSE)
@@ -235,7 +237,7 @@ def _numbers(series: pl.Series) -> AnyArray:
 def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.dtype.kind not in "iuf":
         raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
-    if outputs.ndim < 2 or outputs.shape[-1] < 2:
+    if outputs.ndim < 2 or outputs.shape[-1] < 2 or not outputs.size:
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
                          "classes; give a binary model both, p and 1 - p")  # fmt: skip
     return (
@@ -262,10 +264,13 @@ def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
 
 def _class_indices(values: AnyArray, what: str) -> IntArray:
     is_number = values.dtype.kind in "iuf"
-    if not is_number or (values != np.round(values)).any():  # NaN differs from itself
+    if not is_number or not np.isfinite(values).all() or (values != np.round(values)).any():
         raise InputError(f"{what} must be class indices 0, 1, ... in the order of the outputs, "
                          f"got {values.dtype} such as {str(values[0])!r}; encode them first")  # fmt: skip
-    return values.astype(np.int64)
+    with np.errstate(over="ignore"):
+        exact = values.astype(np.float64)
+    # What is too large for an int64 would come out as any class; so it is refused as outside of all.
+    return np.where(np.abs(exact) < 2**31, exact, -1).astype(np.int64)
 
 
 def _require_both_sides(predictions: Predictions) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
 _NESTED_UNDER = ("state_dict", "model_state_dict", "model")
 _LISTED = 4
+# What torch's reader and ours raise on damaged files, as fuzzing found.
+_UNREADABLE = (RuntimeError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError,
+               AssertionError, ArithmeticError, MemoryError, ImportError, struct.error)  # fmt: skip
 _DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -155,7 +159,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         header = json.loads(content[8:header_ends])
         numbers = content[header_ends:]
         return {n: _tensor(numbers, entry) for n, entry in header.items() if n != "__metadata__"}
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise InputError(f"{path}: cannot be read as safetensors ({error})") from error
 
 
@@ -181,7 +185,7 @@ def _read_torch(path: Path) -> Any:
             f"{path} holds more than tensors: reading it could run code, so it is refused; save the weights "
             "alone, torch.save(net.state_dict(), path), or as safetensors"
         ) from error
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+    except _UNREADABLE as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: cannot be read as torch weights ({reason})") from error
 

@@ -22,7 +22,7 @@ import numpy as np
 from leakscope.attack import BEST, PRIVATE, SUBMISSION, chosen_attackers, read_array, run_attack
 from leakscope.attack import recompute as recompute_attack
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import RESULTS, claim, plain
+from leakscope.bank.run_folder import RESULTS, claimed, plain
 from leakscope.bank.storage import write_array, write_json
 from leakscope.data.predictions import Predictions
 from leakscope.data.published import data_root
@@ -158,17 +158,19 @@ def run(
     case = make_case(config, load(config.dataset, data_dir))
     design = Design(case.is_member[None])
     check_request(case.records, design, config.recipe, config.seed, ("logits",), device)
-    claim(out, KIND, asdict(config))
-    bank = complete_bank(out / "target", case.records, design, config.recipe, config.seed, ("logits",),
-                         device, progress)  # fmt: skip
-    public, private = parts(case, bank)
-    write_array(out / TRUTH, case.is_member[case.n_public :])  # the attack sees `private`, which has none
-    found = run_attack(public, private, out, config.attacker, config.validation_share, config.seed, attackers)
-    results: dict[str, Any] = plain({"config": asdict(config), **found})
-    results |= plain(judge_truth(out, list(results["attackers"])))
-    write_json(out / RESULTS, results)
-    write_report(results, out, comparison_lines(results))
-    return results
+    with claimed(out, KIND, asdict(config)):
+        bank = complete_bank(out / "target", case.records, design, config.recipe, config.seed, ("logits",),
+                             device, progress)  # fmt: skip
+        public, private = parts(case, bank)
+        write_array(out / TRUTH, case.is_member[case.n_public :])  # the attack sees `private`, which has none
+        found = run_attack(
+            public, private, out, config.attacker, config.validation_share, config.seed, attackers
+        )
+        results: dict[str, Any] = plain({"config": asdict(config), **found})
+        results |= plain(judge_truth(out, list(results["attackers"])))
+        write_json(out / RESULTS, results)
+        write_report(results, out, comparison_lines(results))
+        return results
 
 
 def parts(case: Case, bank: Bank) -> tuple[Predictions, Predictions]:

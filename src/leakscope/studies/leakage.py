@@ -15,12 +15,14 @@ by what the figure varies and by nothing else.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leakscope.bank.run_folder import RESULTS, claim, plain
+from leakscope.bank.run_folder import RESULTS, claimed, plain
+from leakscope.bank.sealed import check_seal, seal_damage, write_seal
 from leakscope.bank.storage import atomic_folder, write_array, write_json
 from leakscope.errors import InputError
 from leakscope.leakage.experiment import Experiment
@@ -149,16 +151,16 @@ def run(
     from leakscope.studies.leakage_universe import universe
 
     everyone = universe(config.dataset, config.records, config.seed, data_dir)
-    claim(out, KIND, asdict(config))
-    for figure, points in settings(config).items():
-        if not _folder(out, figure).exists():
-            trained = network_experiments if figure == 2 else linear_experiments
-            _keep(_folder(out, figure), trained(config, everyone, figure, points, say))
-    say("judging")
-    results = judge(config, out)
-    write_json(out / RESULTS, results)
-    write_report(results, out)
-    return results
+    with claimed(out, KIND, asdict(config)):
+        for figure, points in settings(config).items():
+            if seal_damage(_folder(out, figure)):
+                trained = network_experiments if figure == 2 else linear_experiments
+                _keep(_folder(out, figure), trained(config, everyone, figure, points, say))
+        say("judging")
+        results = judge(config, out)
+        write_json(out / RESULTS, results)
+        write_report(results, out)
+        return results
 
 
 def judge(config: LeakageConfig, out: Path) -> dict[str, Any]:
@@ -170,7 +172,9 @@ def judge(config: LeakageConfig, out: Path) -> dict[str, Any]:
 
 
 def kept_experiments(config: LeakageConfig, out: Path) -> dict[int, list[Experiment]]:
-    """Figure -> its points' experiments, as kept under `out`."""
+    """Figure -> its points' experiments, as kept under `out`; raises where they are damaged."""
+    for figure in settings(config):
+        check_seal(_folder(out, figure))
     return {figure: [_read(_folder(out, figure) / f"point-{i:02d}") for i in range(len(points))]
             for figure, points in settings(config).items()}  # fmt: skip
 
@@ -192,10 +196,12 @@ def _folder(out: Path, figure: int) -> Path:
 
 def _keep(folder: Path, points: list[Experiment]) -> None:
     """Writes a figure's experiments; the folder appears when all of it is there."""
+    shutil.rmtree(folder, ignore_errors=True)  # what is there is damaged
     with atomic_folder(folder) as unfinished:
         for i, point in enumerate(points):
             for name, values in point._asdict().items():
                 write_array(unfinished / f"point-{i:02d}" / f"{name}.npy", values)
+        write_seal(unfinished)
 
 
 def _read(folder: Path) -> Experiment:

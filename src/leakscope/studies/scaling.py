@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import RESULTS, claim
+from leakscope.bank.run_folder import RESULTS, claimed
 from leakscope.bank.storage import write_json
 from leakscope.data.gaussian import gaussian, split
 from leakscope.design import balanced
@@ -164,14 +164,14 @@ def run(config: ScalingConfig, out: Path, progress: Any = lambda _: None) -> dic
     from leakscope.report.scaling import write_report
 
     records, design = population(config)  # first: it may find the configuration impossible
-    claim(out, KIND, asdict(config))
-    for width in config.widths:
-        complete_bank(bank_folder(out, width), records, design, recipe(width), config.seed, _KEPT,
-                      device="cpu", progress=progress)  # fmt: skip
-    results = judge(config, out)
-    write_json(out / RESULTS, results)
-    write_report(results, out)
-    return results
+    with claimed(out, KIND, asdict(config)):
+        for width in config.widths:
+            complete_bank(bank_folder(out, width), records, design, recipe(width), config.seed, _KEPT,
+                          device="cpu", progress=progress)  # fmt: skip
+        results = judge(config, out)
+        write_json(out / RESULTS, results)
+        write_report(results, out)
+        return results
 
 
 def judge(config: ScalingConfig, out: Path) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""What the faults happen to: small runs of each kind that trains or keeps something, in several blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.tree import DecisionTreeClassifier
+
+import leakscope.hygiene.shift
+import leakscope.judge
+import leakscope.verification  # noqa: F401
+from leakscope.audit import audit
+from leakscope.data.predictions import Predictions
+from leakscope.engine import request
+from leakscope.predictions_audit import audit_predictions
+from leakscope.recipe import EstimatorRecipe
+from leakscope.report import audit as audit_report
+from leakscope.report import leakage as leakage_report
+from leakscope.report import scaling as scaling_report
+from leakscope.studies import leakage, scaling, scaling_judge
+from tests.engine.small_population import RECIPE, records
+from tests.faults.injections import Case, Expected, undisturbed
+
+torch.set_num_threads(1)  # a fork keeps no threads
+_ATTACKS = ("correctness", "lira")
+
+
+def run_audit(folder: Path) -> None:
+    audit(records(), RECIPE, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,), device="cpu")
+
+
+def run_predictions(folder: Path) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 40)
+    logits = rng.normal(size=(5, 40, 3)).astype(np.float32)
+    members = rng.random((5, 40)) < 0.5
+    logits[np.arange(5)[:, None], np.arange(40), labels] += members
+    ids = np.array([f"p{i}" for i in range(40)])
+    answers = Predictions(logits[0], labels, ids, members[0], shadow_logits=logits[1:],
+                          shadow_in_mask=members[1:])  # fmt: skip
+    audit_predictions(answers, folder, attacks=_ATTACKS, fpr_budgets=(0.1,))
+
+
+def run_scaling(folder: Path) -> None:
+    config = scaling.ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
+    scaling.run(config, folder)
+
+
+def run_leakage(folder: Path) -> None:
+    config = leakage.LeakageConfig(dataset="digits", figures=(5,), records=3, trials=20, network_records=1)
+    leakage.run(config, folder)
+
+
+def run_estimators(folder: Path) -> None:
+    recipe = EstimatorRecipe(DecisionTreeClassifier(max_depth=2), processes=2)
+    audit(records(), recipe, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,))
+
+
+CASES = (
+    Case("audit", run_audit),
+    Case("predictions", run_predictions),
+    Case("study scaling", run_scaling),
+    Case("study leakage", run_leakage),
+    Case("estimators", run_estimators, uses_workers=True),
+)
+
+
+def make_small() -> None:
+    """Blocks of two models, few draws, no pages: what is written from the results is not what is at stake."""
+    request._BLOCK_SIZES, request._ESTIMATORS_IN_BLOCK = (2, 2), 4
+    scaling_judge._N_DRAWS = 50
+    for report in (audit_report, scaling_report, leakage_report):
+        report.write_report = lambda *given: None  # type: ignore[attr-defined]
+
+
+def prepared(folder: Path, names: tuple[str, ...] = ()) -> dict[str, tuple[Case, Expected]]:
+    """The cases, each with its undisturbed outcome."""
+    make_small()
+    wanted = [case for case in CASES if not names or case.name in names]
+    return {case.name: (case, undisturbed(case, folder / case.name)) for case in wanted}
