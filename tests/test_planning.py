@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.audit import asked
 from leakscope.bank.bank import Bank
-from leakscope.engine import local
+from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
 from leakscope.judge import judge
 from leakscope.planning import SUPPOSED_AUC, Plan, Seconds, plan, plan_audit, resolution, trial
@@ -56,7 +56,7 @@ def test_disk_is_what_a_bank_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe | EstimatorRecipe
 ) -> None:
     use_blocks_of(monkeypatch, 3)
-    monkeypatch.setattr(local, "_ESTIMATORS_IN_BLOCK", 3)
+    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 3)
     in_blocks: list[int] = []
     finish = Bank.finish
 

@@ -105,6 +105,8 @@ class PopulationSection(_Section):
     seed: int = Field(default=0, ge=0)
     signals: tuple[str, ...] = ()
     device: str = "auto"
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
 
     @model_validator(mode="after")
     def _halves(self) -> PopulationSection:
@@ -223,6 +225,8 @@ def read_config(path: Path) -> AuditConfig:
         raise InputError(f"{path} cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not a config: lists and tables lie too deep in each other") from error
     try:
         return AuditConfig.model_validate(content)
     except ValidationError as error:

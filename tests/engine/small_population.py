@@ -10,7 +10,7 @@ import pytest
 
 from leakscope.bank.bank import Bank
 from leakscope.design import make_design
-from leakscope.engine import local
+from leakscope.engine import local, request
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Design, IntArray, Records
 
@@ -54,7 +54,7 @@ def complete(folder: Path, recipe: AnyRecipe = RECIPE, **changes: Any) -> Bank:
 
 def use_blocks_of(monkeypatch: pytest.MonkeyPatch, n_models: int) -> None:
     """Small blocks, so that a handful of models makes several."""
-    monkeypatch.setattr(local, "_BLOCK_SIZES", (n_models, n_models))
+    monkeypatch.setattr(request, "_BLOCK_SIZES", (n_models, n_models))
 
 
 def count_training(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:

@@ -1,33 +1,59 @@
-"""Fills a bank on this machine, block by block, picking up where an earlier run stopped."""
+"""Fills a bank block by block, picking up where an earlier run stopped; here, unless another engine is named.
+
+Networks that stack are trained in this process, a block at once. Models that are trained one at a time on
+the CPU (a user's function, a large network) go to processes, one a core, as soon as that pays; on a machine
+with several GPUs, blocks go to one process a GPU. Estimators bring processes of their own.
+"""
 
 from __future__ import annotations
 
 import platform
-import re
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 import leakscope
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
 from leakscope.bank.lock import folder_lock
-from leakscope.bank.run_folder import plain
-from leakscope.errors import InputError, TrainingError
-from leakscope.models.registry import build, net_digest
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals import CLASSIFICATION_SIGNALS
-from leakscope.train.estimators import fit_block
-from leakscope.train.functions import call_block
-from leakscope.train.loop import Answers, Progress, choose_trainer, inputs_from, train_block
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, IntArray, Records
+from leakscope.engine.processes import ProcessCrew, cores
+from leakscope.engine.request import Place, ThisMachine, block_size, check_request, device_of
+from leakscope.engine.schedule import run_units
+from leakscope.engine.worker import (
+    Job,
+    Trained,
+    Unit,
+    Worker,
+    joined,
+    threads_limited,
+    units_of,
+    why_not_sendable,
+    worker_for,
+)
+from leakscope.errors import TrainingError
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.train.loop import Answers, Progress
+from leakscope.types import Design, IntArray, Records
 
-_STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
-_BLOCK_SIZES = (8, 128)
-_ESTIMATORS_IN_BLOCK = 16
+__all__ = ["Answers", "Progress", "Worker", "block_size", "check_request", "complete_bank", "device_of"]
+
+_SECONDS_WORTH_PROCESSES = 10.0  # of training left; each process takes about 3 to start, torch and all
+
+Blocks = Sequence[tuple[int, IntArray]]
+"""(number, models) of the blocks to train."""
+
+
+class Engine(Place, Protocol):
+    """Who runs which unit of which block where."""
+
+    name: str
+
+    def trained(self, job: Job, blocks: Blocks, progress: Progress) -> Iterator[tuple[Unit, Trained]]:
+        """Trains the blocks; yields units of them as they end. Closing it ends whatever is in flight."""
 
 
 def complete_bank(
@@ -39,6 +65,7 @@ def complete_bank(
     kept: tuple[str, ...] = (),
     device: str = "auto",
     progress: Progress = lambda _: None,
+    engine: Engine | None = None,
 ) -> Bank:
     """The bank of these records, design, recipe and seed: loaded if whole, else trained where missing.
 
@@ -49,29 +76,20 @@ def complete_bank(
         recipe: how one model is trained.
         seed: run seed; all randomness derives from it.
         kept: signals to keep; empty: the usual ones of the task.
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        device: "auto", "cpu", "cuda" (all of them) or "cuda:N".
         progress: called with models' worth of work done, also for work found on disk.
+        engine: who trains; None: this machine.
     """
-    identity = check_request(records, design, recipe, seed, kept, device)
+    engine = engine or LocalEngine()
+    identity = check_request(records, design, recipe, seed, kept, device, engine)
     with folder_lock(folder):
         bank = Bank.create(folder, identity, design, records.labels)
         is_whole = bank.is_complete and not bank.damage()
         pending = [] if is_whole else bank.pending()
         progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
         if not is_whole:
-            worker = Worker(records, design, recipe, seed, tuple(identity.signals), device_of(device))
-            for block in pending:
-                started = time.perf_counter()
-                models = bank.blocks[block]
-                answers = worker.answers(models, progress)
-                notes = {
-                    "trainer": answers.trainer,
-                    "note": answers.note,
-                    "lost_models": _lost(models, answers),
-                    "seconds": round(time.perf_counter() - started, 3),
-                }
-                bank.add_block(block, answers.signals, notes)
-            bank.finish(_about(worker))
+            job = Job(records, design, recipe, seed, tuple(identity.signals), device)
+            bank.finish(_about(engine, job, _filled(bank, engine, job, pending, progress)))
     if len(bank.lost) == design.n_models:
         raise TrainingError(
             f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
@@ -79,109 +97,104 @@ def complete_bank(
     return bank
 
 
-def check_request(
-    records: Records, design: Design, recipe: AnyRecipe, seed: int, kept: tuple[str, ...], device: str
-) -> Identity:
-    """What `complete_bank` would make of its arguments; raises what is wrong with them, writes nothing."""
-    if seed < 0:
-        raise InputError(f"seed={seed}: must be 0 or more")
-    device_of(device)
-    if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and records.features.ndim != 4:
-        shape = tuple(records.features.shape[1:])
-        raise InputError(
-            f"flips and crop are for images (channels, height, width), got records of shape {shape}"
-        )
-    return _identity(records, design, recipe, seed, _checked_signals(kept, records))
+class LocalEngine:
+    """This machine: its cores, or its GPUs."""
+
+    name = "local"
+
+    def check_device(self, device: str) -> None:
+        """Raises InputError when this machine has no such device."""
+        ThisMachine().check_device(device)
+
+    def trained(self, job: Job, blocks: Blocks, progress: Progress) -> Iterator[tuple[Unit, Trained]]:
+        """Trains the blocks here, in this process or in several."""
+        gpus = _gpus(job)
+        if len(gpus) > 1 and len(blocks) > 1:
+            units = [unit for b, models in blocks for unit in units_of(b, models, apart=False)]
+            with ProcessCrew(job, gpus[: len(units)], max(1, cores() // len(gpus))) as crew:
+                yield from run_units(crew, units, progress)
+            return
+        if not blocks:
+            return
+        worker = worker_for(job, device_of(job.device))
+        apart = worker.trains_apart and worker.device.type == "cpu" and not _has_own_processes(job)
+        units = [unit for b, models in blocks for unit in units_of(b, models, apart)]
+        if apart:
+            yield from _one_at_a_time(worker, job, units, progress)
+        else:
+            for unit in units:
+                yield unit, worker.trained(unit, progress)
 
 
-class Worker:
-    """Everything needed to answer for any block; the records are put on the device once."""
-
-    def __init__(
-        self,
-        records: Records,
-        design: Design,
-        recipe: AnyRecipe,
-        seed: int,
-        kept: tuple[str, ...],
-        device: torch.device,
-    ) -> None:
-        self.records, self.design, self.recipe, self.seed, self.kept = records, design, recipe, seed, kept
-        self.device = device
-        self.note: str | None = None
-        if isinstance(recipe, Recipe):
-            self._inputs = inputs_from(records, self.device)
-            self._trainer, self.note = choose_trainer(recipe, self._inputs)
-
-    def answers(self, models: IntArray, progress: Progress) -> Answers:
-        """What these models, trained now, say about all records."""
-        common = (self.design, self.recipe, models, self.seed, self.kept)
-        if isinstance(self.recipe, EstimatorRecipe):
-            return fit_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
-        if isinstance(self.recipe, FunctionRecipe):
-            return call_block(self.records, *common, progress=progress)  # type: ignore[arg-type]
-        return train_block(self._inputs, *common, self._trainer, progress)  # type: ignore[arg-type]
+def threads_apart(n_models: int) -> int:
+    """Threads of a model that is trained beside others; does not depend on how many are still to train."""
+    return max(1, min(torch.get_num_threads(), cores() // n_models))
 
 
-def block_size(recipe: AnyRecipe, records: Records) -> int:
-    """Models trained together; follows from the network alone, so that every machine plans alike."""
-    if isinstance(recipe, EstimatorRecipe | FunctionRecipe):
-        return _ESTIMATORS_IN_BLOCK
-    net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
-    n_parameters = sum(p.numel() for p in net.parameters())
-    return int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *_BLOCK_SIZES))
+def _one_at_a_time(
+    worker: Worker, job: Job, units: list[Unit], progress: Progress
+) -> Iterator[tuple[Unit, Trained]]:
+    """Models one by one, in processes once the first has shown that it pays."""
+    n_threads, started = threads_apart(job.design.n_models), time.perf_counter()
+    for at, unit in enumerate(units):
+        with threads_limited(n_threads):
+            trained = worker.trained(unit, progress)
+        yield unit, trained
+        rest = units[at + 1 :]
+        seconds_left = (time.perf_counter() - started) / (at + 1) * len(rest)
+        n_processes = min(cores() // n_threads, len(rest))
+        if n_processes > 1 and seconds_left > _SECONDS_WORTH_PROCESSES and not why_not_sendable(job.recipe):
+            with ProcessCrew(job, ["cpu"] * n_processes, n_threads) as crew:
+                yield from run_units(crew, rest, progress)
+            return
 
 
-def _identity(
-    records: Records, design: Design, recipe: AnyRecipe, seed: int, kept: tuple[str, ...]
-) -> Identity:
-    described = {**recipe.as_dict(), "evaluated_epochs": list(recipe.evaluated_epochs)}
-    if isinstance(recipe, Recipe):
-        shape = tuple(records.features.shape[1:])
-        described["net_sha256"] = net_digest(recipe, shape, records.n_classes)
-    return Identity(
-        records={"name": records.name, "records": len(records), "sha256": records.digest},
-        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
-        recipe=plain(described),
-        seed=seed,
-        signals=list(kept),
-        block_size=block_size(recipe, records),
-    )
+def _gpus(job: Job) -> list[str]:
+    """The GPUs that networks of this job may use, when they may use all."""
+    if not isinstance(job.recipe, Recipe) or job.device not in ("auto", "cuda"):
+        return []
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
-def _checked_signals(kept: tuple[str, ...], records: Records) -> tuple[str, ...]:
-    """The signals to keep, sorted; raises when models of this task do not have one."""
-    known = CLASSIFICATION_SIGNALS if records.is_classification else REGRESSION_KEPT
-    unknown = sorted(set(kept) - set(known))
-    if unknown:
-        task = "a classifier" if records.is_classification else "a regression model"
-        raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
-    return tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
+def _has_own_processes(job: Job) -> bool:
+    return isinstance(job.recipe, EstimatorRecipe)
 
 
-def device_of(name: str) -> torch.device:
-    """The device of this name, "auto" included; raises when this machine has none such."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise InputError(f"device={name!r} is unknown; use 'auto', 'cpu', 'cuda' or 'cuda:N'")
-    device = torch.device(name)
-    n_devices = torch.cuda.device_count()
-    if device.type == "cuda" and (device.index or 0) >= n_devices:
-        found = f"{n_devices} CUDA devices" if n_devices else "no CUDA device"
-        raise InputError(f"device={name!r}: this machine has {found}; use 'cpu' or 'auto'")
-    return device
+def _filled(bank: Bank, engine: Engine, job: Job, pending: list[int], progress: Progress) -> list[Trained]:
+    """Commits each pending block once all of its units have ended; gives back what is worth noting."""
+    blocks = [(block, bank.blocks[block]) for block in pending]
+    parts: dict[int, dict[Unit, Trained]] = {block: {} for block in pending}
+    committed = []
+    with closing(engine.trained(job, blocks, progress)) as ended:  # type: ignore[type-var]
+        for unit, trained in ended:
+            found = parts[unit.block]
+            found[unit] = trained
+            if sum(len(u.models) for u in found) < len(bank.blocks[unit.block]):
+                continue
+            whole = joined([found[u] for u in sorted(found)])
+            bank.add_block(unit.block, whole.signals, _notes(whole))
+            committed.append(whole._replace(signals={}))
+            del parts[unit.block]  # its answers are on disk now
+    return committed
 
 
-def _lost(models: IntArray, answers: Answers) -> dict[str, int]:
-    return {str(m): int(e) for m, e in zip(models, answers.lost_at, strict=True) if e}
-
-
-def _about(worker: Worker) -> dict[str, Any]:
-    """Facts for the manifest that are not part of the identity."""
+def _notes(block: Trained) -> dict[str, Any]:
     return {
-        "device": str(worker.device),
-        "note": worker.note,
+        "trainer": block.trainer,
+        "note": block.note,
+        "lost_models": block.lost,
+        "seconds": round(block.seconds, 3),
+        **({"node": block.node} if block.node else {}),
+    }
+
+
+def _about(engine: Engine, job: Job, committed: list[Trained]) -> dict[str, Any]:
+    """Facts for the manifest that are not part of the identity."""
+    devices = sorted({block.device for block in committed})
+    return {
+        "engine": engine.name,
+        "device": ", ".join(devices) or job.device,
+        "note": next((block.why_apart for block in committed if block.why_apart), None),
         "versions": {
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),

@@ -259,12 +259,14 @@ def answers_of_outputs(
         kept: signals to keep.
         trainer: who trained them.
     """
-    z, y = torch.from_numpy(outputs), torch.from_numpy(labels)
+    z, y, member = torch.from_numpy(outputs), torch.from_numpy(labels), torch.from_numpy(in_mask)
+    # Model by model: the last bits of a vectorised sum depend on what is computed beside it.
+    alone = [slice(model, model + 1) for model in range(len(z))]
     if y.is_floating_point():
-        signals = _regression_answers(z[..., 0], y, torch.from_numpy(in_mask), kept)
+        parts = [_regression_answers(z[m, :, 0], y[m], member[m], kept) for m in alone]
     else:
-        signals = classification_signals(z, y, kept)
-    one_checkpoint = {name: values.numpy()[:, None] for name, values in signals.items()}
+        parts = [classification_signals(z[m], y[m], kept) for m in alone]
+    one_checkpoint = {name: torch.cat([part[name] for part in parts]).numpy()[:, None] for name in kept}
     lost_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
     return Answers(one_checkpoint, lost_at, trainer)
 

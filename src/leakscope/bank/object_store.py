@@ -1,0 +1,228 @@
+"""Run folders in object stores (`s3://bucket/run`): a local working copy, and a mirror of it.
+
+All of leakscope works on the local copy, so there is one code path. Whenever a block or the manifest is
+committed, what is new goes up; the index of sha256 checksums, written after the files, says what counts. A
+run that is there already is fetched first and every file checked against the index: one that does not match
+(damaged, or half-way through an upload that was killed) is left out and made anew, as if it were missing.
+
+The store is the truth: the local copy is made equal to it before a run goes on. At most the block whose
+upload failed is lost. A store has no locks, so only runs on one machine are kept apart; two machines at work
+on one address may undo each other's index, which costs training, not truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from leakscope.bank.lock import folder_lock
+from leakscope.bank.storage import (
+    TEMPORARY,
+    is_temporary,
+    json_bytes,
+    sha256_of,
+    storage_errors,
+    sweep_temporaries,
+    watched,
+)
+from leakscope.errors import CorruptBankError, InputError, StorageError
+
+INDEX = "leakscope-files.json"
+_RANKS = {"run.json": 0, "identity.json": 1, "block.json": 3, "manifest.json": 4, "results.json": 5}
+_OTHER_RANK = 2  # a store that got only the first few of these still holds a sound, unfinished run
+_PUSHED_AT = ("identity.json", "manifest.json")
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")  # a Path has lost the second slash; one letter is a drive
+
+
+@contextmanager
+def working_copy(out: Path | str) -> Iterator[Path]:
+    """The folder to work in: `out` itself, or a local copy of the run at an address like s3://bucket/run.
+
+    What is committed in the copy is uploaded as it is finished, and the rest at the end, also of a run that
+    fails or is interrupted.
+
+    Raises:
+        InputError: the address holds something else than a run, or its library is not installed.
+        StorageError: the store cannot be reached.
+    """
+    url = address_of(out)
+    if url is None:
+        yield Path(out)
+        return
+    folder = _cache_folder(url)
+    with folder_lock(folder):
+        mirror = Mirror(url, folder)
+        mirror.fetch()
+        with watched(mirror.committed):
+            try:
+                yield folder
+            finally:
+                mirror.push()
+
+
+def address_of(out: Path | str) -> str | None:
+    """The address, when `out` is one; None for a path."""
+    found = _URL.fullmatch(str(out))
+    return f"{found[1]}://{found[2].rstrip('/')}" if found else None
+
+
+class Mirror:
+    """A folder and its copy in a store."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder = url, folder
+        with _remote_errors(url):
+            self._store, self._root = _opened(url)
+        self._uploaded: dict[str, str] = {}  # name -> sha256, as the index has it
+        self._known: dict[str, tuple[tuple[int, int], str]] = {}  # name -> (time and size, sha256), here
+        self._stray: set[str] = set()  # in the store but not in its index
+
+    def fetch(self) -> list[str]:
+        """Makes the folder what the store holds; gives back what did not match its checksum."""
+        with _remote_errors(self._url):
+            self._store.invalidate_cache()
+            there = {self._name(path) for path in self._store.find(self._root)}
+            index = self._store.cat_file(self._at(INDEX)) if INDEX in there else None
+        if there and index is None:
+            raise InputError(f"{self._url} is not empty and holds no run; choose another address with --out")
+        self._uploaded = {} if index is None else _checked_index(index, self._url)
+        self._stray = there - set(self._uploaded) - {INDEX}
+        sweep_temporaries(self._folder)
+        for name in set(self._files()) - set(self._uploaded):
+            (self._folder / name).unlink()
+        wrong = [name for name in sorted(self._uploaded) if not self._fetched(name, name in there)]
+        for name in wrong:
+            del self._uploaded[name]
+        return wrong
+
+    def push(self) -> None:
+        """Uploads what is new or changed, then the index, then removes what is gone."""
+        here = {name: self._sha256(name) for name in self._files()}
+        changed = [name for name, sha in here.items() if self._uploaded.get(name) != sha]
+        gone = (set(self._uploaded) | self._stray) - set(here)
+        if not changed and not gone:
+            return
+        with _remote_errors(self._url):
+            if not self._uploaded:  # from now on the address is a run's, whatever becomes of this upload
+                self._store.pipe_file(self._at(INDEX), json_bytes({"files": {}}))
+            for name in sorted(changed, key=lambda n: (_RANKS.get(Path(n).name, _OTHER_RANK), n)):
+                self._store.put_file(str(self._folder / name), self._at(name))
+            self._store.pipe_file(self._at(INDEX), json_bytes({"files": here}))
+            self._uploaded, self._stray = here, set()
+            for name in gone:
+                if self._store.exists(self._at(name)):
+                    self._store.rm_file(self._at(name))
+
+    def committed(self, path: Path) -> None:
+        """Uploads when a block is whole, or a file that others depend on."""
+        if not path.is_relative_to(self._folder) or _is_passing(path.relative_to(self._folder)):
+            return
+        if path.is_dir() or path.name in _PUSHED_AT:
+            self.push()
+
+    def _fetched(self, name: str, is_there: bool) -> bool:
+        """Puts one file in place unless it is there; False when the store's does not match the index."""
+        path, wanted = self._folder / name, self._uploaded[name]
+        if path.is_file() and sha256_of(path) == wanted:
+            return True
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if not is_there:
+            return False
+        try:
+            with _remote_errors(self._url):
+                self._store.get_file(self._at(name), str(temporary))
+            if sha256_of(temporary) != wanted:
+                return False
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    def _files(self) -> list[str]:
+        """Names of the folder's files, but for those of a run at work."""
+        found = (path.relative_to(self._folder) for path in self._folder.rglob("*") if path.is_file())
+        return [path.as_posix() for path in found if not _is_passing(path)]
+
+    def _sha256(self, name: str) -> str:
+        """Of a local file, computed again only when it has changed."""
+        path = self._folder / name
+        state = (path.stat().st_mtime_ns, path.stat().st_size)
+        if self._known.get(name, (None, ""))[0] != state:
+            self._known[name] = (state, sha256_of(path))
+        return self._known[name][1]
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _name(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+
+def _is_passing(path: Path) -> bool:
+    """True for temporary files and folders, and whatever is in them."""
+    return any(is_temporary(Path(part)) for part in path.parts)
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    """(file system, path within it) of an address."""
+    scheme = url.split("://")[0]
+    try:
+        import fsspec
+
+        store, root = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise InputError(
+            f"{url} needs fsspec and its library for {scheme}:// ({error}); "
+            "for s3:// install `pip install 'leakscope[s3]'`"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{url}: {error}; use an address like s3://bucket/run") from error
+    return store, str(root).rstrip("/")
+
+
+def _checked_index(content: bytes, url: str) -> dict[str, str]:
+    """name -> sha256; raises when a name would lead out of the folder."""
+    try:
+        files = json.loads(content)["files"]
+        names = [PurePosixPath(name) for name in files]
+        is_sound = all(re.fullmatch(r"[0-9a-f]{64}", sha) for sha in files.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptBankError(f"{url}/{INDEX} is damaged: not an index of files") from error
+    for name in names:
+        leads_out = name.is_absolute() or ".." in name.parts or "\\" in str(name) or "\0" in str(name)
+        if leads_out or not name.parts or _is_passing(Path(name)):
+            raise CorruptBankError(f"{url}/{INDEX} names {str(name)!r}, which is no file of a run folder")
+    if not is_sound:
+        raise CorruptBankError(f"{url}/{INDEX} is damaged: not all checksums are sha256")
+    return {str(name): files[key] for name, key in zip(names, files, strict=True)}
+
+
+@contextmanager
+def _remote_errors(url: str) -> Iterator[None]:
+    """Turns whatever a store's library raises into one line; each has kinds of its own."""
+    try:
+        yield
+    except (InputError, CorruptBankError, StorageError):
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StorageError(
+            f"cannot reach {url}: {reason}; once it can be, the same command goes on where this run stopped"
+        ) from error
+
+
+def _cache_folder(url: str) -> Path:
+    """Where the working copy of an address is: $LEAKSCOPE_CACHE, else the user's cache folder."""
+    cache = os.environ.get("LEAKSCOPE_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/leakscope"
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", url.rsplit("/", 1)[-1])[:40].lstrip(".")
+    digest = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return Path(cache).expanduser() / "runs" / f"{name or 'run'}-{digest}"

@@ -1,0 +1,198 @@
+"""An audit on a cluster of two nodes, one of which is lost on the way; and clusters that are not there."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakscope.audit import audit
+from leakscope.data.registry import load
+from leakscope.engine import request
+from leakscope.engine.registry import engine_named
+from leakscope.errors import InputError
+from leakscope.recipe import FunctionRecipe, Recipe
+from tests.engine.clusters import ONE_CORE, lose, two_nodes
+from tests.engine.functions import centroids, slow
+from tests.engine.small_population import complete, use_blocks_of
+
+N_MODELS, N_BLOCKS = 40, 10
+RECIPE = Recipe(net_options=(("width", 256),), epochs=8)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with two_nodes() as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def second(cluster: Any) -> Iterator[Any]:
+    """A node beside the head. All are connected and have a process with torch, so that both train at once."""
+    import ray
+
+    others = [node for node in cluster.list_all_nodes() if not node.head]
+    node = others[0] if others else cluster.add_node(**ONE_CORE)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, logging_level="error", log_to_driver=False)
+    _load_torch(cluster)
+    yield node
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_units_that_are_lost_with_their_node_are_trained_elsewhere(
+    tmp_path: Path, cluster: Any, second: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models that take three seconds each: one is at work on the node when it is lost, whatever the load."""
+    from leakscope.engine.ray_engine import RayCrew
+
+    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 1)
+    lost = _count_lost(monkeypatch, RayCrew)
+    engine = engine_named("ray", cluster.address)
+    with Loss(cluster, second, tmp_path / "ray", seconds=1.0) as loss:
+        complete(tmp_path / "ray", FunctionRecipe(slow(3.0)), engine=engine)
+    assert loss.blocks_before is not None
+    assert lost
+    complete(tmp_path / "local", FunctionRecipe(centroids))
+    for name in ("correct", "log_odds", "loss"):
+        file = f"signals/{name}.npy"
+        assert (tmp_path / "ray" / file).read_bytes() == (tmp_path / "local" / file).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_digits_audit_that_loses_a_node_ends_as_the_local_one(
+    tmp_path: Path, cluster: Any, second: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_blocks_of(monkeypatch, N_MODELS // N_BLOCKS)
+    records = load("digits")
+    audit(records, RECIPE, tmp_path / "local", models=N_MODELS, device="cpu")
+    where, done = {"engine": "ray", "address": cluster.address}, list[float]()
+    with Loss(cluster, second, tmp_path / "ray", seconds=0.0) as loss:
+        audit(records, RECIPE, tmp_path / "ray", models=N_MODELS, device="cpu", progress=done.append, **where)
+    assert loss.blocks_before is not None
+    assert 1 <= loss.blocks_before < N_BLOCKS
+    manifest = json.loads((tmp_path / "ray" / "manifest.json").read_text())
+    trained_by = {block["node"] for block in manifest["blocks"]}
+    assert len(trained_by) == 2
+    assert second.node_id in trained_by
+    assert sum(done) == pytest.approx(N_MODELS)
+    assert (tmp_path / "ray/results.json").read_bytes() == (tmp_path / "local/results.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_connection_made_for_a_run_is_closed_after_it(cluster: Any) -> None:
+    import ray
+
+    engine = engine_named("ray", cluster.address)
+    engine.check_device("cpu")
+    with pytest.raises(InputError, match="no node of the cluster has a GPU"):
+        engine.check_device("cuda")
+    assert not ray.is_initialized()
+
+
+class Loss:
+    """Loses a node so many seconds after a block that it trained was seen on disk, from a thread.
+
+    Not from a progress call: those come when units end, which is just when the node is at none.
+    """
+
+    def __init__(self, cluster: Any, node: Any, folder: Path, seconds: float) -> None:
+        self._cluster, self._node, self._folder, self._seconds = cluster, node, folder, seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.blocks_before: int | None = None
+
+    def __enter__(self) -> Loss:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while self._node.node_id not in self._trained_by():
+            if self._is_over.wait(0.05):
+                return
+        if not self._is_over.wait(self._seconds):
+            self.blocks_before = len(self._trained_by())
+            lose(self._cluster, self._node)
+
+    def _trained_by(self) -> list[str]:
+        notes = self._folder.glob("blocks/[0-9]*/notes.json")
+        return [json.loads(path.read_text())["node"] for path in notes]
+
+
+def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (pip install 'leakscope[ray]')")
+    monkeypatch.setattr("ray.init", _refused)
+    with pytest.raises(InputError) as error:
+        engine_named("ray", "10.0.0.1:6379").check_device("cpu")
+    assert str(error.value) == (
+        "address='10.0.0.1:6379': no Ray cluster answers there (nobody there); "
+        "start one with `ray start --head`"
+    )
+
+
+def test_a_missing_ray_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = builtins.__import__
+
+    def without_ray(name: str, *more: Any, **named: Any) -> Any:
+        if name == "ray":
+            raise ImportError("No module named 'ray'")
+        return imported(name, *more, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(InputError, match=r"pip install 'leakscope\[ray\]'"):
+        engine_named("ray").check_device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "device", "named"),
+    [
+        ("spark", None, "cpu", "engine='spark' is unknown; choose one of local, ray"),
+        ("local", "auto", "cpu", "address='auto' would do nothing: the engine is 'local'"),
+        ("ray", None, "tpu", "device='tpu' is unknown"),
+        ("ray", None, "cuda:1", "a cluster's GPUs have no numbers; use 'cuda'"),
+    ],
+)
+def test_a_wrong_engine_is_named(name: str, address: str | None, device: str, named: str) -> None:
+    with pytest.raises(InputError) as error:
+        engine_named(name, address).check_device(device)
+    assert named in str(error.value)
+
+
+def _load_torch(cluster: Any) -> None:
+    """On every node."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def load() -> None:
+        import leakscope.engine.ray_engine  # noqa: F401
+
+    places = [NodeAffinitySchedulingStrategy(n.node_id, soft=False) for n in cluster.list_all_nodes()]
+    ray.get([ray.remote(load).options(scheduling_strategy=place).remote() for place in places])
+
+
+def _refused(**_: Any) -> None:
+    raise ConnectionError("nobody there\nand more")
+
+
+def _count_lost(monkeypatch: pytest.MonkeyPatch, crew: Any) -> list[str]:
+    lost: list[str] = []
+    outcome = crew._outcome
+
+    def counted(self: Any, task: Any) -> Any:
+        found = outcome(self, task)
+        if found.trained is None:
+            lost.append(found.lost)
+        return found
+
+    monkeypatch.setattr(crew, "_outcome", counted)
+    return lost
