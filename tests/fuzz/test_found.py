@@ -261,6 +261,8 @@ def change(path: Path, old: str, new: str) -> None:
         ('"signals": [', '"signals": ["../../../../evil", '),
         ('"evaluated_epochs": [', '"evaluated_epochs": [null, '),
         ('"columns": 24', '"columns": 1e12'),
+        ('"seed": 0', '"seed": NaN'),
+        ('"seed": 0', '"seed": 1e999'),
         ('"seed": 0', '"seed": [[]]'),
         ('"seed": 0', '"seed": {}'),
         ('"seed": 0', '"seed": 0, "parts": [[]]'),

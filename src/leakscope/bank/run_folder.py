@@ -91,7 +91,7 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file's content; unreadable content is named."""
     try:
-        value: dict[str, Any] = json.loads(path.read_bytes())
+        value: dict[str, Any] = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except OSError as error:
@@ -100,6 +100,14 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CorruptBankError(f"{path} is damaged: not readable as JSON ({error})") from error
     if not isinstance(value, dict):
         raise CorruptBankError(f"{path} is damaged: not a JSON object")
+    return value
+
+
+def _finite(text: str) -> float:
+    """A number of a JSON file; NaN and infinity, which JSON has not and we never write, are damage."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
 
 
