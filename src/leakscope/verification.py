@@ -22,7 +22,7 @@ RECOMPUTE = {
 }
 """Kind of run -> module whose `recompute(folder, config)` gives its results from the folder alone."""
 
-_NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError)
+_NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError)
 """What computing with a forged or damaged configuration may end in."""
 
 _TOLERANCE = 1e-9

@@ -347,6 +347,14 @@ def test_a_configuration_that_cannot_be_asked(run: Path, spoiled: str) -> None:
     assert "cannot be computed again" in problem
 
 
+def test_targets_that_are_none(run: Path) -> None:
+    results = json.loads((run / "results.json").read_text())
+    results["config"]["targets"] = [[]]
+    (run / "results.json").write_text(json.dumps(results))
+    (problem,) = verify_run(run).problems
+    assert "cannot be computed again" in problem
+
+
 HUGE = """
 import resource, sys
 from pathlib import Path
