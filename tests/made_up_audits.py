@@ -14,10 +14,10 @@ from leakscope.attacks.registry import ATTACKS
 from leakscope.audit import KIND, asked, concluded
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
-from leakscope.bank.run_folder import claim
 from leakscope.design import make_design
 from leakscope.facts import RecordFacts
 from leakscope.verdict import Verdict
+from tests.claims import claim
 
 N_RECORDS, N_MODELS = 120, 16
 

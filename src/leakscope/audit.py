@@ -16,7 +16,7 @@ import numpy as np
 from leakscope.attacks.registry import ATTACKS
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
-from leakscope.bank.run_folder import RESULTS, claim, plain
+from leakscope.bank.run_folder import RESULTS, claimed, plain
 from leakscope.bank.storage import write_json
 from leakscope.design import make_design
 from leakscope.errors import InputError
@@ -80,8 +80,7 @@ def audit(
     kept = kept_signals(attacks, signals)
     population = make_design(design, models, len(records), seed)
     check_request(records, population, recipe, seed, kept, device, trainer)  # before anything is written
-    with working_copy(out) as folder:
-        claim(folder, KIND, {})
+    with working_copy(out) as folder, claimed(folder, KIND, {}):
         bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress, trainer)
         config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
         return concluded(bank, config, facts_of(records, population), folder, disclosure, records)

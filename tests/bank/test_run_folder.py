@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.bank.run_folder import claim, plain, read_json, read_run
+from leakscope.bank.run_folder import plain, read_json, read_run
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
+from tests.claims import claim
 
 CONFIG: dict[str, Any] = {"widths": (8, 16), "seed": 42, "nested": {"a": 1.5}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.bank.run_folder import claim
+from tests.claims import claim
 from tests.cli.command import files_under, run_command
 from tests.made_up_audits import made_up_audit, quick_single_records
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import claim, claimed, read_run
+from leakscope.bank.run_folder import claimed, read_run
 from leakscope.bank.sealed import SEAL, check_seal, seal_damage, write_seal
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.bank.small_bank import complete, contents, create
+from tests.claims import claim
 
 
 def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from leakscope.bank import lock
 from leakscope.bank.holder import Holder, read_holder, this_process
 from leakscope.bank.lock import folder_lock
-from leakscope.bank.run_folder import claim, claimed
+from leakscope.bank.run_folder import claimed
 from leakscope.bank.storage import LOCK
 from leakscope.errors import FolderInUseError, StorageError
 from tests.bank.small_bank import complete
+from tests.claims import claim
 from tests.cli.command import files_under, run_command
 
 STUDY = ("study", "scaling", "--widths", "4", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",

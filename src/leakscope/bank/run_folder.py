@@ -54,12 +54,6 @@ def claimed(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def claim(folder: Path, kind: str, config: dict[str, Any]) -> None:
-    """Makes `folder` this run's own, or raises as `claimed` does; another run may then go on in it."""
-    with claimed(folder, kind, config):
-        pass
-
-
 def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
     """Whether run.json says so; a damaged one says nothing, as every bank knows for itself whose it is."""
     try:

@@ -1,0 +1,13 @@
+"""A run folder claimed and let go at once, as by a run that ended there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from leakscope.bank.run_folder import claimed
+
+
+def claim(folder: Path, kind: str, config: dict[str, Any]) -> None:
+    with claimed(folder, kind, config):
+        pass
