@@ -56,12 +56,15 @@ class HostSteps:
         batches = self._batches(index) if views is None else self._viewed(index, views)
         changed = [*self._optimizer.tensors, *self._stack.buffers]
         for step, (x, y) in enumerate(batches):
-            gradients = partial(self._stack.gradients, x, y, self._row_weight[step])
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
-                found = sharpness_aware(
-                    gradients, self._stack.parameters, self._stack.buffers, self._recipe.sam_rho
-                )
-                self._optimizer.step(found, lr[step])
+                self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])
+
+    def _gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        stack, rho = self._stack, self._recipe.sam_rho
+        if rho == 0:  # small models take microseconds: not one call more than needed
+            return stack.gradients(x, y, row_weight)
+        here = partial(stack.gradients, x, y, row_weight)
+        return sharpness_aware(here, stack.parameters, stack.buffers, rho)
 
     def _batches(self, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
