@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.attack_figures import Questions, attack_figures, threshold_of_others
+from leakscope.attack_figures import Questions, attack_figures, thresholds_of_others
 from leakscope.stats.epsilon import Bonferroni, epsilon_lower_bound
+from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import advantage_interval, clopper_pearson
 from leakscope.types import BoolArray, FloatArray
 
 QUESTIONS = Questions((0.1, 0.0001))
+SCORES = st.one_of(
+    st.integers(-3, 3).map(float), st.sampled_from([-np.inf, -0.0, 1e-300, np.inf]), st.floats(-9, 9)
+)
 
 
 def scored(n_targets: int, shift: float = 1.0, seed: int = 0, n: int = 600) -> tuple[FloatArray, BoolArray]:
@@ -24,15 +28,15 @@ def scored(n_targets: int, shift: float = 1.0, seed: int = 0, n: int = 600) -> t
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=2, max_size=4),
+    st.lists(st.lists(SCORES, min_size=1, max_size=6), min_size=2, max_size=4),
     st.sampled_from([0.1, 0.25, 0.5, 0.9, 1.0]),
 )
 def test_the_others_threshold_is_the_lowest_that_keeps_the_budget(
-    sides: list[list[int]], budget: float
+    sides: list[list[float]], budget: float
 ) -> None:
-    own = np.sort(np.array(sides[0], dtype=float))
-    others = np.concatenate([np.array(side, dtype=float) for side in sides[1:]])
-    found = threshold_of_others(np.sort(np.concatenate([own, others])), own, budget)
+    ascending = [np.sort(np.array(side, dtype=float)) for side in sides]
+    others = np.concatenate(ascending[1:])
+    found = thresholds_of_others(ascending, [budget])[0, 0]
     assert (others >= found).mean() <= budget + 1e-12
     lower = others[others < found]
     if len(lower):
@@ -94,7 +98,7 @@ def test_groups_are_judged_by_their_own(n_targets: int) -> None:
     scores, in_mask = scored(n_targets, shift=0.0)
     town = np.where(np.arange(600) < 200, "leaky", "quiet")
     scores = scores + 3 * in_mask * (town == "leaky")
-    leaky, quiet = attack_figures(scores, in_mask, QUESTIONS, {"town": town})["groups"]["town"]
+    leaky, quiet = attack_figures(scores, in_mask, QUESTIONS, {"town": Grouping.of(town)})["groups"]["town"]
     assert (leaky["group"], leaky["records"]) == ("leaky", 200)
     assert leaky["auc"]["low"] > 0.9
     assert quiet["auc"]["low"] < 0.5 < quiet["auc"]["high"]

@@ -78,3 +78,6 @@ def test_order_is_by_advantage_then_bits_then_place_and_undefined_last() -> None
     assert exposure_order(advantage, bits, 5).tolist() == [3, 2, 0, 4, 1]
     assert exposure_order(None, bits, 5).tolist() == [1, 3, 2, 0, 4]
     assert exposure_order(None, None, 3).tolist() == [0, 1, 2]
+    for most in range(1, 6):
+        assert exposure_order(advantage, bits, 5, most).tolist() == [3, 2, 0, 4, 1][:most]
+        assert exposure_order(None, bits, 5, most).tolist() == [1, 3, 2, 0, 4][:most]

@@ -16,7 +16,7 @@ Conventions, written down because tools differ in them:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,17 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA
-from leakscope.stats.epsilon import Bonferroni, EpsilonBound, epsilon_lower_bound
-from leakscope.stats.gdp import gaussian_tradeoff_epsilon
-from leakscope.stats.groups import GroupMetrics, GroupSpread, Measured, group_metrics, group_spread
+from leakscope.scratch import IN_MEMORY, Scratch, release
+from leakscope.stats.epsilon import Bonferroni, EpsilonBound, epsilon_of_sides
+from leakscope.stats.gdp import gaussian_tradeoff_of_sides
+from leakscope.stats.groups import (
+    Grouping,
+    GroupMetrics,
+    GroupSpread,
+    Measured,
+    group_metrics,
+    group_spread,
+)
 from leakscope.stats.headline import Headline, headline_of_sides
 from leakscope.stats.intervals import (
     Interval,
@@ -43,10 +51,10 @@ from leakscope.stats.roc import (
     split_sides,
     why_unresolvable,
 )
-from leakscope.types import BoolArray, FloatArray
+from leakscope.types import BoolArray, FloatArray, IntArray
 
 PRIORS = (0.01, 0.1, 0.5)
-Groups = Mapping[str, npt.NDArray[np.str_]]
+Groups = Mapping[str, Grouping]
 Figure = dict[str, Any]
 """value, low, high, sd (None for one target)."""
 
@@ -60,28 +68,50 @@ class Questions:
     confidence: float = DEFAULT_CONFIDENCE
 
 
-def attack_figures(scores: FloatArray, in_mask: BoolArray, questions: Questions, groups: Groups) -> Figure:
-    """Every figure of one attack.
+def attack_figures(
+    scores: FloatArray,
+    in_mask: BoolArray,
+    questions: Questions,
+    groups: Groups,
+    scratch: Scratch = IN_MEMORY,
+) -> Figure:
+    """Every figure of one attack; one target's scores are in memory at a time.
 
     Args:
         scores: float64 (targets, records), higher means member.
         in_mask: bool (targets, records).
         questions: FPR budgets, and delta and confidence of epsilon.
-        groups: column name -> label of each record.
+        groups: column name -> each record's group.
+        scratch: where all targets' scores in order lie when they are many.
     """
-    sides = [split_sides(row, members) for row, members in zip(scores, in_mask, strict=True)]
-    rows = [headline_of_sides(side, questions.fpr_budgets) for side in sides]
+    sides, rows, bounds = [], [], []
+    for side in sorted_sides(scores, in_mask, scratch):
+        sides.append(side)
+        rows.append(headline_of_sides(side, questions.fpr_budgets))
+        bounds.append(_bounds(side, questions, len(scores)))
+        release(*side)
     advantage = _advantage(rows)
     return {
         "auc": _auc(rows, sides),
         "advantage": advantage,
         "balanced_accuracy": {k: _balanced(k, v) for k, v in advantage.items()},
         "tpr_at_fpr": [_at_budget(b, i, rows) for i, b in enumerate(questions.fpr_budgets)],
-        "calibrated": [_calibrated(b, sides) for b in questions.fpr_budgets] if len(sides) > 1 else [],
-        "epsilon": _epsilon(scores, in_mask, questions),
+        "calibrated": _calibrated(questions.fpr_budgets, sides) if len(sides) > 1 else [],
+        "epsilon": _epsilon(bounds, questions.confidence),
         "groups": {k: _by_group(scores, in_mask, v, questions.fpr_budgets) for k, v in groups.items()},
         "targets": len(rows),
     }
+
+
+def sorted_sides(scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY) -> Iterator[Sides]:
+    """Each target's scores in order, members and non-members; arrays on `scratch` when they are many."""
+    ordered = scratch.empty(scores.shape)
+    for row, values, members in zip(ordered, scores, in_mask, strict=True):
+        side = split_sides(values, members)
+        n_members = len(side.members)
+        row[:n_members], row[n_members:] = side
+        release(scores, in_mask)
+        yield Sides(row[:n_members], row[n_members:])
 
 
 def spread_figure(values: FloatArray) -> Figure:
@@ -137,55 +167,92 @@ def _precision(tpr: Figure, budget: float, prior: float) -> Figure:
     return {"value": value, "low": low, "high": high}
 
 
-def _calibrated(budget: float, sides: Sequence[Sides]) -> Figure:
+def _calibrated(budgets: Sequence[float], sides: Sequence[Sides]) -> list[Figure]:
     """TPR and FPR that each target's threshold reaches when it comes from the other models."""
-    pooled = np.sort(np.concatenate([side.nonmembers for side in sides]))
-    n_fewest = len(pooled) - max(len(side.nonmembers) for side in sides)
-    reason = why_unresolvable(budget, 1, n_fewest)
+    thresholds = thresholds_of_others([side.nonmembers for side in sides], budgets)
+    n_nonmembers = [len(side.nonmembers) for side in sides]
+    n_fewest = sum(n_nonmembers) - max(n_nonmembers)
+    return [
+        _reached(budget, thresholds[:, at], sides, why_unresolvable(budget, 1, n_fewest))
+        for at, budget in enumerate(budgets)
+    ]
+
+
+def _reached(budget: float, thresholds: FloatArray, sides: Sequence[Sides], reason: str) -> Figure:
     if reason:
         nothing = spread_figure(np.full(len(sides), np.nan))
         return {"fpr_budget": budget, "tpr": nothing, "fpr": nothing, "reason": reason}
-    thresholds = [threshold_of_others(pooled, side.nonmembers, budget) for side in sides]
     tpr = [_share_reaching(s.members, t) for s, t in zip(sides, thresholds, strict=True)]
     fpr = [_share_reaching(s.nonmembers, t) for s, t in zip(sides, thresholds, strict=True)]
     reached = {"tpr": spread_figure(np.array(tpr)), "fpr": spread_figure(np.array(fpr))}
     return {"fpr_budget": budget, **reached, "reason": None}
 
 
-def threshold_of_others(pooled: FloatArray, own: FloatArray, fpr_budget: float) -> float:
-    """Lowest threshold at which the pooled scores without a target's own keep the budget.
+def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence[float]) -> FloatArray:
+    """For each target the lowest thresholds at which the other targets' non-members keep the budgets.
+
+    The k-th largest of many sorted arrays, by bisection over all floating-point numbers: exact, and nothing
+    is pooled.
 
     Args:
-        pooled: float64 ascending, all targets' non-member scores.
-        own: float64 ascending, the target's; all of them are in `pooled`.
-        fpr_budget: share of the others that may reach the threshold.
+        nonmembers: one float64 array a target, ascending.
+        fpr_budgets: shares of the others that may reach the threshold.
+
+    Returns:
+        float64 (targets, budgets).
     """
-    n_out = false_positives_allowed(fpr_budget, len(pooled) - len(own)) + 1  # the first that may not reach it
-    if n_out > len(pooled) - len(own):
-        return -np.inf
-    low, high = 0, len(pooled) - 1
-    while low < high:  # the largest place with at least `n_out` of the others at or above it
-        middle = (low + high + 1) // 2
-        n_reaching = _n_reaching(pooled, pooled[middle]) - _n_reaching(own, pooled[middle])
-        low, high = (middle, high) if n_reaching >= n_out else (low, middle - 1)
-    return float(np.nextafter(pooled[low], np.inf))
+    n_own = np.array([len(own) for own in nonmembers])
+    n_others = (n_own.sum() - n_own)[:, None]  # (targets, 1)
+    allowed = [[false_positives_allowed(b, int(n)) for b in fpr_budgets] for n in n_others[:, 0]]
+    n_out = (
+        np.array(allowed).reshape(len(nonmembers), len(fpr_budgets)) + 1
+    )  # the first that may not reach it
+    low, high = (np.full(n_out.shape, _ordinal(end)) for end in (np.array(-np.inf), np.array(np.inf)))
+    while (low < high).any():  # the largest number that at least `n_out` of the others reach
+        middle = low + (high - low + np.uint64(1)) // np.uint64(2)
+        value = _of_ordinal(middle)
+        n_reaching = np.stack([_n_reaching(own, value.reshape(-1)) for own in nonmembers])
+        n_reaching = n_reaching.reshape(len(nonmembers), *n_out.shape)
+        own = n_reaching[np.arange(len(nonmembers)), np.arange(len(nonmembers))]
+        enough = n_reaching.sum(axis=0) - own >= n_out
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle - np.uint64(1))
+    last = _of_ordinal(low)
+    above = np.where(
+        np.isinf(last) & (last > 0), np.nan, np.nextafter(last, np.inf)
+    )  # NaN: nobody reaches it
+    return np.where(n_out > n_others, -np.inf, above)
 
 
-def _n_reaching(ascending: FloatArray, threshold: float) -> int:
-    return len(ascending) - int(np.searchsorted(ascending, threshold, side="left"))
+def _ordinal(values: FloatArray) -> npt.NDArray[np.uint64]:
+    """Whole numbers in the order of the floating-point numbers they stand for."""
+    bits = values.view(np.uint64)
+    return np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
+
+
+def _of_ordinal(ordinals: npt.NDArray[np.uint64]) -> FloatArray:
+    bits = np.where(ordinals >> np.uint64(63), ordinals ^ np.uint64(1 << 63), ~ordinals)
+    return bits.view(np.float64)
+
+
+def _n_reaching(ascending: FloatArray, thresholds: npt.ArrayLike) -> IntArray:
+    return np.asarray(len(ascending) - np.searchsorted(ascending, thresholds, side="left"))
 
 
 def _share_reaching(ascending: FloatArray, threshold: float) -> float:
-    return _n_reaching(ascending, threshold) / len(ascending) if len(ascending) else float("nan")
+    return int(_n_reaching(ascending, threshold)) / len(ascending) if len(ascending) else float("nan")
 
 
-def _epsilon(scores: FloatArray, in_mask: BoolArray, questions: Questions) -> Figure:
-    n_targets, delta, asked = len(scores), questions.delta, questions.confidence
+def _bounds(side: Sides, questions: Questions, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
+    """Of one target: free of assumptions, and where the trade-off is Gaussian."""
+    asked = questions.confidence
     confidence = asked if n_targets == 1 else 1 - (1 - asked) / 2
-    pairs = list(zip(scores, in_mask, strict=True))
-    exact = [epsilon_lower_bound(s, m, Bonferroni(), delta=delta, confidence=confidence) for s, m in pairs]
-    gaussian = [gaussian_tradeoff_epsilon(s, m, delta=delta, confidence=confidence) for s, m in pairs]
-    return {"general": _median_bound(exact, asked), "gaussian": _median_bound(gaussian, asked)}
+    general = epsilon_of_sides(side, Bonferroni(), delta=questions.delta, confidence=confidence)
+    return general, gaussian_tradeoff_of_sides(side, delta=questions.delta, confidence=confidence)
+
+
+def _epsilon(bounds: Sequence[tuple[EpsilonBound, EpsilonBound]], confidence: float) -> Figure:
+    general, gaussian = zip(*bounds, strict=True)
+    return {"general": _median_bound(general, confidence), "gaussian": _median_bound(gaussian, confidence)}
 
 
 def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> Figure:
@@ -203,11 +270,11 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> Figure:
 
 
 def _by_group(
-    scores: FloatArray, in_mask: BoolArray, labels: npt.NDArray[np.str_], budgets: Sequence[float]
+    scores: FloatArray, in_mask: BoolArray, groups: Grouping, budgets: Sequence[float]
 ) -> list[Figure]:
     if len(scores) > 1:
-        return [_over_targets(found, budgets) for found in group_spread(scores, in_mask, labels, budgets)]
-    return [_on_one(found, budgets) for found in group_metrics(scores[0], in_mask[0], labels, budgets)]
+        return [_over_targets(found, budgets) for found in group_spread(scores, in_mask, groups, budgets)]
+    return [_on_one(found, budgets) for found in group_metrics(scores[0], in_mask[0], groups, budgets)]
 
 
 def _over_targets(found: GroupSpread, budgets: Sequence[float]) -> Figure:

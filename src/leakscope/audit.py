@@ -8,6 +8,7 @@ Start here. Everything an audit does happens in `audit`, top to bottom:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.facts import RecordFacts
 from leakscope.gate import Gate
+from leakscope.pages import take_rows
 from leakscope.recipe import AnyRecipe
 from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.types import Design, Records
@@ -124,10 +126,10 @@ def _keep_previews(folder: Path, records: Records | None, judged: Judged, disclo
     if disclosure.redacted:
         (folder / PREVIEWS).unlink(missing_ok=True)
     elif records is not None:
-        advantage = None if judged.risk is None else judged.risk.advantage
+        advantage = None if judged.risk is None else judged.risk.column("advantage")
         bits = None if judged.leakage is None else judged.leakage.bits
-        order = exposure_order(advantage, bits, len(records))
-        previews_of(records, order[:MOST_PREVIEWS]).write(folder)
+        order = exposure_order(advantage, bits, len(records), MOST_PREVIEWS)
+        previews_of(records, order).write(folder)
 
 
 def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +157,9 @@ def facts_of(records: Records, design: Design | None = None) -> RecordFacts:
 
     is_classification = records.is_classification
     labels = np.array(records.class_names)[records.labels] if is_classification else records.labels
-    told_apart = None if design is None else shift_scores(records.features, design.in_mask[0])
+    told_apart = (
+        None if design is None else shift_scores(partial(take_rows, records.features), design.in_mask[0])
+    )
     return RecordFacts(records.ids, labels, records.groups, records.duplicate_of, told_apart)
 
 

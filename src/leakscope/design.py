@@ -10,8 +10,10 @@ import numpy as np
 
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
+from leakscope.scratch import blocks
 from leakscope.types import BoolArray, Design
 
+_RECORDS_AT_ONCE = 1 << 18
 DESIGNS = ("balanced", "bernoulli", "pairs")
 
 
@@ -51,8 +53,10 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArr
     Draws a random half of the models for each record, then moves single memberships from models
     that are too large to models that are too small, which keeps every record's count.
     """
-    ranks = rng.random((n_records, n_models)).argsort(axis=1)
-    in_mask = np.ascontiguousarray((ranks < n_models // 2).T)
+    in_mask = np.empty((n_models, n_records), dtype=np.bool_)
+    for some in blocks(n_records, _RECORDS_AT_ONCE):
+        ranks = rng.random((some.stop - some.start, n_models)).argsort(axis=1)
+        in_mask[:, some] = (ranks < n_models // 2).T
     wanted = _equal_sizes(int(in_mask.sum()), n_models, rng)
     surplus = in_mask.sum(axis=1) - wanted
     while surplus.any():
@@ -68,7 +72,7 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArr
 
 def bernoulli(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
     """Each membership an independent fair coin; no model is empty or full."""
-    in_mask = rng.random((n_models, n_records)) < 0.5
+    in_mask = np.stack([rng.random(n_records) < 0.5 for _ in range(n_models)])
     sizes = in_mask.sum(axis=1)
     in_mask[sizes == 0, 0] = True
     in_mask[sizes == n_records, 0] = False
@@ -78,9 +82,12 @@ def bernoulli(n_models: int, n_records: int, rng: np.random.Generator) -> BoolAr
 def pairs(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
     """Models 2k and 2k+1 split the records between them: every record is in exactly one of the two."""
     half = n_records // 2
-    ranks = rng.random((n_models // 2, n_records)).argsort(axis=1).argsort(axis=1)
-    first = ranks < half + (np.arange(n_models // 2) % 2 * (n_records % 2))[:, None]
-    return np.stack([first, ~first], axis=1).reshape(n_models, n_records)
+    in_mask = np.empty((n_models, n_records), dtype=np.bool_)
+    for model in range(0, n_models, 2):
+        n_first = half + model // 2 % 2 * (n_records % 2)
+        in_mask[model] = rng.random(n_records).argsort().argsort() < n_first
+        in_mask[model + 1] = ~in_mask[model]
+    return in_mask
 
 
 def _equal_sizes(total: int, n_models: int, rng: np.random.Generator) -> np.ndarray:

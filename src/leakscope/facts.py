@@ -6,20 +6,27 @@ facts of the records. They are kept beside the bank, so that every number of a r
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.bank.storage import write_bytes
+from leakscope.bank.storage import atomic_file
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.parquet import check_parquet, note_written
+from leakscope.scratch import blocks
+from leakscope.texts import from_series
 from leakscope.types import AnyArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FACTS = "facts.parquet"
 _GROUP = "group:"
+_ROWS_AT_ONCE = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,33 +69,38 @@ class RecordFacts:
         if not (folder / FACTS).exists():
             raise InputError(f"{folder / FACTS} is missing; run the same audit again to write it")
         try:
+            check_parquet(folder / FACTS)
             frame = pl.read_parquet(folder / FACTS)
-            columns = {name: frame[name].to_numpy() for name in frame.columns}
+            columns = {name: _array(frame[name]) for name in frame.columns}
             _check_columns(columns)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
             said = str(error).strip().splitlines() or [type(error).__name__]
             raise CorruptBankError(
                 f"{folder / FACTS} is damaged ({said[0]}); run the same audit again to write it"
             ) from error
-        groups = {k.removeprefix(_GROUP): v.astype(str) for k, v in columns.items() if k.startswith(_GROUP)}
-        label = columns["label"]
         return cls(
-            columns["id"].astype(str),
-            label.astype(str) if label.dtype.kind == "O" else label,
-            groups,
+            columns["id"],
+            columns["label"],
+            {k.removeprefix(_GROUP): v for k, v in columns.items() if k.startswith(_GROUP)},
             columns.get("duplicate_of"),
             columns.get("shift_score"),
         )
 
 
+def _array(series: pl.Series) -> AnyArray:
+    import polars as pl
+
+    return from_series(series) if series.dtype == pl.String else series.to_numpy()
+
+
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError when these are not the columns that `write` writes."""
-    kinds = {"id": "OUT", "label": "OUTiuf", "duplicate_of": "i", "shift_score": "f"}
+    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")
     for name, values in columns.items():
-        if values.dtype.kind not in kinds.get(name, "OUT"):
+        if values.dtype.kind not in kinds.get(name, "U"):
             raise ValueError(f"column {name!r} has type {values.dtype}")
     duplicate_of = columns.get("duplicate_of", np.zeros(0, np.int64))
     if len(duplicate_of) and not 0 <= duplicate_of.min() <= duplicate_of.max() < len(duplicate_of):
@@ -97,8 +109,25 @@ def _check_columns(columns: Mapping[str, AnyArray]) -> None:
 
 def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
     """A parquet file of columns."""
-    import polars as pl
+    n_rows = len(next(iter(columns.values())))
+    write_rows(path, n_rows, lambda rows: {name: values[rows] for name, values in columns.items()})
 
-    content = io.BytesIO()
-    pl.DataFrame(dict(columns)).write_parquet(content)
-    write_bytes(path, content.getvalue())
+
+def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, AnyArray]]) -> None:
+    """A parquet file, made and written some rows at a time.
+
+    Args:
+        path: of the file.
+        n_rows: in all.
+        rows: called with slices, in order; gives their columns.
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def frames(*_: Any) -> Iterator[pl.DataFrame]:
+        return (pl.DataFrame(dict(rows(block))) for block in blocks(n_rows, _ROWS_AT_ONCE))
+
+    source = register_io_source(frames, schema=pl.DataFrame(dict(rows(slice(0, 1)))).schema)
+    with atomic_file(path) as file:
+        source.sink_parquet(file)
+    note_written(path)

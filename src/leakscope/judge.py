@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.attack_figures import Groups, Questions, attack_figures, spread_figure
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.bank.bank import Bank
-from leakscope.facts import RecordFacts, write_columns
+from leakscope.facts import RecordFacts, write_rows
 from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, judge_gate
 from leakscope.hygiene.checks import check_all
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
+from leakscope.scratch import Scratch, over_blocks
+from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import clopper_pearson
-from leakscope.stats.per_record import RecordRisk, false_discovery, record_risk
+from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
+from leakscope.stats.rates import rates_by_model
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Scores, Signals
-
-PER_RECORD_ATTACK = next(name for name in ("eb_lira", "lira") if name in ATTACKS)
-"""The strongest attack whose score is a log ratio, so that above 0 means "member" for each record."""
 
 RECORDS = "records.parquet"
 _FALSE_DISCOVERY_RATE = 0.05
@@ -68,6 +68,9 @@ class Judged:
 def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) -> Judged:
     """Every number of an audit. Models that diverged are left out and named.
 
+    Answers and scores are walked over block by block; what stays in memory are a few vectors of one number a
+    record (docs/scale.md lists them).
+
     Args:
         bank: the models' answers.
         config: `attacks`, `fpr_budgets`, and optionally `targets` (model indices, all by default),
@@ -77,7 +80,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
     signals, design, targets, scores = attacked(bank, config)
     questions = _questions(config)
     groups, left_out = _judged_groups(facts)
-    in_mask = design.in_mask[targets]
+    in_mask, scratch = design.rows(targets), bank.scratch
     risk = _risk(scores, in_mask)
     leakage = bank_leakage(signals, design)
     results: dict[str, Any] = {
@@ -86,14 +89,14 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
         "population": _population(bank, design, targets),
         "accuracy": _accuracy(signals, design, targets),
         "attacks": {
-            name: attack_figures(scores[name].values, in_mask, questions, groups)
+            name: attack_figures(scores[name].values, in_mask, questions, groups, scratch)
             for name in config["attacks"]
         },
         "groups_left_out": left_out,
         "leakage": leakage.figures,
     }
     if facts is not None:
-        every_model = _every_model_attacked(scores, signals, design)
+        every_model = _every_model_attacked(scores, signals, design, scratch)
         checks = check_all(signals, design, targets, facts, every_model)
         results["hygiene"] = [asdict(found) for found in checks]
     if risk is not None:
@@ -108,7 +111,8 @@ def attacked(bank: Bank, config: dict[str, Any]) -> Attacked:
     signals, design = living(bank)
     given = config.get("targets")
     targets = np.arange(design.n_models) if given is None else np.asarray(given, dtype=np.int64)
-    return Attacked(signals, design, targets, _scores(config["attacks"], signals, design, targets))
+    scores = _scores(config["attacks"], signals, design, targets, bank.scratch)
+    return Attacked(signals, design, targets, scores)
 
 
 def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:
@@ -127,31 +131,38 @@ def living(bank: Bank) -> tuple[Signals, Design]:
 
 def write_record_table(folder: Path, facts: RecordFacts, judged: Judged) -> None:
     """records.parquet: ids, labels, groups, each record's risk and bits; of a single target, its scores."""
-    columns: dict[str, AnyArray] = {"id": facts.ids, "label": facts.labels, **facts.groups}
-    risk = judged.risk
-    if risk is not None:
-        columns |= {name: value for name, value in asdict(risk).items() if isinstance(value, np.ndarray)}
-        columns["exposed"] = false_discovery(risk.p_value, _FALSE_DISCOVERY_RATE).exposed
-    if judged.leakage is not None:
-        columns |= {name: getattr(judged.leakage, name) for name in MEASURES}
-    for name, scores in judged.scores.items():
-        if len(scores.targets) == 1:
-            columns["is_member"] = judged.design.in_mask[scores.targets[0]]
-            columns[f"score_{name}"] = scores.values[0]
-    write_columns(folder / RECORDS, columns)
+    exposed = None if judged.risk is None else judged.risk.exposed(_FALSE_DISCOVERY_RATE)
+    alone = {name: scores for name, scores in judged.scores.items() if len(scores.targets) == 1}
+
+    def rows(records: slice) -> dict[str, AnyArray]:
+        columns: dict[str, AnyArray] = {"id": facts.ids[records], "label": facts.labels[records]}
+        columns |= {name: values[records] for name, values in facts.groups.items()}
+        if judged.risk is not None and exposed is not None:
+            columns |= {name: judged.risk.column(name, records) for name in RiskTable._fields}
+            columns["exposed"] = exposed[records]
+        if judged.leakage is not None:
+            columns |= {name: getattr(judged.leakage, name)[records] for name in MEASURES}
+        for name, scores in alone.items():
+            columns["is_member"] = judged.design.in_mask[scores.targets[0], records]
+            columns[f"score_{name}"] = scores.values[0, records]
+        return columns
+
+    write_rows(folder / RECORDS, len(facts.ids), rows)
 
 
-def _scores(names: list[str], signals: Signals, design: Design, targets: IntArray) -> dict[str, Scores]:
+def _scores(
+    names: list[str], signals: Signals, design: Design, targets: IntArray, scratch: Scratch
+) -> dict[str, Scores]:
     """Scores of the attacks asked for and, where several targets allow it, of the per-record one."""
     wanted = list(names)
     needed = ATTACKS[PER_RECORD_ATTACK].needs
     if len(targets) > 1 and all(signal in signals.arrays for signal in needed):
         wanted.append(PER_RECORD_ATTACK)
-    return {name: ATTACKS[name]()(signals, design, targets) for name in dict.fromkeys(wanted)}
+    return {name: ATTACKS[name]()(signals, design, targets, scratch) for name in dict.fromkeys(wanted)}
 
 
 def _every_model_attacked(
-    scores: Mapping[str, Scores], signals: Signals, design: Design
+    scores: Mapping[str, Scores], signals: Signals, design: Design, scratch: Scratch
 ) -> FloatArray | None:
     """Per-record scores of every model, also those that are no targets; None where there are too few."""
     found = scores.get(PER_RECORD_ATTACK)
@@ -159,16 +170,25 @@ def _every_model_attacked(
         return found.values
     if design.n_models < 2 or any(name not in signals.arrays for name in ATTACKS[PER_RECORD_ATTACK].needs):
         return None
-    return ATTACKS[PER_RECORD_ATTACK]()(signals, design).values
+    return ATTACKS[PER_RECORD_ATTACK]()(signals, design, scratch=scratch).values
 
 
 def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None:
     found = scores.get(PER_RECORD_ATTACK)
-    return None if found is None or len(in_mask) < 2 else record_risk(found.values > 0, in_mask)
+    if found is None or len(in_mask) < 2:
+        return None
+    values, n_records = found.values, in_mask.shape[1]
+    counts = np.empty((4, n_records), dtype=np.int32)
+
+    def fill(columns: slice) -> None:
+        counts[:, columns] = decision_counts(values[:, columns] > 0, in_mask[:, columns])
+
+    over_blocks(n_records, fill, values, in_mask)
+    return risk_of_counts(counts)
 
 
 def _exposed(risk: RecordRisk) -> dict[str, Any]:
-    exposed = false_discovery(risk.p_value, _FALSE_DISCOVERY_RATE).exposed
+    exposed = risk.exposed(_FALSE_DISCOVERY_RATE)
     return {
         "records": int(exposed.sum()),
         "share": float(exposed.mean()),
@@ -189,13 +209,13 @@ def _judged_groups(facts: RecordFacts | None) -> tuple[Groups, dict[str, str]]:
     columns: dict[str, npt.NDArray[np.str_]] = dict(facts.groups)
     if facts.labels.dtype.kind == "U":
         columns.setdefault("label", facts.labels)
-    n_groups = {name: len(np.unique(values)) for name, values in columns.items()}
+    found = {name: Grouping.of(values) for name, values in columns.items()}
     left_out = {
-        name: f"{n:,} groups; at most {_MOST_GROUPS} are judged"
-        for name, n in n_groups.items()
-        if n > _MOST_GROUPS
+        name: f"{len(groups.names):,} groups; at most {_MOST_GROUPS} are judged"
+        for name, groups in found.items()
+        if len(groups.names) > _MOST_GROUPS
     }
-    return {name: values for name, values in columns.items() if name not in left_out}, left_out
+    return {name: groups for name, groups in found.items() if name not in left_out}, left_out
 
 
 def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]:
@@ -203,7 +223,7 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]
         "models": design.n_models,
         "targets": len(targets),
         "records": design.n_columns,
-        "members": int(design.in_mask[targets].sum(axis=1).mean().round()),
+        "members": int(design.rows(targets).sum(axis=1).mean().round()),
         "lost_models": {str(m): e for m, e in bank.lost.items()},
         "seed": bank.identity["seed"],
         "recipe": bank.identity["recipe"],
@@ -214,18 +234,15 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]
 def _accuracy(signals: Signals, design: Design, targets: IntArray) -> dict[str, Any] | None:
     if "correct" not in signals.arrays:
         return None
-    correct, in_mask = signals.last("correct")[targets], design.in_mask[targets]
-    return {"members": _rate_figure(correct, in_mask), "nonmembers": _rate_figure(correct, ~in_mask)}
+    rates = rates_by_model(signals.last("correct"), design.in_mask)
+    return {
+        "members": _rate_figure(rates.members[targets], rates.n_members[targets]),
+        "nonmembers": _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets]),
+    }
 
 
-def _rate_figure(correct: AnyArray, mask: BoolArray) -> dict[str, Any]:
-    if len(mask) > 1:
-        return spread_figure(rate_by_model(correct, mask))
-    exact = clopper_pearson(int((correct & mask).sum()), int(mask.sum()))
-    return {"value": float(correct[mask].mean()), "low": exact.low, "high": exact.high, "sd": None}
-
-
-def rate_by_model(correct: AnyArray, mask: BoolArray) -> FloatArray:
-    """Share of the masked records that each model gets right; float64 (models,)."""
-    rate: FloatArray = (correct & mask).sum(axis=1) / mask.sum(axis=1)
-    return rate
+def _rate_figure(rates: FloatArray, n_asked: IntArray) -> dict[str, Any]:
+    if len(rates) > 1:
+        return spread_figure(rates)
+    exact = clopper_pearson(round(float(rates[0] * n_asked[0])), int(n_asked[0]))
+    return {"value": float(rates[0]), "low": exact.low, "high": exact.high, "sd": None}

@@ -10,11 +10,12 @@ the others are its references. The run folder is an ordinary one: `verify` recom
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.audit import DEFAULT_FPR_BUDGETS, KIND, asked, check_questions, concluded, kept_signals
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
@@ -25,7 +26,8 @@ from leakscope.errors import InputError
 from leakscope.facts import RecordFacts
 from leakscope.gate import Gate
 from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.types import AnyArray, BoolArray, Design, Records, digest_arrays
+from leakscope.scratch import Scratch, over_blocks, taken
+from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records, digest_arrays
 from leakscope.verdict import Verdict
 
 ALONE = ("correctness", "loss", "population")
@@ -62,7 +64,7 @@ def audit_predictions(
     check_questions(names, fpr_budgets)
     _check_references(names, predictions)
     with working_copy(out) as folder, claimed(folder, KIND, {}):
-        bank = _bank_of(predictions, is_member, folder)
+        bank = _bank_of(predictions, is_member, names, folder)
         config = {"records": predictions.name, "targets": [0], **asked(names, fpr_budgets, gate)}
         return concluded(bank, config, _facts_of(predictions, is_member), folder, disclosure, records)
 
@@ -94,57 +96,98 @@ def _check_references(names: Sequence[str], predictions: Predictions) -> None:
         )
 
 
-def _bank_of(predictions: Predictions, is_member: BoolArray, folder: Path) -> Bank:
-    """The predictions as a bank: the target first, then the other models."""
-    logits, in_mask = predictions.logits[None], is_member[None]
-    if predictions.shadow_logits is not None and predictions.shadow_in_mask is not None:
-        logits = np.concatenate([logits, predictions.shadow_logits])
-        in_mask = np.concatenate([in_mask, predictions.shadow_in_mask])
-    design, kept = Design(in_mask), kept_signals(sorted(ATTACKS), ("correct",))
-    bank = Bank.create(folder, _identity(predictions, logits, design, kept), design, predictions.labels)
+def _bank_of(predictions: Predictions, is_member: BoolArray, names: Sequence[str], folder: Path) -> Bank:
+    """The predictions as a bank: the target first, then the other models, each a block."""
+    scratch, kept = Scratch(folder), kept_signals([*names, PER_RECORD_ATTACK], ("correct",))
+    design = _design(predictions, is_member, scratch)
+    bank = Bank.create(folder, _identity(predictions, design, kept), design, predictions.labels)
     if not bank.is_complete or bank.damage():
-        bank.add_block(0, _signals(logits, predictions.labels, kept), {"lost_models": {}})
+        signals = _signals(predictions, design.n_models, kept, scratch)
+        for model in range(design.n_models):
+            own = {name: values[model : model + 1] for name, values in signals.items()}
+            bank.add_block(model, own, {"lost_models": {}})
         bank.finish({"note": "saved predictions; nothing was trained"})
     return bank
 
 
-def _identity(predictions: Predictions, logits: AnyArray, design: Design, kept: Sequence[str]) -> Identity:
+def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
+    others = predictions.shadow_in_mask
+    n_models = 1 if others is None else 1 + len(others)
+    in_mask = scratch.empty((n_models, len(predictions)), np.bool_)
+    in_mask[0] = is_member
+    for row, saw in zip(in_mask[1:], () if others is None else others, strict=True):
+        row[:] = saw
+    return Design(in_mask)
+
+
+def _identity(predictions: Predictions, design: Design, kept: Sequence[str]) -> Identity:
+    others = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
     records_sha256 = digest_arrays(predictions.ids, predictions.labels)
     return Identity(
         records={"name": predictions.name, "records": len(predictions), "sha256": records_sha256},
         design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
-        recipe={"saved": predictions.kind, "sha256": digest_arrays(logits), "evaluated_epochs": [1]},
+        recipe={
+            "saved": predictions.kind,
+            "sha256": digest_arrays(predictions.logits, *others),
+            "evaluated_epochs": [1],
+        },
         seed=0,
         signals=sorted(kept),
-        block_size=design.n_models,
+        block_size=1,
     )
 
 
-def _signals(logits: AnyArray, labels: AnyArray, kept: Sequence[str]) -> dict[str, AnyArray]:
-    """name -> (models, 1, records[, classes])."""
+def _signals(
+    predictions: Predictions, n_models: int, kept: Sequence[str], scratch: Scratch
+) -> dict[str, AnyArray]:
+    """name -> (models, 1, records[, classes]), block of records by block."""
     import torch
 
     from leakscope.signals import classification_signals
 
-    asked_labels = torch.from_numpy(np.broadcast_to(labels, logits.shape[:2]).copy())
-    signals = classification_signals(torch.from_numpy(logits), asked_labels, tuple(sorted(kept)))
-    return {name: values.numpy()[:, None] for name, values in signals.items()}
+    def answers(model: int, records: slice) -> dict[str, AnyArray]:
+        logits, labels = np.array(_logits(predictions, model)[records]), predictions.labels[records]
+        found = classification_signals(
+            torch.from_numpy(logits)[None], torch.from_numpy(labels)[None], tuple(sorted(kept))
+        )
+        return {name: values.numpy()[0] for name, values in found.items()}
+
+    def fill(model: int, records: slice) -> None:
+        for name, values in answers(model, records).items():
+            signals[name][model, 0, records] = values
+
+    signals = {
+        name: scratch.empty((n_models, 1, len(predictions), *first.shape[1:]), first.dtype)
+        for name, first in answers(0, slice(0, 1)).items()
+    }
+    for model in range(n_models):
+        over_blocks(len(predictions), partial(fill, model), _logits(predictions, model), *signals.values())
+    return signals
+
+
+def _logits(predictions: Predictions, model: int) -> AnyArray:
+    """Of the target (0) or one of the others; (records, classes)."""
+    others = predictions.shadow_logits
+    return predictions.logits if model == 0 or others is None else others[model - 1]
 
 
 def _facts_of(predictions: Predictions, is_member: BoolArray) -> RecordFacts:
     from leakscope.hygiene.shift import shift_scores
 
-    labels = predictions.labels.astype(str)
-    told_apart = shift_scores(_features_of(predictions), is_member)
+    labels = predictions.labels.astype(f"U{len(str(predictions.n_classes))}")
+    told_apart = shift_scores(partial(_features_of, predictions), is_member)
     return RecordFacts(predictions.ids, labels, predictions.groups, shift_scores=told_apart)
 
 
-def _features_of(predictions: Predictions) -> AnyArray:
-    """What is known of the records without the target: class, groups, what models that never saw them say."""
-    columns = [predictions.labels.astype(str), *predictions.groups.values()]
+def _features_of(predictions: Predictions, records: IntArray) -> AnyArray:
+    """What is known of records without the target: class, groups, what models that never saw them say."""
+    columns = [predictions.labels[records], *(values[records] for values in predictions.groups.values())]
     features = [np.unique(column, return_inverse=True)[1].reshape(-1, 1) for column in columns]
-    logits, in_mask = predictions.shadow_logits, predictions.shadow_in_mask
-    if logits is not None and in_mask is not None and not in_mask.all(axis=0).any():
-        n_out = (~in_mask).sum(axis=0)
-        features.append(np.where(in_mask[..., None], 0, logits).sum(axis=0) / n_out[:, None])
+    if predictions.shadow_logits is not None and predictions.shadow_in_mask is not None:
+        logits, in_mask = (
+            taken(given, records, 1) for given in (predictions.shadow_logits, predictions.shadow_in_mask)
+        )
+        if not in_mask.all(axis=0).any():
+            n_out = (~in_mask).sum(axis=0)
+            features.append(np.where(in_mask[..., None], 0, logits).sum(axis=0) / n_out[:, None])
     return np.concatenate(features, axis=1)

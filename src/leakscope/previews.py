@@ -9,7 +9,6 @@ redacted audit keeps none.
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.bank.storage import write_bytes
+from leakscope.data.npz_file import _read_arrays, _text
+from leakscope.data.standardise import column_moments
 from leakscope.errors import InputError
+from leakscope.pages import take_rows
 from leakscope.types import AnyArray, FloatArray, IntArray, Records
 
 PREVIEWS = "previews.npz"
@@ -26,6 +28,7 @@ MOST_PREVIEWS = 200
 _MOST_PIXELS = 32
 _MOST_FIELDS = 6
 _MOST_CHARACTERS = 60
+_MOST_BYTES = 1 << 28  # unpacked; hundreds of times what one run keeps
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +58,22 @@ class Previews:
         if not path.exists():
             return None
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                return cls(stored["records"], stored["pictures"], stored["fields"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            stored = _read_arrays(path, _MOST_BYTES)
+            previews = cls(stored["records"], stored["pictures"], stored["fields"])
+            previews._check()
+            _text("fields", previews.fields)
+        except (InputError, OSError, KeyError, ValueError) as error:
             raise InputError(f"{path} cannot be read ({error}); remove it, and reports do without") from error
+        return previews
+
+    def _check(self) -> None:
+        """Raises ValueError when these are not what `write` writes."""
+        n, forms = len(self.records), (self.records.ndim, self.pictures.ndim, self.fields.ndim)
+        kinds = str(self.records.dtype), str(self.pictures.dtype), self.fields.dtype.kind
+        if forms != (1, 4, 1) or kinds != ("int64", "uint8", "U"):
+            raise ValueError("its arrays are not those of previews")
+        if not {len(self.pictures), len(self.fields)} <= {0, n} or self.pictures.shape[3] not in (1, 3):
+            raise ValueError(f"it has {len(self.pictures)} pictures and {len(self.fields)} texts of {n}")
 
 
 def previews_of(records: Records, which: IntArray) -> Previews:
@@ -86,7 +101,8 @@ def joined_previews(folders: Sequence[Path]) -> Previews | None:
 def thumbnails(records: Records, which: IntArray) -> npt.NDArray[np.uint8]:
     """Pictures of at most 32 x 32 pixels; uint8 (which, height, width, 1 or 3)."""
     shape = records.picture_shape or records.features.shape[1:]
-    pictures = records.features[which].reshape(len(which), *(shape if len(shape) == 3 else (1, *shape[-2:])))
+    pictures = take_rows(records.features, which)
+    pictures = pictures.reshape(len(which), *(shape if len(shape) == 3 else (1, *shape[-2:])))
     step = max(1, -(-max(pictures.shape[2:]) // _MOST_PIXELS))
     small = pictures[:, : 3 if pictures.shape[1] >= 3 else 1, ::step, ::step]
     if small.dtype != np.uint8:
@@ -98,9 +114,8 @@ def thumbnails(records: Records, which: IntArray) -> npt.NDArray[np.uint8]:
 def telling_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
     """The features in which a record lies furthest from the mean, in standard deviations; str (which,)."""
     names = records.feature_names or tuple(f"feature {k}" for k in range(records.features.shape[1]))
-    values = records.features.astype(np.float64)
-    spread = values.std(axis=0)
-    scores = (values[which] - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    of_column = column_moments(records.features)
+    scores = (take_rows(records.features, which).astype(np.float64) - of_column.mean) / of_column.spread
     return np.array([_fields_in_words(names, row) for row in scores], dtype=np.str_)
 
 
@@ -112,8 +127,25 @@ def _fields_in_words(names: Sequence[str], scores: FloatArray) -> str:
     return ", ".join(shown[k] if "=" in names[k] else f"{shown[k]} {scores[k]:+.1f} sd" for k in told)
 
 
-def exposure_order(advantage: AnyArray | None, bits: AnyArray | None, n_records: int) -> IntArray:
-    """Records by advantage, then by bits, the most exposed first; undefined ones last; int64 (records,)."""
-    keys = [np.arange(n_records)]
-    keys += [-np.nan_to_num(key, nan=-np.inf) for key in (bits, advantage) if key is not None]
-    return np.lexsort(keys)
+def exposure_order(
+    advantage: AnyArray | None, bits: AnyArray | None, n_records: int, most: int | None = None
+) -> IntArray:
+    """Records by advantage, then by bits, the most exposed first; undefined ones last.
+
+    Args:
+        advantage: float (records,); None: not known.
+        bits: float (records,); None: not known.
+        n_records: in all.
+        most: how many to name; None: all.
+
+    Returns:
+        int64 (most,).
+    """
+    keys = [key for key in (advantage, bits) if key is not None]
+    asked = np.arange(n_records)
+    if keys and most is not None and most < n_records:  # only those that can be among the first are sorted
+        first = np.nan_to_num(keys[0], nan=-np.inf)
+        asked = np.flatnonzero(first >= np.partition(first, n_records - most)[n_records - most])
+    falling = [-np.nan_to_num(key[asked], nan=-np.inf) for key in keys]
+    order: IntArray = asked[np.lexsort([asked, *falling[::-1]])]
+    return order[:most]

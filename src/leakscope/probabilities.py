@@ -19,9 +19,21 @@ def log_probabilities(probability: AnyArray) -> npt.NDArray[np.float32]:
     [1e-6, 0.01]. Taking the logarithm at a tiny constant instead would put a wide empty gap between
     "0.99" and "1.00", which breaks every attack that fits distributions.
     """
-    positive = probability[probability > 0]
-    step = float(positive.min()) if len(positive) else 1.0
-    floor = np.clip(step / 2, SMALLEST_FLOOR, LARGEST_FLOOR) / max(probability.shape[-1] - 1, 1)
+    return floored_log(probability, floor_of(smallest_positive(probability), probability.shape[-1]))
+
+
+def smallest_positive(probability: AnyArray) -> float:
+    """The step in which a model answers; infinite where it never answers above 0."""
+    return float(probability[probability > 0].min(initial=np.inf))
+
+
+def floor_of(step: float, n_classes: int) -> float:
+    """What a probability of 0 is raised to, for a model that answers in such steps."""
+    return float(np.clip(step / 2, SMALLEST_FLOOR, LARGEST_FLOOR)) / max(n_classes - 1, 1)
+
+
+def floored_log(probability: AnyArray, floor: float) -> npt.NDArray[np.float32]:
+    """Logarithm of each probability, none below the floor's; float32 of the same shape."""
     log_p: npt.NDArray[np.float32] = np.log(np.maximum(probability, floor, dtype=np.float64)).astype(
         np.float32
     )

@@ -23,7 +23,13 @@ def classification_signals(logits: Tensor, labels: Tensor, kept: tuple[str, ...]
     Returns:
         name -> float32 (...,); `correct` is bool, `logits` keeps its last axis.
     """
-    return {name: _CLASSIFICATION[name](logits, labels) for name in kept}
+    odds = log_odds(logits, labels) if _FROM_LOG_ODDS.keys() & set(kept) else None
+    return {
+        name: _CLASSIFICATION[name](logits, labels)
+        if odds is None or name not in _FROM_LOG_ODDS
+        else _FROM_LOG_ODDS[name](odds)
+        for name in kept
+    }
 
 
 def regression_signals(
@@ -52,7 +58,7 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 
 def loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy `logsumexp(z) - z_y`, as softplus(-log_odds), which keeps its digits near 0."""
-    return torch.nn.functional.softplus(-log_odds(logits, labels))
+    return _FROM_LOG_ODDS["loss"](log_odds(logits, labels))
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -98,10 +104,12 @@ def _at_label(values: Tensor, labels: Tensor) -> Tensor:
     return values.gather(-1, labels[..., None])[..., 0]
 
 
+_FROM_LOG_ODDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "loss": lambda odds: torch.nn.functional.softplus(-odds),
+    "log_odds": lambda odds: odds,
+    "true_prob": torch.sigmoid,
+}
 _CLASSIFICATION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "loss": loss,
-    "log_odds": log_odds,
-    "true_prob": lambda z, y: torch.sigmoid(log_odds(z, y)),
     "true_logit": _at_label,
     "max_logit": lambda z, y: z.amax(-1),
     "max_prob": lambda z, y: z.softmax(-1).amax(-1),
@@ -112,4 +120,4 @@ _CLASSIFICATION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "gradient_proxy": gradient_proxy,
     "logits": lambda z, y: z,
 }
-CLASSIFICATION_SIGNALS = tuple(_CLASSIFICATION)
+CLASSIFICATION_SIGNALS = (*_FROM_LOG_ODDS, *_CLASSIFICATION)

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.errors import InputError
+from leakscope.pages import row_blocks, take_rows
+from leakscope.texts import are_unique
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -51,7 +53,8 @@ def digest_arrays(*arrays: AnyArray) -> str:
         if array.dtype.kind in "OT":
             raise TypeError(f"Expected a plain dtype, got {array.dtype}.")
         sha.update(f"{array.dtype.str}{array.shape}".encode())
-        sha.update(np.ascontiguousarray(array).data)
+        for rows in row_blocks(np.atleast_1d(array)):
+            sha.update(np.ascontiguousarray(np.atleast_1d(array)[rows]).data)
     return sha.hexdigest()
 
 
@@ -108,12 +111,13 @@ class Records:
     @cached_property
     def duplicate_of(self) -> IntArray:
         """For each record the index of the first one with equal features and label; int64 (records,)."""
-        flat = np.ascontiguousarray(self.features.reshape(len(self), -1) + 0)  # + 0 makes -0.0 equal 0.0
-        rows = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
-        row_group = np.unique(rows, return_inverse=True)[1]
-        keys = np.stack([row_group, np.unique(self.labels, return_inverse=True)[1]], axis=1)
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        return first[group.reshape(-1)].astype(np.int64)
+        digests = _row_digests(self.features, np.unique(self.labels, return_inverse=True)[1])
+        order = np.lexsort(digests.T)  # stable: equal ones stay in the order of the records
+        is_first = np.ones(len(self), dtype=np.bool_)
+        is_first[1:] = (digests[order[1:]] != digests[order[:-1]]).any(axis=1)
+        first = np.empty(len(self), dtype=np.int64)
+        first[order] = order[is_first][np.cumsum(is_first) - 1]
+        return first
 
     @property
     def n_duplicates(self) -> int:
@@ -123,7 +127,7 @@ class Records:
     def take(self, index: IntArray) -> Records:
         """The records at `index`, in that order."""
         return Records(
-            features=self.features[index],
+            features=take_rows(self.features, index),
             labels=self.labels[index],
             ids=self.ids[index],
             name=self.name,
@@ -149,16 +153,37 @@ def _record_problems(records: Records) -> list[str]:
             problems.append(f"{what} has {len(array)} rows but there are {n} labels")
     if problems:
         return problems
-    if records.features.dtype == np.float32 and not np.isfinite(records.features).all():
-        bad = ~np.isfinite(records.features.reshape(n, -1)).all(axis=1)
+    bad = _rows_not_finite(records.features)
+    if bad.any():
         where = records.ids[int(np.argmax(bad))]
         problems.append(
             f"{int(bad.sum())} records have NaN or infinite features (first: id {where}); "
             "drop or fill them first"
         )
-    if len(np.unique(records.ids)) != n:
+    if not are_unique(records.ids):
         problems.append("ids are not unique; give each record its own")
     return problems + _label_problems(records)
+
+
+def _rows_not_finite(features: AnyArray) -> BoolArray:
+    """bool (records,): a row holds NaN or an infinite number."""
+    bad = np.zeros(len(features), dtype=np.bool_)
+    for rows in row_blocks(features) if features.dtype == np.float32 else ():
+        bad[rows] = ~np.isfinite(features[rows]).all(axis=tuple(range(1, features.ndim)))
+    return bad
+
+
+def _row_digests(features: AnyArray, label_codes: IntArray) -> npt.NDArray[np.uint64]:
+    """128 bits that are equal for records with equal features and label alone; uint64 (records, 2)."""
+    digests = np.empty((len(features), 2), dtype=np.uint64)
+    for rows in row_blocks(features):
+        codes = label_codes[rows, None].astype(np.int64)
+        values = np.ascontiguousarray(features[rows].reshape(len(codes), -1) + 0)  # + 0: -0.0 equals 0.0
+        content = np.concatenate([values.view(np.uint8), codes.view(np.uint8)], axis=1)
+        texts = content.view(np.dtype((np.void, content.shape[1])))[:, 0].tolist()
+        found = [hashlib.blake2b(text, digest_size=16).digest() for text in texts]
+        digests[rows] = np.frombuffer(b"".join(found), np.uint64).reshape(-1, 2)
+    return digests
 
 
 def _label_problems(records: Records) -> list[str]:
@@ -203,6 +228,11 @@ class Design:
         """Indices of the records model `model` is trained on; int64 (members,)."""
         at = np.flatnonzero(self.in_mask[model])
         return at if self.columns is None else self.columns[model, at]
+
+    def rows(self, models: IntArray) -> BoolArray:
+        """`in_mask[models]`; of all models in order the mask itself, which may be large."""
+        is_all = len(models) == self.n_models and bool((models == np.arange(self.n_models)).all())
+        return self.in_mask if is_all else self.in_mask[models]
 
     @cached_property
     def digest(self) -> str:

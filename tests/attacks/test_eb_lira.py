@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import leakscope.attacks.eb_lira as module
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.design import make_design
@@ -60,13 +59,6 @@ def test_half_precision_signals_score_like_their_exact_values():
     half = Signals({"log_odds": signals.arrays["log_odds"].astype(np.float16)}, (1,), signals.labels)
     exact, rounded = EbLira()(signals, design).values, EbLira()(half, design).values
     assert np.corrcoef(exact.ravel(), rounded.ravel())[0, 1] > 0.999
-
-
-def test_scores_do_not_depend_on_how_records_are_cut_into_blocks(monkeypatch):
-    signals, design = bank(10, 700, lambda ease: 1.0)
-    whole = EbLira()(signals, design).values
-    monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 64)
-    np.testing.assert_allclose(EbLira()(signals, design).values, whole, atol=1e-9)
 
 
 def test_the_kinds_can_be_learned_from_a_sample_of_the_records():

@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 import numpy as np
 import pytest
 
+from leakscope import scratch
 from leakscope.attacks.base import Attack
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.quantile import QuantileRegression
@@ -164,3 +165,18 @@ def test_settings_are_frozen(attack):
     for field in fields(attack):
         with pytest.raises(FrozenInstanceError):
             setattr(attack, field.name, None)
+
+
+def test_scores_do_not_depend_on_blocks_of_records_nor_on_where_arrays_lie(attack, monkeypatch, tmp_path):
+    signals, design = made_up_bank(gap=2.0)
+    whole = attack(signals, design).values
+    for name, values in signals.arrays.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in signals.arrays}
+    monkeypatch.setattr(scratch, "RECORDS_AT_ONCE", 7)
+    monkeypatch.setattr(scratch, "_BLOCKS_AT_ONCE", 2)
+    on_disk = attack(
+        Signals(mapped, signals.epochs, signals.labels), design, scratch=scratch.Scratch(tmp_path, 0)
+    )
+    assert isinstance(on_disk.values, np.memmap)
+    np.testing.assert_allclose(on_disk.values, whole, rtol=1e-9, atol=1e-9)

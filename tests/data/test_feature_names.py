@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.data.columns import encode_features, encoded_names
+from leakscope.data.columns import encode_feature
 from leakscope.data.files import read_table
 
 
@@ -16,9 +16,10 @@ def test_names_follow_the_encoding() -> None:
         ("city", np.array(["Rome", "Paris"])),
         ("ok", np.array([True, False])),
     ]
-    names, features = encoded_names(columns), encode_features(columns)
-    assert names == ("age", "city=Paris", "city=Rome", "ok")
-    assert features[0].tolist() == [1, 0, 1, 1] and features.shape[1] == len(names)
+    encoded = [encode_feature(*column) for column in columns]
+    assert [name for one in encoded for name in one.names] == ["age", "city=Paris", "city=Rome", "ok"]
+    features = np.concatenate([one.features(one.numbers) for one in encoded], axis=1)
+    assert features.tolist() == [[1, 0, 1, 1], [2, 1, 0, 0]]
 
 
 def test_a_file_of_columns_keeps_its_names_also_of_some_records(tmp_path: Path) -> None:

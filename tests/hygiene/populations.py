@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.facts import RecordFacts
 from leakscope.hygiene.checks import check_all
 from leakscope.hygiene.outcome import Outcome
 from leakscope.hygiene.shift import shift_scores
-from leakscope.judge import PER_RECORD_ATTACK
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
 N_MODELS, N_RECORDS = 12, 600
@@ -66,7 +65,7 @@ def outcomes(given: Population, single: bool = True) -> tuple[Outcome, ...]:
         np.arange(n_records).astype(str),
         np.zeros(n_records, dtype="U1"),
         duplicate_of=given.duplicate_of,
-        shift_scores=shift_scores(given.features, given.stated[0]),
+        shift_scores=shift_scores(given.features.__getitem__, given.stated[0]),
     )
     scores = ATTACKS[PER_RECORD_ATTACK]()(signals, design).values
     return check_all(signals, design, targets, facts, scores)

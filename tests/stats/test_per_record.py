@@ -33,18 +33,19 @@ def test_every_record_equals_a_naive_count(seed):
     for i in range(15):
         is_in, is_out = in_mask[:, i] & counted[:, i], ~in_mask[:, i] & counted[:, i]
         n_in, n_out = int(is_in.sum()), int(is_out.sum())
-        assert (found.n_in[i], found.n_out[i]) == (n_in, n_out)
+        assert (found.column("n_in")[i], found.column("n_out")[i]) == (n_in, n_out)
         if n_in and n_out:
             n_true, n_false = int(says[is_in, i].sum()), int(says[is_out, i].sum())
             exact = clopper_pearson(n_true, n_in)
-            assert (found.tpr_low[i], found.tpr_high[i]) == pytest.approx((exact.low, exact.high))
-            assert found.advantage[i] == pytest.approx(n_true / n_in - n_false / n_out)
+            assert found.column("tpr_low")[i] == pytest.approx(exact.low)
+            assert found.column("tpr_high")[i] == pytest.approx(exact.high)
+            assert found.column("advantage")[i] == pytest.approx(n_true / n_in - n_false / n_out)
             expected = stats.fisher_exact([[n_true, n_in - n_true], [n_false, n_out - n_false]], "greater")
-            assert found.p_value[i] == pytest.approx(expected.pvalue)
+            assert found.column("p_value")[i] == pytest.approx(expected.pvalue)
         else:
-            assert np.isnan(found.p_value[i])
-            assert np.isnan(found.advantage_low[i])
-            assert np.isnan(found.tpr[i]) == (n_in == 0)
+            assert np.isnan(found.column("p_value")[i])
+            assert np.isnan(found.column("advantage_low")[i])
+            assert np.isnan(found.column("tpr")[i]) == (n_in == 0)
 
 
 def test_fisher_in_small_pieces_is_the_same(monkeypatch):
@@ -61,12 +62,12 @@ def test_the_advantage_interval_by_exact_enumeration(n_in, n_out):
     columns = [table(k, n_in, m, n_out) for k, m in outcomes]
     found = record_risk(np.hstack([c[0] for c in columns]), np.hstack([c[1] for c in columns]))
     k, m = np.array(outcomes).T
-    assert found.advantage_low.min() >= -1
-    assert found.advantage_high.max() <= 1
+    assert found.column("advantage_low").min() >= -1
+    assert found.column("advantage_high").max() <= 1
     for tpr, fpr in product(np.linspace(0.02, 0.98, 25), repeat=2):
         chance = stats.binom.pmf(k, n_in, tpr) * stats.binom.pmf(m, n_out, fpr)
-        too_high = chance[found.advantage_low > tpr - fpr].sum()
-        too_low = chance[found.advantage_high < tpr - fpr].sum()
+        too_high = chance[found.column("advantage_low") > tpr - fpr].sum()
+        too_low = chance[found.column("advantage_high") < tpr - fpr].sum()
         assert too_high + too_low <= 0.085
         if tpr >= fpr:
             assert too_high <= 0.025
@@ -80,10 +81,10 @@ def test_planted_records_are_found_and_harmless_ones_are_not():
     chance = np.where(in_mask, 0.5, 0.5)
     chance[:, :50] = np.where(in_mask[:, :50], 0.97, 0.03)
     found = record_risk(rng.random((40, 2000)) < chance, in_mask)
-    exposed = false_discovery(found.p_value, q=0.05).exposed
+    exposed = false_discovery(found.column("p_value"), q=0.05).exposed
     assert exposed[:50].all()
     assert exposed[50:].sum() <= 5
-    assert (found.p_value[50:] < 0.05).sum() > 20  # what a list without correction would print
+    assert (found.column("p_value")[50:] < 0.05).sum() > 20  # what a list without correction would print
 
 
 def test_no_leakage_no_discoveries_in_most_runs():
@@ -91,7 +92,7 @@ def test_no_leakage_no_discoveries_in_most_runs():
     n_runs_with_any = 0
     for _ in range(60):
         in_mask, says = rng.random((2, 20, 300)) < 0.5
-        n_runs_with_any += false_discovery(record_risk(says, in_mask).p_value, q=0.05).exposed.any()
+        n_runs_with_any += false_discovery(record_risk(says, in_mask).column("p_value"), q=0.05).exposed.any()
     assert n_runs_with_any <= 5
 
 
@@ -120,3 +121,12 @@ def test_nonsense_is_refused():
         record_risk(mask, mask[:1])
     with pytest.raises(InputError, match="q must be"):
         false_discovery(np.ones(2), q=5)
+
+
+@given(st.integers(0, 10_000))
+def test_exposed_kinds_are_the_exposed_records(seed):
+    rng = np.random.default_rng(seed)
+    in_mask = rng.random((12, 200)) < 0.5
+    says = np.where(rng.random(200) < 0.3, in_mask, rng.random((12, 200)) < 0.5)
+    found = record_risk(says, in_mask)
+    np.testing.assert_array_equal(found.exposed(0.05), false_discovery(found.column("p_value"), 0.05).exposed)

@@ -2,7 +2,9 @@
 
 An attack answers, for each (target model, record), how much it looks like a member; higher always
 means "member". With one population every model can be the target in turn, judged by the others.
-An attack writes only `run`; calling it checks what goes in and what comes out.
+An attack writes only `run`, which fills the scores it is given; calling it checks what goes in and what
+comes out. Answers and scores may be memory maps larger than memory, so `run` walks over blocks of records
+(`scratch.over_blocks`) or over targets, and never makes a whole array of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakscope.errors import InputError
+from leakscope.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.types import Design, FloatArray, IntArray, Scores, Signals
 
 
@@ -40,13 +43,20 @@ class Attack(ABC):
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
 
-    def __call__(self, signals: Signals, design: Design, targets: IntArray | None = None) -> Scores:
+    def __call__(
+        self,
+        signals: Signals,
+        design: Design,
+        targets: IntArray | None = None,
+        scratch: Scratch = IN_MEMORY,
+    ) -> Scores:
         """Scores every column for each target model.
 
         Args:
             signals: the bank's answers.
             design: who was in which training set.
             targets: model indices to attack; None: every model in turn.
+            scratch: where the scores lie when they are many.
 
         Returns:
             Scores with values float64 (targets, columns), all finite or infinite, none NaN.
@@ -58,12 +68,16 @@ class Attack(ABC):
                     f"{self.name}: signal {name!r} is {signals.last(name).shape[:2]} "
                     f"but the design is {design.in_mask.shape}; both must be (models, records)"
                 )
-        values = np.asarray(self.run(signals, design, targets), dtype=np.float64)
-        assert values.shape == (len(targets), design.n_columns), f"{self.name} returned shape {values.shape}"
-        n_undefined = int(np.isnan(values).sum())
-        assert n_undefined == 0, f"{self.name} left {n_undefined} records without a score"
-        return Scores(self.name, targets, values)
+        scores = scratch.empty((len(targets), design.n_columns))
+        if not isinstance(scores, np.memmap):  # a pass over a disk is too dear for a check
+            scores.fill(np.nan)  # so that what `run` leaves out is noticed
+        self.run(signals, design, targets, scores)
+        counted = over_blocks(
+            design.n_columns, lambda columns: int(np.isnan(scores[:, columns]).sum()), scores
+        )
+        assert sum(counted) == 0, f"{self.name} left {sum(counted)} records without a score"
+        return Scores(self.name, targets, scores)
 
     @abstractmethod
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns); may use every model but a target's own membership."""
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Fills `scores`, float64 (targets, columns); may use every model but a target's own membership."""

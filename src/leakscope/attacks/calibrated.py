@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides
+from leakscope.attacks.moments import both_sides, pooled
+from leakscope.scratch import over_blocks
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
 
@@ -18,8 +19,18 @@ class Calibrated(Attack):
     name = "calibrated"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
-        log_odds = signals.last("log_odds").astype(np.float64)
-        _, unseen = both_sides(log_odds, design.in_mask, targets)
-        return log_odds[targets] - unseen.mean
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Log-odds minus the OUT mean."""
+        log_odds = signals.last("log_odds")
+
+        def answers(columns: slice) -> FloatArray:
+            return log_odds[:, columns].astype(np.float64)
+
+        gap = pooled(answers, design, targets, log_odds).gap
+
+        def fill(columns: slice) -> None:
+            values = answers(columns)
+            _, unseen = both_sides(values, design.in_mask[:, columns], targets, gap)
+            scores[:, columns] = values[targets] - unseen.mean
+
+        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leakscope.attacks.base import Attack
+from leakscope.scratch import over_blocks
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
 
@@ -15,6 +16,11 @@ class Correctness(Attack):
     name = "correctness"
     needs = ("correct",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
-        return signals.last("correct")[targets].astype(float)
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """1 where right, else 0."""
+        correct = signals.last("correct")
+
+        def fill(columns: slice) -> None:
+            scores[:, columns] = correct[targets, columns]
+
+        over_blocks(design.n_columns, fill, correct, scores)

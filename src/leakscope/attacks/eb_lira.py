@@ -16,16 +16,15 @@ the target's membership, from the models outside its fold.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.attacks.base import Attack, learned_elsewhere
+from leakscope.scratch import over_blocks, taken
 from leakscope.stats.record_types import (
     RecordTypes,
-    SideSums,
     fit_record_types,
     log_marginal,
     resolution_variance,
@@ -33,7 +32,6 @@ from leakscope.stats.record_types import (
 )
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
-_RECORDS_AT_ONCE = 16_384
 _MOST_FOLDS = 8
 _DECIMALS = 4
 
@@ -58,40 +56,41 @@ class EbLira(Attack):
     name = "eb_lira"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """Log ratio of the two probabilities; float64 (targets, columns)."""
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Log ratio of the two probabilities."""
         first = -1 if self.checkpoints == "last" else 0
         answers = signals.arrays["log_odds"][:, first:]  # (models, checkpoints, columns)
+        ratios_of = _ratios_of_a_balanced_design if _is_balanced(design) else _ratios
+        sample, sample_mask = self._sample(answers, design.in_mask)
         folds = [
-            (rows, *self._learned(answers, design.in_mask, others))
+            (rows, *self._learned(sample[others], sample_mask[others]))
             for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS)
         ]
-        scores = np.empty((len(targets), design.n_columns))
 
         def score(columns: slice) -> None:
             in_mask = design.in_mask[:, columns]
             for rows, scale, types in folds:
                 values = scale.apply(answers[:, :, columns])
-                scores[rows, columns] = _ratios(types, values, in_mask, targets[rows])
+                ratios = ratios_of(types, values, in_mask, targets[rows])
+                # A fit that stopped a hair elsewhere moves their far digits: no evidence, so no order.
+                scores[rows, columns] = ratios.round(_DECIMALS)
 
-        starts = range(0, design.n_columns, _RECORDS_AT_ONCE)
-        with ThreadPoolExecutor() as threads:  # numpy works outside Python's lock
-            list(threads.map(score, (slice(start, start + _RECORDS_AT_ONCE) for start in starts)))
-        # A fit that stopped a hair elsewhere moves scores in their far digits: no evidence, so no order.
-        return scores.round(_DECIMALS, out=scores)
+        over_blocks(design.n_columns, score, answers, design.in_mask, scores)
 
-    def _learned(self, answers: AnyArray, in_mask: BoolArray, models: IntArray) -> tuple[Scale, RecordTypes]:
-        """How to read the answers, and the kinds of records, from some of the models."""
+    def _sample(self, answers: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Answers (models, checkpoints, records) and design of the records that are learned from."""
         n_records = in_mask.shape[1]
         columns = np.arange(n_records)
         if n_records > self.fitted_records:
             rng = np.random.default_rng(self.seed)
             columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
-        sample = answers[models][:, :, columns].astype(np.float64)
-        mask = in_mask[np.ix_(models, columns)]
-        scale = _scale(sample, mask)
+        return taken(answers, columns, 2).astype(np.float64), taken(in_mask, columns, 1)
+
+    def _learned(self, sample: FloatArray, in_mask: BoolArray) -> tuple[Scale, RecordTypes]:
+        """How to read the answers, and the kinds of records, from some of the models."""
+        scale = _scale(sample, in_mask)
         values = scale.apply(sample)
-        return scale, fit_record_types(side_sums(values, mask), self.n_types, resolution_variance(values))
+        return scale, fit_record_types(side_sums(values, in_mask), self.n_types, resolution_variance(values))
 
 
 class Scale(NamedTuple):
@@ -141,12 +140,21 @@ def _discriminant(answers: FloatArray, in_mask: BoolArray) -> FloatArray:
     return weights / total if total > 0 else last
 
 
+def _is_balanced(design: Design) -> bool:
+    """Whether every record is in equally many models, with at least two on each side."""
+
+    def ends(columns: slice) -> tuple[int, int]:
+        n_in = design.in_mask[:, columns].sum(axis=0)
+        return int(n_in.min()), int(n_in.max())
+
+    found = over_blocks(design.n_columns, ends, design.in_mask)
+    fewest, most = min(low for low, _ in found), max(high for _, high in found)
+    return fewest == most and 1 < fewest < design.n_models - 1
+
+
 def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:
     """Scores of some targets on a block of records; (targets, records)."""
     sums = side_sums(values, in_mask)
-    n_in = in_mask.sum(axis=0)
-    if len(values) > 3 and n_in.min() == n_in.max() and 1 < n_in[0] < len(values) - 1:
-        return _ratios_of_a_balanced_design(types, sums, values, in_mask, targets)
     as_it_was = log_marginal(types, sums)
     ratios = np.empty((len(targets), values.shape[1]))
     for row, target in enumerate(targets):
@@ -158,7 +166,7 @@ def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets:
 
 
 def _ratios_of_a_balanced_design(
-    types: RecordTypes, sums: SideSums, values: FloatArray, in_mask: BoolArray, targets: IntArray
+    types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray
 ) -> FloatArray:
     """The same, blind to how many references stand on each side.
 
@@ -167,6 +175,7 @@ def _ratios_of_a_balanced_design(
     values, more uncertainty), and would show membership where the answers show nothing. So both sides count
     as if they had the same number of references for every record.
     """
+    sums = side_sums(values, in_mask)
     n_in = float(sums.n_in[0]) * (len(values) - 1) / len(values)
     n_out = len(values) - 1 - n_in
     ratios = np.empty((len(targets), values.shape[1]))

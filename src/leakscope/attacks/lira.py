@@ -20,7 +20,8 @@ from typing import Literal
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import Side, both_sides, row_mean
+from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled
+from leakscope.scratch import over_blocks
 from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
 
 _SMALLEST_VARIANCE = 1e-12
@@ -38,15 +39,31 @@ class Lira(Attack):
     name = "lira"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """log N(s; in) - log N(s; out) online; how far s stands above OUT offline; (targets, columns)."""
-        log_odds = np.asarray(signals.last("log_odds"), dtype=np.float64)
-        seen, unseen = both_sides(log_odds, design.in_mask, targets)
-        seen, unseen = self._with_variance(seen, unseen), self._with_variance(unseen, seen)
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """log N(s; in) - log N(s; out) online; how far s stands above OUT offline."""
+        log_odds = signals.last("log_odds")
+
+        def answers(columns: slice) -> FloatArray:
+            return log_odds[:, columns].astype(np.float64)
+
+        of_all = pooled(answers, design, targets, log_odds)
+
+        def fill(columns: slice) -> None:
+            scores[:, columns] = self._scores(answers(columns), design.in_mask[:, columns], targets, of_all)
+
+        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+
+    def _scores(
+        self, values: FloatArray, in_mask: BoolArray, targets: IntArray, of_all: Pooled
+    ) -> FloatArray:
+        """Of a block of records; (targets, block)."""
+        own = both_sides(values, in_mask, targets, of_all.gap)
+        seen = self._with_variance(*own, of_all.seen, of_all.unseen)
+        unseen = self._with_variance(*own[::-1], of_all.unseen, of_all.seen)
         if self.centre == "median":
-            seen = _with_medians(seen, log_odds, design.in_mask, targets)
-            unseen = _with_medians(unseen, log_odds, ~design.in_mask, targets)
-        s = log_odds[targets]
+            seen = _with_medians(seen, values, in_mask, targets)
+            unseen = _with_medians(unseen, values, ~in_mask, targets)
+        s = values[targets]
         if self.online:
             return _log_density(s, seen) - _log_density(s, unseen)
         if self.tail == "pdf":
@@ -55,20 +72,18 @@ class Lira(Attack):
         standardised: FloatArray = (s - unseen.mean) / np.sqrt(unseen.variance)
         return standardised
 
-    def _with_variance(self, side: Side, other: Side) -> Side:
+    def _with_variance(self, side: Side, other: Side, of_all: PooledSide, of_other: PooledSide) -> Side:
         """The side with a variance for every record.
 
         With fewer than two models on either side a record's own variance is replaced by the pooled
         one: a ratio of an own to a pooled variance would tell how many models are where.
         """
-        pooled = row_mean(side.variance, side.n * (side.n > 1))
-        pooled = np.where(np.isnan(pooled), row_mean(other.variance, other.n * (other.n > 1)), pooled)
-        pooled = np.where(np.isnan(pooled), 1.0, pooled)  # (targets, 1)
+        usual = np.where(np.isnan(of_all.variance), of_other.variance, of_all.variance)
+        usual = np.where(np.isnan(usual), 1.0, usual)  # (targets, 1)
         if self.variance == "global":
-            mean = row_mean(side.mean, side.n)
-            pooled = pooled + row_mean((side.mean - mean) ** 2, side.n)
+            usual = usual + of_all.variance_of_means
         own = (side.n > 1) & (other.n > 1) & (self.variance == "record")
-        variance = np.maximum(np.where(own, side.variance, pooled), _SMALLEST_VARIANCE)
+        variance = np.maximum(np.where(own, side.variance, usual), _SMALLEST_VARIANCE)
         return side._replace(variance=variance)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from leakscope.attacks.base import Attack
+from leakscope.scratch import over_blocks
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
 
@@ -15,6 +18,11 @@ class LossThreshold(Attack):
     name = "loss"
     needs = ("loss",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
-        return -signals.last("loss")[targets].astype(float)
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Minus the loss."""
+        loss = signals.last("loss")
+
+        def fill(columns: slice) -> None:
+            np.negative(loss[targets, columns], out=scores[:, columns])
+
+        over_blocks(design.n_columns, fill, loss, scores)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.attacks.base import Attack
+from leakscope.scratch import release
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
 
@@ -23,16 +24,15 @@ class Population(Attack):
     name = "population"
     needs = ("loss",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
-        loss = signals.last("loss")[targets].astype(np.float64)
-        labels = np.broadcast_to(signals.labels, design.in_mask.shape)[targets]
-        scores = np.empty_like(loss)
-        for row, (values, classes) in enumerate(zip(loss, labels, strict=True)):
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Share above, target by target."""
+        loss, labels = signals.last("loss"), np.broadcast_to(signals.labels, design.in_mask.shape)
+        for row, target in enumerate(targets.tolist()):
+            values, classes = loss[target].astype(np.float64), labels[target]
             for label in np.unique(classes) if self.by_class else [None]:
-                own = slice(None) if label is None else classes == label
+                own = slice(None) if label is None else np.flatnonzero(classes == label)
                 scores[row, own] = _share_above(values[own])
-        return scores
+            release(loss, scores)
 
 
 def _share_above(values: FloatArray) -> FloatArray:

@@ -40,16 +40,14 @@ class QuantileRegression(Attack):
     name = "quantile"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """(log-odds - predicted centre) / predicted spread; float64 (targets, columns)."""
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """(log-odds - predicted centre) / predicted spread. The regressions hold all answers in memory."""
         x = self._inputs(np.broadcast_to(signals.labels, design.in_mask.shape)[0])
         record_fold = np.random.default_rng(self.seed).permutation(len(x)) % self.n_folds
         log_odds = signals.last("log_odds").astype(np.float64)
-        scores = np.empty((len(targets), design.n_columns))
         for rows, others in learned_elsewhere(design.n_models, targets, _MOST_MODEL_FOLDS):
             centre, spread = _predicted(x, log_odds[others], ~design.in_mask[others], record_fold)
             scores[rows] = (log_odds[targets[rows]] - centre) / spread
-        return scores
 
     def _inputs(self, labels: AnyArray) -> AnyArray:
         if self.features is not None and len(self.features) != len(labels):

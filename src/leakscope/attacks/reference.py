@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.attacks.moments import both_sides, pooled
+from leakscope.scratch import over_blocks
+from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
 
 
 @dataclass(frozen=True)
@@ -22,18 +23,32 @@ class Reference(Attack):
     name = "reference"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
-        log_odds = signals.last("log_odds").astype(np.float64)
-        _, unseen = both_sides(log_odds, design.in_mask, targets)
-        scores = np.empty((len(targets), design.n_columns))
-        for row, target in enumerate(targets):
-            others = ~design.in_mask
-            others[target] = False
-            n_below = ((log_odds < log_odds[target]) & others).sum(axis=0)
-            n_out = others.sum(axis=0)
-            share = np.where(n_out > 0, n_below / np.maximum(n_out, 1), 0.5)
-            above = log_odds[target] - unseen.mean[row]
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """The share, ties broken."""
+        log_odds = signals.last("log_odds")
+
+        def answers(columns: slice) -> FloatArray:
+            return log_odds[:, columns].astype(np.float64)
+
+        gap = pooled(answers, design, targets, log_odds).gap
+
+        def fill(columns: slice) -> None:
+            values, in_mask = answers(columns), design.in_mask[:, columns]
+            _, unseen = both_sides(values, in_mask, targets, gap)
+            above = values[targets] - unseen.mean
             tie_break = 0.5 + above / (2 * (1 + np.abs(above)))  # in (0, 1), rises with `above`
-            scores[row] = share + tie_break / (2 * design.n_models**2)
-        return scores
+            share = _share_above(values, ~in_mask, targets)
+            scores[:, columns] = share + tie_break / (2 * design.n_models**2)
+
+        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+
+
+def _share_above(values: FloatArray, out_mask: BoolArray, targets: IntArray) -> FloatArray:
+    """Share of OUT models other than the target below its answer, 1/2 without any; (targets, block)."""
+    share = np.empty((len(targets), values.shape[1]))
+    for row, target in enumerate(targets):
+        others = out_mask.copy()
+        others[target] = False
+        n_below, n_out = ((values < values[target]) & others).sum(axis=0), others.sum(axis=0)
+        share[row] = np.where(n_out > 0, n_below / np.maximum(n_out, 1), 0.5)
+    return share

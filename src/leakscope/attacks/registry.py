@@ -27,3 +27,6 @@ _ALL = (
     QuantileRegression,
 )
 ATTACKS: dict[str, type[Attack]] = {attack.name: attack for attack in _ALL}
+
+PER_RECORD_ATTACK = "eb_lira"
+"""The strongest attack whose score is a log ratio, so that above 0 means "member" for each record."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides
+from leakscope.attacks.moments import Side, both_sides, pooled
+from leakscope.scratch import over_blocks, release
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
 _SMALLEST_PROBABILITY = 1e-30
@@ -38,17 +39,32 @@ class Rmia(Attack):
     name = "rmia"
     needs = ("log_odds",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """Share of the population that is beaten; float64 (targets, columns)."""
-        log_odds = signals.last("log_odds").astype(np.float64) / self.temperature
-        probability = np.exp(-np.logaddexp(0.0, -log_odds))
-        seen, unseen = both_sides(probability, design.in_mask, targets)
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """Share of the population that is beaten: all ratios first, then target by target."""
+        log_odds = signals.last("log_odds")
+
+        def probability(columns: slice) -> FloatArray:
+            scaled = log_odds[:, columns].astype(np.float64) / self.temperature
+            return np.asarray(np.exp(-np.logaddexp(0.0, -scaled)))
+
+        gap = pooled(probability, design, targets, log_odds).gap
+
+        def fill(columns: slice) -> None:
+            values = probability(columns)
+            seen, unseen = both_sides(values, design.in_mask[:, columns], targets, gap)
+            marginal = self._marginal(seen, unseen)
+            scores[:, columns] = values[targets] / np.maximum(marginal, _SMALLEST_PROBABILITY)
+
+        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+        for row in scores:
+            row[:] = share_beaten(row, row, self.gamma)
+            release(scores)
+
+    def _marginal(self, seen: Side, unseen: Side) -> FloatArray:
+        """p(x); (targets, columns)."""
         if self.online:
-            marginal = (seen.mean + unseen.mean) / 2
-        else:
-            marginal = ((1 + self.offline_a) * unseen.mean + (1 - self.offline_a)) / 2
-        ratio = probability[targets] / np.maximum(marginal, _SMALLEST_PROBABILITY)
-        return np.stack([share_beaten(row, row, self.gamma) for row in ratio])
+            return (seen.mean + unseen.mean) / 2
+        return ((1 + self.offline_a) * unseen.mean + (1 - self.offline_a)) / 2
 
 
 def share_beaten(ratio: FloatArray, population_ratio: FloatArray, gamma: float) -> FloatArray:

@@ -32,15 +32,13 @@ class Shokri(Attack):
     name = "shokri"
     needs = ("logits",)
 
-    def run(self, signals: Signals, design: Design, targets: IntArray) -> FloatArray:
-        """float64 (targets, columns)."""
+    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+        """The classifier's probability. It learns from all shadows' answers at once, in memory."""
         probability = softmax(signals.last("logits"))
-        scores = []
-        for target in targets.tolist():
+        for row, target in enumerate(targets.tolist()):
             shadows = np.delete(np.arange(design.n_models), target)
             fitted = fit_membership(self.classifier, probability[shadows], design.in_mask[shadows])
-            scores.append(fitted.predict_proba(probability[target])[:, 1])
-        return np.stack(scores)
+            scores[row] = fitted.predict_proba(probability[target])[:, 1]
 
 
 def fit_membership(classifier: Any, probability: AnyArray, in_mask: BoolArray) -> Any:

@@ -35,10 +35,14 @@ from leakscope.bank.storage import (
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.npy import ArrayFileError, load_array, map_array
+from leakscope.pages import row_blocks
+from leakscope.scratch import Scratch
 from leakscope.types import AnyArray, Design, IntArray, Signals
 
 IDENTITY, MANIFEST = "identity.json", "manifest.json"
 _CHECKSUMS, _NOTES = "block.json", "notes.json"
+_MAPPED_FROM = 1 << 25
+"""Bytes; smaller files are read into memory."""
 _RUN_AGAIN = "run the command that made the bank again, which repairs it"
 
 
@@ -202,6 +206,11 @@ class Bank:
             found += self._signal_damage(name, entry)
         return found
 
+    @property
+    def scratch(self) -> Scratch:
+        """Where arrays of one number a model and record lie while the bank is judged."""
+        return Scratch(self.folder)
+
     def file_damage(self) -> list[Damage]:
         """Damage of a finished bank's identity, design and labels; the signals are not read."""
         return _file_damage(self.folder, self.manifest["files"])
@@ -238,9 +247,11 @@ class Bank:
         return self._array("columns.npy", "i", self._columns_shape)
 
     def _array(self, name: str, kinds: str, shape: tuple[int, ...] | None) -> AnyArray:
-        """A small array of the bank, of these kinds of numbers and of this shape."""
+        """Design or labels, of these kinds of numbers and of this shape."""
+        path = self.folder / name
+        is_large = path.is_file() and path.stat().st_size > _MAPPED_FROM
         try:
-            array = load_array(self.folder / name)
+            array = map_array(path) if is_large else load_array(path)
         except ArrayFileError as error:
             raise CorruptBankError(f"{self.folder / name} {error}; {_RUN_AGAIN}") from error
         if array.dtype.kind not in kinds or (shape is not None and array.shape != shape):
@@ -290,13 +301,14 @@ class Bank:
             for block, whole in enumerate(in_folder):
                 rows = self._block_rows(name, block, whole)
                 checksums.append(_sha256(rows))
-                file.write(np.ascontiguousarray(rows).data)
+                for part in row_blocks(rows):
+                    file.write(np.ascontiguousarray(rows[part]).data)
         return {"dtype": first.dtype.str, "shape": list(shape), "sha256": checksums}
 
     def _block_rows(self, name: str, block: int, in_folder: bool) -> AnyArray:
         """The block's rows of one signal, read from its folder or else from the joined file."""
         if in_folder:
-            return load_array(self._block_folder(block) / f"{name}.npy")  # its checksum was looked at
+            return map_array(self._block_folder(block) / f"{name}.npy")  # its checksum was looked at
         entry, models = self._fitting_manifest()["signals"][name], self.blocks[block]
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
@@ -389,4 +401,7 @@ def _sha256_of_json(value: dict[str, Any]) -> str:
 
 
 def _sha256(array: AnyArray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+    sha = hashlib.sha256()
+    for rows in row_blocks(array):
+        sha.update(np.ascontiguousarray(array[rows]).data)
+    return sha.hexdigest()

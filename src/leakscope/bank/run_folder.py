@@ -24,9 +24,15 @@ from leakscope.bank.storage import (
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
+from leakscope.npy import ArrayFileError, load_array
+from leakscope.types import AnyArray
 
 RUN, RESULTS = "run.json", "results.json"
 _OURS = ("identity.json", "sha256.json", RESULTS)
+
+NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
+            StopIteration, RecursionError, OSError)  # fmt: skip
+"""What computing with the forged or damaged files of a run folder may end in."""
 
 
 @contextmanager
@@ -69,6 +75,19 @@ def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
     return True
 
 
+@contextmanager
+def damage_told(*folders: Path) -> Iterator[None]:
+    """Turns what reading these run folders ends in, when they hold what no run writes, into one line."""
+    try:
+        yield
+    except NOT_OURS as error:
+        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+        raise CorruptBankError(
+            f"{' or '.join(map(str, folders))} holds what no run writes ({type(error).__name__}: {reason}); "
+            "`leakscope verify` names what is damaged"
+        ) from error
+
+
 def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     """(kind, config) of a run folder."""
     if not (folder / RUN).exists():
@@ -95,6 +114,16 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CorruptBankError(f"{path} is damaged: not a JSON object")
     return value
+
+
+def stored_array(path: Path) -> AnyArray:
+    """An array that a run has written; what is missing or damaged is named."""
+    if not path.exists():
+        raise InputError(f"{path} is missing")
+    try:
+        return load_array(path)
+    except ArrayFileError as error:
+        raise CorruptBankError(f"{path} {error}; run the same command again, which writes it anew") from error
 
 
 def _finite(text: str) -> float:

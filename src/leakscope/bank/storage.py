@@ -14,12 +14,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from leakscope.errors import StorageError
+from leakscope.pages import row_blocks
 from leakscope.types import AnyArray
 
 _HASHED_AT_ONCE = 1 << 22
@@ -40,6 +42,7 @@ _REASONS = {
 }
 
 _watchers: list[Callable[[Path], None]] = []
+_confines: ContextVar[Path | None] = ContextVar("_confines", default=None)
 
 
 @contextmanager
@@ -53,9 +56,26 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def confined_to(folder: Path) -> Iterator[None]:
+    """Within the block nothing is written but in `folder`, whatever name or link leads out of it."""
+    before = _confines.set(folder.resolve())
+    try:
+        yield
+    finally:
+        _confines.reset(before)
+
+
+def _refuse_outside(path: Path) -> None:
+    inside = _confines.get()
+    if inside is not None and not path.resolve().is_relative_to(inside):
+        raise StorageError(f"{path} would be written outside {inside}, which a name or a link in it asks for")
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which appears as `path` only once it is complete and on disk."""
     with storage_errors(path):
+        _refuse_outside(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
         try:
@@ -73,6 +93,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which appears as `path` only once it is complete."""
     with storage_errors(path):
+        _refuse_outside(path)
         temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
         try:
             temporary.mkdir(parents=True)
@@ -120,16 +141,24 @@ def write_array(path: Path, array: AnyArray) -> None:
     Not by numpy's own writer, which reports a full disk without saying that it is full.
     """
     with atomic_file(path) as file:
-        file.write(npy_header(array.dtype, array.shape))
-        file.write(np.ascontiguousarray(array).tobytes())
+        for part in npy_parts(array):
+            file.write(part)
 
 
 def holds_array(path: Path, array: AnyArray) -> bool:
     """True when `path` is, byte for byte, what `write_array` would write."""
     if not path.is_file() or path.stat().st_size > array.nbytes + 10_000:
         return False
-    content = npy_header(array.dtype, array.shape) + np.ascontiguousarray(array).tobytes()
-    return path.read_bytes() == content
+    with path.open("rb") as file:
+        return all(file.read(len(part)) == part for part in npy_parts(array)) and not file.read(1)
+
+
+def npy_parts(array: AnyArray) -> Iterator[memoryview]:
+    """The bytes of a `.npy` file of the array, some at a time."""
+    yield memoryview(npy_header(array.dtype, array.shape))
+    at_least_one_axis = np.atleast_1d(array)
+    for rows in row_blocks(at_least_one_axis):
+        yield np.ascontiguousarray(at_least_one_axis[rows]).reshape(-1).view(np.uint8).data
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.dynamics.jackknife import model_groups
-from leakscope.judge import PER_RECORD_ATTACK, rate_by_model
 from leakscope.stats.differences import (
     Difference,
     Replicated,
@@ -29,6 +28,7 @@ from leakscope.stats.differences import (
 )
 from leakscope.stats.headline import headline, headline_rows
 from leakscope.stats.intervals import Interval
+from leakscope.stats.rates import rates_by_model
 from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
 
 _MOST_GROUPS = 16
@@ -249,11 +249,13 @@ def _figures(signals: Signals, design: Design, asked: Asked, groups: Sequence[Bo
             figures += [_mean([row.points[at].tpr for row in rows]) for at in range(len(budgets))]
     if asked.with_records:
         called = scores[PER_RECORD_ATTACK] > 0
-        by_target = rate_by_model(called, in_mask) - rate_by_model(called, ~in_mask)
+        rates = rates_by_model(called, in_mask)
+        by_target = rates.members - rates.nonmembers
         figures.append(float(by_target.mean()))
     if asked.with_accuracy:
         correct = signals.last("correct")
-        figures += [float(rate_by_model(correct, side).mean()) for side in (in_mask, ~in_mask)]
+        accuracy = rates_by_model(correct, in_mask)
+        figures += [float(accuracy.members.mean()), float(accuracy.nonmembers.mean())]
     grouped = scores[asked.grouped_attack]
     figures += [_group_auc(grouped[:, own], in_mask[:, own]) for own in groups]
     return np.array(figures)

@@ -19,6 +19,7 @@ from scipy import special
 from leakscope.errors import InputError
 from leakscope.facts import write_columns
 from leakscope.judge import RECORDS
+from leakscope.parquet import read_stored, stored_columns
 from leakscope.stats.differences import record_change_p_values
 from leakscope.stats.per_record import false_discovery
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -125,17 +126,13 @@ def _paired(baseline: Path, other: Path) -> tuple[_Exposure, _Exposure]:
 
 
 def _has_exposure(folder: Path) -> bool:
-    import polars as pl
-
-    return (folder / RECORDS).exists() and "n_in" in pl.read_parquet_schema(folder / RECORDS)
+    return (folder / RECORDS).exists() and "n_in" in stored_columns(folder / RECORDS)
 
 
 def _exposure(folder: Path) -> _Exposure:
-    import polars as pl
-
     if not _has_exposure(folder):
         raise InputError(f"{folder / RECORDS} has no risk of single records; run the same audit again")
-    frame = pl.read_parquet(folder / RECORDS)
+    frame = read_stored(folder / RECORDS)
     columns = {
         name: frame[name].to_numpy() for name in ("n_in", "n_out", "tpr", "fpr", "advantage", "exposed")
     }

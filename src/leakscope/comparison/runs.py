@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from leakscope.attacks.registry import PER_RECORD_ATTACK
 from leakscope.audit import KIND as AUDIT
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.identity import differences
@@ -19,7 +20,6 @@ from leakscope.bank.run_folder import RESULTS, read_json, read_run
 from leakscope.bank.storage import sha256_of
 from leakscope.comparison.figures import Asked
 from leakscope.errors import InputError
-from leakscope.judge import PER_RECORD_ATTACK
 
 
 @dataclass(frozen=True, eq=False)

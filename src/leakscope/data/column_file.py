@@ -1,7 +1,15 @@
-"""Read csv and parquet, files of named columns, with polars."""
+"""Read csv and parquet, files of named columns, with polars: some columns at a time, never all of the file.
+
+A csv is turned into a parquet in a temporary file first, so that one column can be read without the others.
+What is held of a file is what is made of it: features (on disk where they are many), labels, ids and groups.
+"""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +19,71 @@ import numpy.typing as npt
 from leakscope.data.columns import (
     Task,
     check_ids,
-    encode_features,
+    encode_feature,
     encode_labels,
-    encoded_names,
     refuse_where,
     require_names,
 )
 from leakscope.data.ids import numbered_ids
 from leakscope.data.memory import machine_memory
 from leakscope.errors import InputError
+from leakscope.pages import row_blocks
+from leakscope.parquet import ParquetFileError, check_parquet
+from leakscope.scratch import Scratch, blocks, release
+from leakscope.texts import from_series
 from leakscope.types import AnyArray, Records
 
 if TYPE_CHECKING:
     import polars as pl
 
 MISSING_GROUP = "(missing)"
+_READ_AT_ONCE = 1 << 26  # bytes of columns
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A parquet file that can be read, column by column.
+
+    Attributes:
+        path: of the file.
+        names: of the columns.
+        n_rows: of each.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    n_rows: int
+
+    def columns(self, names: Sequence[str]) -> Iterator[pl.Series]:
+        """These columns, in this order; few are in memory at once."""
+        import polars as pl
+
+        at_once = max(1, _READ_AT_ONCE // (8 * self.n_rows))
+        for some in blocks(len(names), at_once):
+            frame = pl.read_parquet(self.path, columns=list(names[some]), glob=False, hive_partitioning=False)
+            yield from (frame[name] for name in names[some])
+
+    def column(self, name: str) -> pl.Series:
+        """One column."""
+        return next(self.columns([name]))
+
+
+@contextmanager
+def column_file(path: Path) -> Iterator[ColumnFile]:
+    """Opens a csv or parquet file.
+
+    Raises:
+        InputError: it cannot be read, or has no rows.
+    """
+    # Threads of polars may still write there when it has refused the file.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
+        readable = path
+        if path.suffix.lower() == ".csv":
+            readable = Path(folder) / "columns.parquet"
+            _as_parquet(path, readable)
+        else:
+            check_parquet(path)
+        yield _opened(readable)
 
 
 def read_column_file(
@@ -37,76 +95,97 @@ def read_column_file(
     task: Task,
 ) -> Records:
     """The records of a csv or parquet file; see `leakscope.data.files.read_table`."""
-    frame = _read_frame(path)
-    label = _check_roles(frame, label, id_column, group_columns, feature_columns)
-    if feature_columns is None:
-        taken = {label, id_column, *group_columns}
-        feature_columns = tuple(column for column in frame.columns if column not in taken)
-    if not feature_columns:
-        raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
-    encoded = encode_labels(_plain(frame[label], "label"), label, task)
-    columns = [(name, _plain(frame[name], "feature")) for name in feature_columns]
-    return Records(
-        features=encode_features(columns),
-        labels=encoded.labels,
-        ids=_ids(frame, id_column),
-        name=path.stem,
-        groups={name: _group(frame[name]) for name in group_columns},
-        class_names=encoded.class_names,
-        feature_names=encoded_names(columns),
-    )
-
-
-def _read_frame(path: Path) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        # The whole column decides its type: a guess from the first rows fails on the first odd value.
-        csv = path.suffix.lower() == ".csv"
-        if not csv:
-            _refuse_absurd(path)
-        frame = pl.read_csv(path, infer_schema_length=None) if csv else pl.read_parquet(path)
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        OSError,
-    ) as error:  # a panic: damaged parquet
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
-    if frame.is_empty():
-        raise InputError("has no rows; give at least two records of different classes")
-    return frame
-
-
-def _refuse_absurd(path: Path) -> None:
-    """A small file may say that it holds more rows than the machine has room for."""
-    import polars as pl
-
-    scan = pl.scan_parquet(path)
-    n_rows, n_columns = int(scan.select(pl.len()).collect().item()), len(scan.collect_schema())
-    if n_rows * n_columns > machine_memory():  # a byte a value is less than any of them takes
-        raise InputError(
-            f"declares {n_rows:,} rows of {n_columns} columns, more than this machine's memory can hold; "
-            "give fewer records"
+    with column_file(path) as file:
+        label = _check_roles(file, label, id_column, group_columns, feature_columns)
+        if feature_columns is None:
+            taken = {label, id_column, *group_columns}
+            feature_columns = tuple(column for column in file.names if column not in taken)
+        if not feature_columns:
+            raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
+        encoded = encode_labels(plain(file.column(label), "label"), label, task)
+        features, feature_names = _features(file, feature_columns)
+        return Records(
+            features=features,
+            labels=encoded.labels,
+            ids=ids_of(file, id_column),
+            name=path.stem,
+            groups={name: group_of(file.column(name)) for name in group_columns},
+            class_names=encoded.class_names,
+            feature_names=feature_names,
         )
 
 
+def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """float32 (records, features), and what they are called.
+
+    Columns lie side by side on scratch, a number a record, until all are read; then they are put row by row.
+    """
+    scratch = Scratch(Path(tempfile.gettempdir()))
+    numbers = scratch.empty((len(names), file.n_rows), np.float32)
+    encoded = []
+    for at, series in enumerate(file.columns(names)):
+        found = encode_feature(series.name, plain(series, "feature"))
+        numbers[at] = found.numbers
+        encoded.append(found._replace(numbers=numbers[at]))
+        release(numbers)
+    feature_names = tuple(name for column in encoded for name in column.names)
+    features = scratch.empty((file.n_rows, len(feature_names)), np.float32)
+    for rows in row_blocks(features):
+        features[rows] = np.concatenate([column.features(column.numbers[rows]) for column in encoded], axis=1)
+        release(numbers)
+    return features, feature_names
+
+
+def _as_parquet(csv: Path, parquet: Path) -> None:
+    import polars as pl
+
+    # The whole column decides its type: a guess from the first rows fails on the first odd value.
+    pl.scan_csv(csv, infer_schema_length=None, glob=False).sink_parquet(parquet, compression="lz4")
+
+
+def _opened(path: Path) -> ColumnFile:
+    import polars as pl
+
+    scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    names, n_rows = tuple(scan.collect_schema()), int(scan.select(pl.len()).collect().item())
+    if not n_rows or not names:
+        raise InputError("has no rows; give at least two records of different classes")
+    if n_rows > machine_memory():  # a byte a record is less than any of them takes
+        raise InputError(
+            f"declares {n_rows:,} rows of {len(names)} columns, more than this machine's memory can hold; "
+            "give fewer records"
+        )
+    return ColumnFile(path, names, n_rows)
+
+
+@contextmanager
+def _read_errors(path: Path) -> Iterator[None]:
+    """polars' refusals as one clear line."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
+
+
 def _check_roles(
-    frame: pl.DataFrame,
+    file: ColumnFile,
     label: str | None,
     id_column: str | None,
     group_columns: tuple[str, ...],
     feature_columns: tuple[str, ...] | None,
 ) -> str:
     """The label, once every named column is known to be there, and neither label nor id is a feature."""
-    if frame.width == 1 and any(mark in frame.columns[0] for mark in ";\t|"):
-        raise InputError(f"has one column, {frame.columns[0]!r}; separate the columns by commas")
+    if len(file.names) == 1 and any(mark in file.names[0] for mark in ";\t|"):
+        raise InputError(f"has one column, {file.names[0]!r}; separate the columns by commas")
     if label is None:
-        raise InputError(f"label is not given; name one of the columns: {', '.join(frame.columns)}")
-    require_names("label column", [label], frame.columns)
-    require_names("id column", [] if id_column is None else [id_column], frame.columns)
-    require_names("group column", group_columns, frame.columns)
-    require_names("feature column", feature_columns or (), frame.columns)
+        raise InputError(f"label is not given; name one of the columns: {', '.join(file.names)}")
+    require_names("label column", [label], file.names)
+    require_names("id column", [] if id_column is None else [id_column], file.names)
+    require_names("group column", group_columns, file.names)
+    require_names("feature column", feature_columns or (), file.names)
     for role, column in (("label", label), ("id", id_column)):
         if column in (feature_columns or ()):
             raise InputError(
@@ -115,7 +194,7 @@ def _check_roles(
     return label
 
 
-def _plain(series: pl.Series, role: str) -> AnyArray:
+def plain(series: pl.Series, role: str) -> AnyArray:
     """A column as a plain bool, integer, float or text array; no value may be missing."""
     import polars as pl
 
@@ -133,17 +212,19 @@ def _plain(series: pl.Series, role: str) -> AnyArray:
     )
 
 
-def _ids(frame: pl.DataFrame, id_column: str | None) -> npt.NDArray[np.str_]:
+def ids_of(file: ColumnFile, id_column: str | None) -> npt.NDArray[np.str_]:
+    """Ids of the records, by default numbered; unique."""
     if id_column is None:
-        return numbered_ids("row-", frame.height)
-    series = frame[id_column]
+        return numbered_ids("row-", file.n_rows)
+    series = file.column(id_column)
     refuse_where(series.is_null().to_numpy(), f"id {id_column!r} has no value", "give each record an id")
     ids = _texts(series)
     check_ids(ids, id_column)
     return ids
 
 
-def _group(series: pl.Series) -> npt.NDArray[np.str_]:
+def group_of(series: pl.Series) -> npt.NDArray[np.str_]:
+    """Labels of a group; a missing one is a group of its own."""
     import polars as pl
 
     return _texts(series, pl.lit(MISSING_GROUP))
@@ -158,4 +239,4 @@ def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.
         raise InputError(
             f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
         ) from error
-    return np.array((texts if missing is None else texts.fill_null(missing)).to_list(), dtype=np.str_)
+    return from_series(texts if missing is None else texts.fill_null(missing))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.errors import InputError
+from leakscope.texts import are_unique, distinct
 from leakscope.types import AnyArray, BoolArray
 
 Task = Literal["auto", "classification", "regression"]
@@ -28,6 +29,26 @@ class EncodedLabels(NamedTuple):
 
     labels: AnyArray  # int64 class indices or float32 targets, (records,)
     class_names: tuple[str, ...]  # empty for a regression target
+
+
+class EncodedFeature(NamedTuple):
+    """One column on its way to features.
+
+    Attributes:
+        numbers: float32 (records,); of a text, the place of its category.
+        names: of the features it becomes: one, or one a category.
+        is_text: whether its numbers stand for categories.
+    """
+
+    numbers: npt.NDArray[np.float32]
+    names: tuple[str, ...]
+    is_text: bool
+
+    def features(self, numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The features of some of the numbers; (records, names)."""
+        if not self.is_text:
+            return numbers[:, None]
+        return np.eye(len(self.names), dtype=np.float32)[numbers.astype(np.int64)]
 
 
 def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> None:
@@ -54,20 +75,19 @@ def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:
     return _classes(values, column, task)
 
 
-def encode_features(columns: Sequence[tuple[str, AnyArray]]) -> npt.NDArray[np.float32]:
-    """Numbers and bools as they are, text one-hot in alphabetical order; float32 (records, features)."""
-    return np.concatenate([_feature_block(name, values) for name, values in columns], axis=1)
-
-
-def encoded_names(columns: Sequence[tuple[str, AnyArray]]) -> tuple[str, ...]:
-    """What the features of `encode_features` are called: "age", and "city=Paris" for one text of a column."""
-    return tuple(
-        encoded
-        for name, values in columns
-        for encoded in (
-            [name] if values.dtype.kind in "biuf" else [f"{name}={text}" for text in np.unique(values)]
+def encode_feature(column: str, values: AnyArray) -> EncodedFeature:
+    """Numbers and bools as they are; text one-hot in alphabetical order, named like "city=Paris"."""
+    if values.dtype.kind in "biuf":
+        return EncodedFeature(numeric_features(values, column), (column,), is_text=False)
+    categories, codes = distinct(values)
+    _refuse_marks_among_numbers(column, values, categories)
+    if len(categories) > MOST_CATEGORIES:
+        raise InputError(
+            f"feature {column!r} has {len(categories):,} different texts (at most {MOST_CATEGORIES}) "
+            "and looks like an identifier or free text; leave it out with feature_columns, or make it the id"
         )
-    )
+    names = tuple(f"{column}={text}" for text in categories)
+    return EncodedFeature(codes.astype(np.float32), names, is_text=True)
 
 
 def numeric_features(values: AnyArray, column: str, role: str = "feature") -> npt.NDArray[np.float32]:
@@ -81,16 +101,17 @@ def numeric_features(values: AnyArray, column: str, role: str = "feature") -> np
 
 def check_ids(ids: npt.NDArray[np.str_], column: str) -> None:
     """Refuse ids that name two records."""
+    if are_unique(ids):
+        return
     _, first = np.unique(ids, return_index=True)
     repeated = np.ones(len(ids), dtype=np.bool_)
     repeated[first] = False
-    if repeated.any():
-        at = int(np.argmax(repeated))
-        earlier = int(np.argmax(ids == ids[at]))
-        raise InputError(
-            f"id column {column!r} is not unique: {str(ids[at])!r} is both row-{earlier} and row-{at} "
-            f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column"
-        )
+    at = int(np.argmax(repeated))
+    earlier = int(np.argmax(ids == ids[at]))
+    raise InputError(
+        f"id column {column!r} is not unique: {str(ids[at])!r} is both row-{earlier} and row-{at} "
+        f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column"
+    )
 
 
 def refuse_where(bad: BoolArray, problem: str, remedy: str) -> None:
@@ -114,7 +135,7 @@ def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
 def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
     whole = values.dtype.kind == "f" and not _has_fractions(values)
     whole = whole and float(np.abs(values).max()) < 2**62  # else they stay as they are
-    names, labels = np.unique(values.astype(np.int64) if whole else values, return_inverse=True)
+    names, labels = _named(values.astype(np.int64) if whole else values)
     if len(names) < 2:
         raise InputError(
             f"all {len(values)} labels in {column!r} are {str(names[0])!r}; "
@@ -128,17 +149,12 @@ def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
     return EncodedLabels(labels.reshape(-1).astype(np.int64), tuple(str(name) for name in names))
 
 
-def _feature_block(column: str, values: AnyArray) -> npt.NDArray[np.float32]:
-    if values.dtype.kind in "biuf":
-        return numeric_features(values, column)[:, None]  # (records, 1)
-    categories, codes = np.unique(values, return_inverse=True)
-    _refuse_marks_among_numbers(column, values, categories)
-    if len(categories) > MOST_CATEGORIES:
-        raise InputError(
-            f"feature {column!r} has {len(categories):,} different texts (at most {MOST_CATEGORIES}) "
-            "and looks like an identifier or free text; leave it out with feature_columns, or make it the id"
-        )
-    return np.eye(len(categories), dtype=np.float32)[codes]  # (records, categories)
+def _named(values: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The distinct values in order, and the place of each value among them."""
+    if values.dtype.kind == "U":
+        return distinct(values)
+    names, places = np.unique(values, return_inverse=True)
+    return names, places
 
 
 def _refuse_marks_among_numbers(

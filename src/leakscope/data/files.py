@@ -1,4 +1,4 @@
-"""The user's own records: csv, parquet or npz in, `Records` out.
+"""The user's own records: csv, parquet or npz, or a folder of arrays or pictures in, `Records` out.
 
 Nothing is ever unpickled: a pickle can run code when it is read.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leakscope.types import Records
 
 SUFFIXES = (".csv", ".parquet", ".npz")
+_FOLDER = "a folder"
 
 
 def read_table(
@@ -26,17 +27,18 @@ def read_table(
     feature_columns: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Records:
-    """Read the records of one file; the extension says how.
+    """Read the records of one file, where the extension says how, or of one folder.
 
     In a csv or parquet file numeric columns become float32 features as they are, bools 0 and 1, and text
     is one-hot encoded in alphabetical order. An npz file holds `features` (or `x`), `labels` (or `y`),
     and may hold `ids` and one array a group; uint8 features (records, channels, height, width), or
-    without the channels, stay images.
+    without the channels, stay images. A folder holds such arrays as npy files, whose features stay on disk
+    (see `array_folder`), or folders of pictures, one a class (see `image_folder`).
 
     Args:
-        path: the file.
-        label: column (npz: array) of labels; needed for csv and parquet.
-        id_column: column (npz: array) of unique ids; without one, ids are `row-0`, `row-1` and so on.
+        path: the file or folder.
+        label: column (npz, npy: array) of labels; needed for csv and parquet.
+        id_column: column (npz, npy: array) of unique ids; without one, ids are `row-0`, `row-1` and so on.
         group_columns: columns to report risk by. They are no features unless `feature_columns` has them.
         feature_columns: the columns to use, in this order; by default all that have no other role.
         task: "classification" or "regression"; "auto" takes a label of numbers that are not all whole as
@@ -47,11 +49,14 @@ def read_table(
     """
     path = Path(path).expanduser()
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
+    if suffix not in SUFFIXES and path.is_dir():
+        suffix = _FOLDER
+    elif suffix not in SUFFIXES:
         raise InputError(
-            f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
+            f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}, "
+            "or a folder of pictures or arrays"
         )
-    if not path.is_file():
+    elif not path.is_file():
         raise InputError(f"{path} is not there, or is not a file; check the path")
     try:
         return _read(path, suffix, label, id_column, _names(group_columns), _names(feature_columns), task)
@@ -71,15 +76,36 @@ def _read(
     from leakscope.data.columns import check_task
 
     check_task(task)
+    if suffix not in (".csv", ".parquet") and feature_columns is not None:
+        raise InputError("feature_columns is for csv and parquet; arrays and pictures have no columns")
+    if suffix == _FOLDER:
+        return _read_folder(path, label, id_column, group_columns or (), task)
     if suffix == ".npz":
         from leakscope.data.npz_file import read_npz
 
-        if feature_columns is not None:
-            raise InputError("feature_columns is for csv and parquet; an npz file has one array of features")
         return read_npz(path, label, id_column, group_columns or (), task)
     from leakscope.data.column_file import read_column_file
 
     return read_column_file(path, label, id_column, group_columns or (), feature_columns, task)
+
+
+def _read_folder(
+    path: Path, label: str | None, id_column: str | None, group_columns: tuple[str, ...], task: Task
+) -> Records:
+    from leakscope.data.array_folder import is_array_folder, read_array_folder
+    from leakscope.data.image_folder import read_image_folder
+
+    try:
+        if is_array_folder(path):
+            return read_array_folder(path, label, id_column, group_columns, task)
+        if label or id_column or group_columns or task == "regression":
+            raise InputError(
+                "label, id, groups and a regression task are for tables and arrays; the classes of a folder "
+                "of pictures are its folders, and ids their paths"
+            )
+        return read_image_folder(path)
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}; check the folder") from error
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +55,12 @@ def read_npz(
     )
 
 
-def _read_arrays(path: Path) -> dict[str, AnyArray]:
+def _read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, AnyArray]:
+    """Every array of the archive, of at most so many bytes in all; None: as many as the machine has."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            _refuse_absurd(entries)
+            _refuse_absurd(entries, machine_memory() if most_bytes is None else most_bytes)
             return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in entries}
     except InputError:
         raise
@@ -83,18 +84,17 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
         raise InputError(f"{entry.filename} {error}; save the file with numpy.savez") from error
 
 
-def _refuse_absurd(entries: Sequence[zipfile.ZipInfo]) -> None:
+def _refuse_absurd(entries: Sequence[zipfile.ZipInfo], most_bytes: int) -> None:
     """A small archive may unpack, or say it unpacks, to more than the machine has."""
     n_bytes = sum(entry.file_size for entry in entries)
-    memory = machine_memory()
-    if n_bytes > memory:
+    if n_bytes > most_bytes:
         raise InputError(
-            f"unpacks to {n_bytes / 2**30:,.0f} GiB, this machine has {memory / 2**30:,.0f}; "
+            f"unpacks to {n_bytes / 2**30:,.1f} GiB, there is room for {most_bytes / 2**30:,.1f}; "
             "give fewer records"
         )
 
 
-def _first_of(what: str, names: Sequence[str], arrays: dict[str, AnyArray]) -> str:
+def _first_of(what: str, names: Sequence[str], arrays: Collection[str]) -> str:
     for name in names:
         if name in arrays:
             return name

@@ -7,25 +7,21 @@ a float32 probability of exactly 0 or 1 stays finite; a softmax of them gives th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.data.column_file import _group, _ids, _plain, _read_frame
 from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
 from leakscope.data.ids import numbered_ids
 from leakscope.data.npz_file import _check_lengths, _read_arrays, _vector
 from leakscope.errors import InputError
-from leakscope.probabilities import log_probabilities
+from leakscope.pages import row_blocks
+from leakscope.probabilities import floor_of, floored_log, smallest_positive
 from leakscope.types import AnyArray, BoolArray, IntArray
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Kind = Literal["logits", "probabilities"]
 Membership = Literal["required", "optional"]
@@ -34,7 +30,6 @@ SUFFIXES = (".npz", ".csv", ".parquet")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 _MEMBER_NAMES = ("is_member", "members")
 _SHADOW_NAMES = ("shadow_logits", "shadow_probabilities", "shadow_members")
-_OUTPUT_COLUMN = re.compile(r"(logit|prob)_(\d+)")
 _SUM_TOLERANCE = 1e-3
 _TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 
@@ -71,7 +66,7 @@ class Predictions:
         _check_shapes(self)
         _check_labels(self.labels, self.n_classes)
         for what, logits in (("logits", self.logits), ("shadow logits", self.shadow_logits)):
-            if logits is not None and not np.isfinite(logits).all():
+            if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
         check_ids(self.ids, "ids")
 
@@ -91,7 +86,9 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
     `is_member` (or `members`), one array a group, and other models' answers about the same records:
     `shadow_logits` or `shadow_probabilities` (shadows, records, classes) with `shadow_members`
     (shadows, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
-    `label`, and may have `id` and `is_member`; every other column is a group.
+    `label`, and may have `id`, `is_member`, and of other models `shadow_0_logit_0`, ... (or
+    `shadow_0_prob_0`, ...) with `shadow_0_member`; every other column is a group. What is large of such a
+    file stays on disk.
 
     Args:
         path: the file.
@@ -111,24 +108,43 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
     return predictions
 
 
-def checked_log_probabilities(probabilities: AnyArray, what: str = "probabilities") -> Float32Array:
-    """Log of each probability, zeros raised as `log_probabilities` says; float32 of the same shape.
+def _are_finite(logits: Float32Array) -> bool:
+    models = logits if logits.ndim == 3 else logits[None]
+    return all(np.isfinite(model[rows]).all() for model in models for rows in row_blocks(model))
+
+
+def checked_log_probabilities(
+    probabilities: AnyArray, what: str = "probabilities", out: Float32Array | None = None
+) -> Float32Array:
+    """Log of each of one model's probabilities, zeros raised as `log_probabilities` says.
+
+    Args:
+        probabilities: numbers (records, classes).
+        what: they are called in an error.
+        out: float32 of the same shape to fill; None: a new one.
 
     Raises:
         InputError: a value is NaN, infinite or outside [0, 1], or a row does not add up to 1.
     """
-    exact = probabilities.astype(np.float64)
-    inside = (exact >= -_SUM_TOLERANCE) & (exact <= 1 + _SUM_TOLERANCE)  # false for NaN
-    if not inside.all():
-        raise InputError(f"{what} hold {exact[~inside][0]:g}, expected values from 0 to 1; "
-                         "save softmax outputs, or raw outputs as logits")  # fmt: skip
-    sums = exact.sum(axis=-1).reshape(-1)
-    wrong = np.abs(sums - 1) > _SUM_TOLERANCE
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InputError(f"{what} of {int(wrong.sum()):,} rows do not add up to 1 (first: row-{at}, "
-                         f"{sums[at]:.4g}); save softmax outputs, or raw outputs as logits")  # fmt: skip
-    return log_probabilities(exact)
+    step, wrong = np.inf, []
+    for rows in row_blocks(probabilities):
+        exact = probabilities[rows].astype(np.float64)
+        inside = (exact >= -_SUM_TOLERANCE) & (exact <= 1 + _SUM_TOLERANCE)  # false for NaN
+        if not inside.all():
+            raise InputError(f"{what} hold {exact[~inside][0]:g}, expected values from 0 to 1; "
+                             "save softmax outputs, or raw outputs as logits")  # fmt: skip
+        sums = exact.sum(axis=-1)
+        wrong += [(rows.start + at, sums[at]) for at in np.flatnonzero(np.abs(sums - 1) > _SUM_TOLERANCE)]
+        step = min(step, smallest_positive(exact))
+    if wrong:
+        at, total = wrong[0]
+        raise InputError(f"{what} of {len(wrong):,} rows do not add up to 1 (first: row-{at}, "
+                         f"{total:.4g}); save softmax outputs, or raw outputs as logits")  # fmt: skip
+    logs = np.empty(probabilities.shape, dtype=np.float32) if out is None else out
+    floor = floor_of(step, probabilities.shape[-1])
+    for rows in row_blocks(probabilities):
+        logs[rows] = floored_log(probabilities[rows], floor)
+    return logs
 
 
 def as_bools(values: AnyArray, what: str) -> BoolArray:
@@ -161,6 +177,12 @@ def _check_path(path: Path) -> None:
         raise InputError(f"{path} is not there, or is not a file; check the path")
 
 
+def _read_columns(path: Path) -> Predictions:
+    from leakscope.data.prediction_columns import read_prediction_columns
+
+    return read_prediction_columns(path)
+
+
 def _read_npz(path: Path) -> Predictions:
     arrays = _read_arrays(path)
     given, kind = _given_outputs(arrays, "")
@@ -173,7 +195,7 @@ def _read_npz(path: Path) -> Predictions:
     shadow_logits, shadow_in_mask = _shadows(arrays)
     return Predictions(
         logits=_logits(arrays[given], kind, given),
-        labels=_class_indices(labels, "labels"),
+        labels=class_indices(labels, "labels"),
         ids=numbered_ids("row-", len(labels)) if ids is None else ids,
         is_member=_membership(vectors),
         groups={name: v.astype(np.str_) for name, v in vectors.items() if name not in _MEMBER_NAMES},
@@ -181,25 +203,6 @@ def _read_npz(path: Path) -> Predictions:
         kind=kind,
         shadow_logits=shadow_logits,
         shadow_in_mask=shadow_in_mask,
-    )
-
-
-def _read_columns(path: Path) -> Predictions:
-    frame = _read_frame(path)
-    require_names("label column", ["label"], frame.columns)
-    outputs, kind = _output_columns(frame.columns)
-    id_column = "id" if "id" in frame.columns else None
-    has_membership = "is_member" in frame.columns and frame["is_member"].null_count() < frame.height
-    taken = {*outputs, "label", "id", "is_member"}
-    numbers = np.stack([_numbers(frame[name]) for name in outputs], axis=1)
-    return Predictions(
-        logits=_logits(numbers, kind, kind),
-        labels=_class_indices(_plain(frame["label"], "label"), "label"),
-        ids=_ids(frame, id_column),
-        is_member=as_bools(_plain(frame["is_member"], "membership"), "is_member") if has_membership else None,
-        groups={name: _group(frame[name]) for name in frame.columns if name not in taken},
-        name=path.stem,
-        kind=kind,
     )
 
 
@@ -214,37 +217,17 @@ def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]
     return f"{prefix}{found[0]}", found[0]
 
 
-def _output_columns(columns: list[str]) -> tuple[list[str], Kind]:
-    """Columns of the model's outputs in the order of their classes, and what they are."""
-    found = [match for match in map(_OUTPUT_COLUMN.fullmatch, columns) if match]
-    stems = {match[1] for match in found}
-    if len(stems) != 1:
-        problem = "has both logit_ and prob_ columns" if found else "has no columns logit_0 or prob_0, ..."
-        raise InputError(f"{problem}; save exactly one kind, a column a class")
-    (stem,) = stems
-    ordered = [f"{stem}_{index}" for index in range(len(found))]
-    require_names("output column", ordered, columns)
-    return ordered, "logits" if stem == "logit" else "probabilities"
-
-
-def _numbers(series: pl.Series) -> AnyArray:
-    values = _plain(series, "output")
-    if values.dtype.kind not in "iuf":
-        raise InputError(f"output {series.name!r} has type {series.dtype}, expected numbers")
-    return values
-
-
 def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.dtype.kind not in "iuf":
         raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
     if outputs.ndim < 2 or outputs.shape[-1] < 2 or not outputs.size:
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
                          "classes; give a binary model both, p and 1 - p")  # fmt: skip
-    return (
-        checked_log_probabilities(outputs, what)
-        if kind == "probabilities"
-        else numeric_features(outputs, what)
-    )
+    if kind == "logits":
+        return numeric_features(outputs, what)
+    if outputs.ndim == 2:
+        return checked_log_probabilities(outputs, what)
+    return np.stack([checked_log_probabilities(model, what) for model in outputs])
 
 
 def _shadows(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArray | None]:
@@ -262,7 +245,8 @@ def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
     return as_bools(vectors[found[0]], found[0]) if found else None
 
 
-def _class_indices(values: AnyArray, what: str) -> IntArray:
+def class_indices(values: AnyArray, what: str) -> IntArray:
+    """Labels as int64 class indices; what can be none is refused."""
     is_number = values.dtype.kind in "iuf"
     if not is_number or not np.isfinite(values).all() or (values != np.round(values)).any():
         raise InputError(f"{what} must be class indices 0, 1, ... in the order of the outputs, "

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.types import Records
+from leakscope.pages import row_blocks
+from leakscope.types import AnyArray, FloatArray, Records
+
+
+class ColumnMoments(NamedTuple):
+    """Mean and standard deviation of each column; float64 (...,), the shape of one record.
+
+    `spread` is 1 where a column does not vary, so that it can be divided by.
+    """
+
+    mean: FloatArray
+    spread: FloatArray
+
+
+def column_moments(features: AnyArray) -> ColumnMoments:
+    """Of features that need not fit in memory, in two passes; float64 throughout."""
+    mean, variance = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
+    for rows in row_blocks(features):
+        mean += features[rows].astype(np.float64).sum(axis=0)
+    mean /= len(features)
+    for rows in row_blocks(features):
+        variance += np.square(features[rows].astype(np.float64) - mean).sum(axis=0)
+    spread = np.sqrt(variance / len(features))
+    return ColumnMoments(mean, np.where(spread > 0, spread, 1.0))
 
 
 def standardised(records: Records) -> Records:
@@ -16,7 +40,8 @@ def standardised(records: Records) -> Records:
     """
     if records.features.dtype != np.float32:
         return records
-    values = records.features.astype(np.float64)
-    spread = values.std(axis=0)
-    scaled = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return dataclasses.replace(records, features=scaled.astype(np.float32))
+    of_column = column_moments(records.features)
+    scaled = np.empty(records.features.shape, dtype=np.float32)
+    for rows in row_blocks(records.features):
+        scaled[rows] = (records.features[rows].astype(np.float64) - of_column.mean) / of_column.spread
+    return dataclasses.replace(records, features=scaled)

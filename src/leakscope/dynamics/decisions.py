@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakscope.attack_figures import threshold_of_others
+from leakscope.attack_figures import thresholds_of_others
 from leakscope.attacks.base import Attack
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
@@ -103,12 +103,11 @@ def called(scores: FloatArray, in_mask: BoolArray, convention: Convention) -> Bo
     if isinstance(convention, AboveLogRatio):
         return np.asarray(scores > convention.threshold)
     outside = [np.sort(row[~mask]) for row, mask in zip(scores, in_mask, strict=True)]
-    pooled = np.sort(np.concatenate(outside))
-    reason = why_unresolvable(convention.fpr, 1, len(pooled) - max(map(len, outside)))
+    n_outside = [len(own) for own in outside]
+    reason = why_unresolvable(convention.fpr, 1, sum(n_outside) - max(n_outside))
     if reason:
         raise InputError(f"fpr={convention.fpr:g}: {reason}; ask for a higher one")
-    thresholds = np.array([threshold_of_others(pooled, own, convention.fpr) for own in outside])
-    return np.asarray(scores >= thresholds[:, None])
+    return np.asarray(scores >= thresholds_of_others(outside, [convention.fpr]))
 
 
 def _check(attack: Attack, design: Design, convention: Convention) -> None:

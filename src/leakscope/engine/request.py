@@ -19,6 +19,7 @@ from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Record
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
 _BLOCK_SIZES = (8, 128)
 _ESTIMATORS_IN_BLOCK = 16
+_BLOCK_ANSWERS = 40_000_000  # models x checkpoints x records
 
 
 class Place(Protocol):
@@ -58,12 +59,14 @@ def check_request(
 
 
 def block_size(recipe: AnyRecipe, records: Records) -> int:
-    """Models trained together; follows from the network alone, so that every machine plans alike."""
+    """Models trained together; follows from what is asked alone, so that every machine plans alike."""
+    n_answers = len(records) * len(recipe.evaluated_epochs)
+    most = max(1, _BLOCK_ANSWERS // n_answers)  # what a block has to say is in memory until it is written
     if isinstance(recipe, EstimatorRecipe | FunctionRecipe):
-        return _ESTIMATORS_IN_BLOCK
+        return min(_ESTIMATORS_IN_BLOCK, most)
     net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
     n_parameters = sum(p.numel() for p in net.parameters())
-    return int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *_BLOCK_SIZES))
+    return min(int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *_BLOCK_SIZES)), most)
 
 
 def check_device_name(name: str) -> None:

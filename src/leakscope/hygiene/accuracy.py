@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leakscope.hygiene.outcome import ALARM, Outcome, odd_one
+from leakscope.stats.rates import rates_by_model
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 NAME = "accuracy"
@@ -23,9 +24,13 @@ def check_accuracy(correct: AnyArray | None, in_mask: BoolArray, targets: IntArr
     if correct is None or len(in_mask) <= _LEAST_OTHERS:
         why = "there is none" if correct is None else f"{_LEAST_OTHERS} other models are needed"
         return Outcome(NAME, "not checked", f"Accuracy was not compared with other models': {why}.")
+    rates = rates_by_model(correct, in_mask)
     found = [
-        (*_deviation(_accuracy(correct, mask), mask.sum(axis=1), target), side)
-        for side, mask in (("members", in_mask), ("non-members", ~in_mask))
+        (*_deviation(rate, n_asked, target), side)
+        for side, rate, n_asked in (
+            ("members", rates.members, rates.n_members),
+            ("non-members", rates.nonmembers, rates.n_nonmembers),
+        )
         for target in targets.tolist()
     ]
     p_value, own, others, side = min(found)
@@ -38,12 +43,6 @@ def check_accuracy(correct: AnyArray | None, in_mask: BoolArray, targets: IntArr
         "trained otherwise, so what they say about it is not to be trusted."
     )
     return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers)
-
-
-def _accuracy(correct: AnyArray, mask: BoolArray) -> FloatArray:
-    """Share of the masked records that each model gets right; NaN without any."""
-    n = mask.sum(axis=1)
-    return np.where(n > 0, (correct & mask).sum(axis=1) / np.maximum(n, 1), np.nan)
 
 
 def _deviation(accuracy: FloatArray, n_asked: IntArray, target: int) -> tuple[float, float, float]:

@@ -31,11 +31,12 @@ def check_all(
         scores: float64 (models, records), every model attacked by the others; None: cannot be done.
     """
     in_mask = design.in_mask
-    others = in_mask if len(targets) > 1 else np.delete(in_mask, targets, axis=0)
+    judged = design.rows(targets)
+    others = in_mask if len(targets) > 1 else design.rows(np.setdiff1d(np.arange(design.n_models), targets))
     correct = signals.last("correct") if "correct" in signals.arrays else None
     return (
-        check_duplicates(facts.duplicate_of, in_mask[targets]),
-        check_sides(in_mask[targets], others),
+        check_duplicates(facts.duplicate_of, judged),
+        check_sides(judged, others),
         check_accuracy(correct, in_mask, targets),
         check_members(scores, in_mask, targets),
         check_shift(facts.shift_scores, in_mask[targets[0]]),

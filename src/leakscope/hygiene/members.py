@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from leakscope.hygiene.outcome import ALARM, Outcome, Status, odd_one
+from leakscope.scratch import over_blocks
 from leakscope.types import BoolArray, FloatArray, IntArray
 
 NAME = "members"
@@ -33,8 +34,8 @@ def check_members(scores: FloatArray | None, in_mask: BoolArray, targets: IntArr
     if scores is None or has_both.sum() <= _LEAST_OTHERS or not has_both[targets].any():
         why = f"{_LEAST_OTHERS} other models with members and non-members are needed"
         return Outcome(NAME, "not checked", f"The member list was not checked: {why}.")
-    recognised = np.full(len(scores), np.nan)
-    recognised[has_both] = recognition(scores[has_both], in_mask[has_both])
+    with np.errstate(invalid="ignore"):
+        recognised = np.where(has_both, recognition(scores, in_mask), np.nan)
     found = [_numbers(recognised, int(target), len(targets)) for target in targets[has_both[targets]]]
     numbers = min(found, key=lambda numbers: numbers["p_value"])
     status, sentence = _in_words(numbers)
@@ -43,11 +44,15 @@ def check_members(scores: FloatArray | None, in_mask: BoolArray, targets: IntArr
 
 def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
     """Mean belief of members minus that of non-members; float64 (models,), in [-2, 2]."""
-    belief = np.tanh(np.clip(scores, -50, 50) / 2)
-    n_members = in_mask.sum(axis=1)
-    members = np.where(in_mask, belief, 0).sum(axis=1) / n_members
-    others: FloatArray = np.where(in_mask, 0, belief).sum(axis=1) / (in_mask.shape[1] - n_members)
-    return np.asarray(members - others)
+
+    def totals(columns: slice) -> FloatArray:
+        belief, mask = np.tanh(np.clip(scores[:, columns], -50, 50) / 2), in_mask[:, columns]
+        members = np.where(mask, belief, 0).sum(axis=1)
+        return np.stack([members, belief.sum(axis=1) - members, mask.sum(axis=1)])
+
+    found = np.sum(over_blocks(in_mask.shape[1], totals, scores, in_mask), axis=0)  # (3, models)
+    members, others, n_members = found
+    return np.asarray(members / n_members - others / (in_mask.shape[1] - n_members))
 
 
 def _numbers(recognised: FloatArray, target: int, n_targets: int) -> dict[str, float]:

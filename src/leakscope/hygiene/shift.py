@@ -6,13 +6,14 @@ gathered, not what the model remembers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from leakscope.hygiene.outcome import Outcome, Status
 from leakscope.stats.intervals import delong
-from leakscope.types import AnyArray, BoolArray, FloatArray
+from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 NAME = "shift"
 _LEVEL = 0.999
@@ -23,11 +24,14 @@ _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_ON_SIDE, _N_FOLDS = 20, 4
 
 
-def shift_scores(features: AnyArray, is_member: BoolArray, seed: int = 0) -> FloatArray:
+def shift_scores(
+    features_of: Callable[[IntArray], AnyArray], is_member: BoolArray, seed: int = 0
+) -> FloatArray:
     """How much each record looks like a member, by a forest that was fitted on other records.
 
     Args:
-        features: numbers (records, ...); long ones are projected on their main axes.
+        features_of: gives the features of the records at some indices, numbers (records, ...); long ones are
+            projected on their main axes.
         is_member: bool (records,).
         seed: of the records drawn when there are many, and of the forest.
 
@@ -39,7 +43,7 @@ def shift_scores(features: AnyArray, is_member: BoolArray, seed: int = 0) -> Flo
     members = is_member[drawn]
     if min(members.sum(), (~members).sum()) < _LEAST_ON_SIDE:
         return scores
-    x = _narrow(features.reshape(len(features), -1)[drawn].astype(np.float32), seed)
+    x = _narrow(features_of(drawn).reshape(len(drawn), -1).astype(np.float32), seed)
     scores[drawn] = _out_of_fold(x, members, seed)
     return scores
 

@@ -20,7 +20,6 @@ bound errs to the high side. Intervals of means are over models (delete-a-group 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,13 +39,13 @@ from leakscope.leakage.moderation import (
 )
 from leakscope.leakage.mutual_information import one_dimensional_fast
 from leakscope.leakage.trends import Trend, bin_trend, quantile_bins
+from leakscope.scratch import over_blocks, taken
 from leakscope.stats.record_types import resolution_variance
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 MOST_EXPOSED_SHARE = 0.01
 MEASURES = ("bits", "rho_kl", "advantage_bound")
 
-_RECORDS_AT_ONCE = 16_384
 _FITTED_RECORDS = 8_192
 _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
 _MOST_GROUPS = 16
@@ -108,7 +107,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
     """
     if values.ndim != 2 or values.shape != in_mask.shape:
         raise InputError(f"values {values.shape} and in_mask {in_mask.shape}: must both be (models, records)")
-    n_bad = values.shape[1] - int(np.isfinite(values).all(axis=0).sum())
+    n_bad = sum(over_blocks(values.shape[1], lambda at: _n_not_finite(values[:, at]), values))
     if n_bad:
         return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined answers")
     rng = np.random.default_rng(seed)
@@ -117,8 +116,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
     if reason:
         return _undefined(values.shape[1], reason)
     null = _null(sample, rng)
-    raw, centre = _by_block(values, in_mask, sample.prior())
-    above_floor = null.taken_off(raw, centre)
+    above_floor, floor = _by_block(values, in_mask, sample.prior(), null)
     figures = _figures(above_floor, null.most_exposed)
     limited = zip(figures, _half_widths(sample, null, rng), _LIMITS, strict=True)
     *means, most_exposed = (_within(*one) for one in limited)
@@ -128,7 +126,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
         above_floor[2],
         means=dict(zip(MEASURES, means, strict=True)),
         most_exposed=most_exposed,
-        floor=float(null.bits.at(centre).mean()),
+        floor=floor,
         reason=""
         if len(values) >= _LEAST_FOR_INTERVAL
         else f"{len(values)} models are too few for an interval",
@@ -198,9 +196,9 @@ def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator) -> _
     columns = np.arange(values.shape[1])
     if len(columns) > _FITTED_RECORDS:
         columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
-    own = values[:, columns].astype(np.float64)
+    own, own_mask = taken(values, columns, 1).astype(np.float64), taken(in_mask, columns, 1)
     # Values in steps are like rounded ones, whose variance is step^2 / 12.
-    return _Sample(own, in_mask[:, columns], resolution_variance(own) / 12)
+    return _Sample(own, own_mask, resolution_variance(own) / 12)
 
 
 def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
@@ -229,19 +227,23 @@ def _within(value: float, half_width: float, limits: tuple[float, float]) -> Fig
     return Figure(float(value), float(low), float(high))
 
 
-def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior) -> tuple[FloatArray, FloatArray]:
-    """Measures (3, records) and centres (records,) of all records."""
+def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -> tuple[FloatArray, float]:
+    """Measures of all records above their floors (3, records), and the mean floor of the first."""
     n_records = values.shape[1]
-    found, centre = np.empty((3, n_records)), np.empty(n_records)
+    found = np.empty((3, n_records))
 
-    def fill(columns: slice) -> None:
+    def fill(columns: slice) -> float:
         own: Moments = moments(values[:, columns], in_mask[:, columns])
-        found[:, columns], centre[columns] = measures(moderate(own, prior)), own.centre
+        found[:, columns] = null.taken_off(measures(moderate(own, prior)), own.centre)
+        return float(null.bits.at(own.centre).sum())
 
-    starts = range(0, n_records, _RECORDS_AT_ONCE)
-    with ThreadPoolExecutor() as threads:  # numpy works outside Python's lock
-        list(threads.map(fill, (slice(start, start + _RECORDS_AT_ONCE) for start in starts)))
-    return found, centre
+    floors = over_blocks(n_records, fill, values, in_mask)
+    return found, sum(floors) / n_records
+
+
+def _n_not_finite(values: AnyArray) -> int:
+    """Records with an answer that is infinite or NaN; values is (models, records)."""
+    return int((~np.isfinite(values).all(axis=0)).sum())
 
 
 def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> FloatArray:

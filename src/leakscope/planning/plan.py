@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from leakscope.design import make_design
 from leakscope.engine import local
 from leakscope.errors import TrainingError
 from leakscope.gate import Gate
+from leakscope.pages import is_mapped
 from leakscope.planning.trial import Fits, Networks, Request, Seconds, Training, judging_seconds
 from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_sides
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import Sides, why_unresolvable
@@ -28,7 +31,8 @@ SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 """What widths of intervals are computed under."""
 
 _NPY_HEADER = 128  # bytes before the numbers of a .npy file
-_JUDGING_ARRAYS = 12  # float64 (models, records) at the peak of LiRA; every attack keeps one more
+_BLOCK_ARRAYS = 12  # float64 (models, block) at the peak of LiRA, in every thread
+_RECORD_VECTORS = 24  # float64 (records,) at the peak of judging, see docs/scale.md
 
 
 @dataclass(frozen=True)
@@ -145,18 +149,44 @@ def plan_audit(
         trial.training,
         _time(trial, request, config),
         _memory(trial, request, len(attacks)),
-        disk_bytes(records, identity.signals, models, n_checkpoints, trial.training.blocks),
+        disk_bytes(
+            records,
+            identity.signals,
+            models,
+            n_checkpoints,
+            trial.training.blocks,
+            _n_score_arrays(len(attacks)),
+        ),
         resolution(models, *fewest, config["fpr_budgets"]),
     )
 
 
-def disk_bytes(records: Records, signals: Sequence[str], models: int, checkpoints: int, blocks: int) -> Disk:
-    """The bank's arrays; results, report and figures, which are small, are left out."""
+def disk_bytes(
+    records: Records,
+    signals: Sequence[str],
+    models: int,
+    checkpoints: int,
+    blocks: int,
+    score_arrays: int = 0,
+) -> Disk:
+    """The bank's arrays, and scores while they are judged; the rest, which is small, is left out.
+
+    Args:
+        records: to be asked about.
+        signals: kept.
+        models: in all.
+        checkpoints: of each.
+        blocks: they are trained in.
+        score_arrays: of one score a model and record, on disk where they are large.
+    """
     numbers = {name: models * checkpoints * len(records) * _signal_bytes(name, records) for name in signals}
     files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
     labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
     finished = sum(files.values()) + labels_and_design
-    return Disk(files, finished, finished + sum(numbers.values()) + blocks * len(files) * _NPY_HEADER)
+    in_blocks = sum(numbers.values()) + blocks * len(files) * _NPY_HEADER
+    scores = 8 * models * len(records)
+    on_scratch = score_arrays * scores if scores > IN_MEMORY.in_memory_bytes else 0
+    return Disk(files, finished, finished + max(in_blocks, on_scratch))
 
 
 def resolution(models: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequence[float]) -> Resolution:
@@ -191,15 +221,29 @@ def _memory(trial: Networks | Fits, request: Request, n_attacks: int) -> Memory:
     records, recipe, kept = request.records, request.recipe, request.identity.signals
     is_image, on_gpu = records.features.dtype == np.uint8, request.device.type == "cuda"
     n_copied = records.features.size if isinstance(recipe, Recipe) and (is_image or on_gpu) else 0
-    held = records.features.nbytes + records.labels.nbytes + 4 * n_copied
+    on_disk = is_mapped(records.features)
+    held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
     parameters, workspace = trial.memory()
     row = sum(_signal_bytes(name, records) for name in kept)
     signals = 2 * request.block_size * len(recipe.evaluated_epochs) * len(records) * row
-    n_arrays = _JUDGING_ARRAYS + n_attacks + 3 * records.n_classes * ("logits" in kept)
-    judging = 8 * n_arrays * request.design.in_mask.size
+    judging = _judging_bytes(request, n_attacks)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
     peak = held + max(parameters + workspace + signals, judging, standardising)
     return Memory(held, parameters, workspace, signals, judging, peak)
+
+
+def _judging_bytes(request: Request, n_attacks: int) -> int:
+    n_models, n_records = request.design.in_mask.shape
+    scores = 8 * n_models * n_records
+    in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * _n_score_arrays(n_attacks)
+    in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
+    logits = 3 * scores * request.records.n_classes * ("logits" in request.identity.signals)
+    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits)
+
+
+def _n_score_arrays(n_attacks: int) -> int:
+    """Arrays (models, records) of an audit: a score an attack, those of single records, one in order."""
+    return n_attacks + 2
 
 
 def _signal_bytes(name: str, records: Records) -> int:
@@ -217,7 +261,7 @@ def _record_half_width(models: int) -> float:
     """Half width of the advantage of a record that half of the models on each side call a member."""
     model = np.arange(models)[:, None]
     risk = record_risk(model % 4 < 2, model % 2 == 0)
-    return float(risk.advantage_high[0] - risk.advantage_low[0]) / 2
+    return float(risk.table.advantage_high[0] - risk.table.advantage_low[0]) / 2
 
 
 def _normal_quantiles(n: int) -> FloatArray:

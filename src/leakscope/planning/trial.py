@@ -19,6 +19,7 @@ from leakscope.bank.identity import Identity
 from leakscope.engine import local
 from leakscope.judge import judge
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.scratch import IN_MEMORY, Scratch
 from leakscope.train import loop
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
 from leakscope.train.steps import GATHERED_AT_ONCE
@@ -240,6 +241,11 @@ class RandomBank(Bank):
     def lost(self) -> dict[int, int]:
         """No model is."""
         return {}
+
+    @property
+    def scratch(self) -> Scratch:
+        """In memory."""
+        return IN_MEMORY
 
     def design(self) -> Design:
         """Some models and records of the real one."""

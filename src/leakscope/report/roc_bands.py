@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leakscope.scratch import RECORDS_AT_ONCE, over_blocks
 from leakscope.stats.roc import Sides, split_sides
 from leakscope.types import BoolArray, Design, FloatArray, Scores
 
@@ -49,17 +50,32 @@ def tpr_on_grid(sides: Sides, grid: FloatArray) -> FloatArray:
 
 
 def _band(scores: Scores, design: Design) -> RocBand:
-    in_mask = design.in_mask[scores.targets]
-    grid = np.geomspace(1 / int((~in_mask).sum(axis=1).min()), 1, _POINTS)
-    sides = [split_sides(row, members) for row, members in zip(scores.values, in_mask, strict=True)]
-    curves = np.stack([tpr_on_grid(side, grid) for side in sides])
+    in_mask = design.rows(scores.targets)
+    grid = np.geomspace(1 / int((in_mask.shape[1] - in_mask.sum(axis=1)).min()), 1, _POINTS)
+    curves = np.stack(
+        [
+            tpr_on_grid(split_sides(row, members), grid)
+            for row, members in zip(scores.values, in_mask, strict=True)
+        ]
+    )
     low, high = np.quantile(curves, [0.05, 0.95], axis=0)
     return RocBand(grid, curves.mean(axis=0), low, high, _yes_rates(scores.values, in_mask))
 
 
 def _yes_rates(scores: FloatArray, in_mask: BoolArray) -> tuple[float, float] | None:
     """Rates over all targets of an attack with two scores."""
-    yes = scores == scores.max()
-    if not (yes | (scores == scores.min())).all() or yes.all():
+    low, high = (end([end(row) for row in scores]) for end in (np.min, np.max))
+
+    def counts(columns: slice) -> tuple[bool, int, int]:
+        values, members = scores[:, columns], in_mask[:, columns]
+        yes = values == high
+        is_two = bool((yes | (values == low)).all())
+        return is_two, int((yes & ~members).sum()), int((yes & members).sum())
+
+    if low == high or not counts(slice(0, RECORDS_AT_ONCE))[0]:
         return None
-    return float(yes[~in_mask].mean()), float(yes[in_mask].mean())
+    found = over_blocks(scores.shape[1], counts, scores, in_mask)
+    if not all(is_two for is_two, _, _ in found):
+        return None
+    n_members = int(in_mask.sum())
+    return sum(n for _, n, _ in found) / (in_mask.size - n_members), sum(n for *_, n in found) / n_members

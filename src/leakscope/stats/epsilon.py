@@ -22,7 +22,7 @@ import numpy.typing as npt
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
 from leakscope.stats.roc import Sides, split_sides
-from leakscope.types import FloatArray
+from leakscope.types import FloatArray, IntArray
 
 # Thresholds tried on the choosing half of a split: they cost nothing in confidence.
 _N_SPLIT_CANDIDATES = 256
@@ -98,9 +98,15 @@ def epsilon_lower_bound(
         delta: in [0, 1).
         confidence: of the bound, one-sided.
     """
+    return epsilon_of_sides(split_sides(scores, is_member), strategy, delta=delta, confidence=confidence)
+
+
+def epsilon_of_sides(
+    sides: Sides, strategy: Split | Bonferroni, *, delta: float = 1e-5, confidence: float = 0.95
+) -> EpsilonBound:
+    """`epsilon_lower_bound` of sides that are already sorted."""
     check_delta(delta)
     check_level(confidence)
-    sides = split_sides(scores, is_member)
     n_least = 1 if isinstance(strategy, Bonferroni) else 2
     if min(map(len, sides)) < n_least:
         reason = f"needs both sides, got {len(sides.members)} members and {len(sides.nonmembers)} non-members"
@@ -171,46 +177,37 @@ def _random_halves(side: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
 
 
 def _bonferroni_bound(sides: Sides, strategy: Bonferroni, delta: float, error: float) -> tuple[float, float]:
-    places, ascending = _untied_places(sides, strategy.seed)
     n = strategy.n_thresholds
-    epsilons, thresholds = _rank_bounds(places, n, delta, error / n)
+    rng = np.random.default_rng(strategy.seed)
+    epsilons, thresholds = _rank_bounds(sides, n, delta, error / n, rng)
     best = int(np.argmax(epsilons))
-    lowest_called = int(np.ceil(thresholds[best]))
-    if epsilons[best] == 0 or lowest_called == len(ascending):
+    lowest_called = [side[np.searchsorted(side, thresholds[best]) :][:1] for side in sides]
+    if epsilons[best] == 0 or not sum(map(len, lowest_called)):
         return float(epsilons[best]), float("nan")
-    return float(epsilons[best]), float(ascending[lowest_called])
-
-
-def _untied_places(sides: Sides, seed: int) -> tuple[Sides, FloatArray]:
-    """Places of both sides' scores in one ascending order, ties in random order, and the ordered scores."""
-    pooled = np.concatenate(sides)
-    shuffled = np.random.default_rng(seed).permutation(len(pooled))
-    order = shuffled[np.argsort(pooled[shuffled], kind="stable")]
-    is_member = order < len(sides.members)
-    places = Sides(
-        np.flatnonzero(is_member).astype(np.float64), np.flatnonzero(~is_member).astype(np.float64)
-    )
-    return places, pooled[order]
+    return float(epsilons[best]), float(np.concatenate(lowest_called).min())
 
 
 def _rank_bounds(
-    sides: Sides, n_thresholds: int, delta: float, error: float
+    sides: Sides, n_thresholds: int, delta: float, error: float, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds, each alone of the given error, at fixed ranks from the top and from the bottom.
 
     From the top the threshold is an order statistic of the non-members. The FPR above the one with `r`
     non-members above it is Beta(r + 1, n - r), whose quantile is the Clopper-Pearson bound for r of n: the
     bound is exact although the threshold came from the same scores. Members had no part in it, so their
-    bound is exact as well. From the bottom the roles are swapped.
+    bound is exact as well. From the bottom the roles are swapped. With `rng`, scores that tie are told apart
+    by a coin; without, a threshold takes all of them or none.
     """
     n_top = n_thresholds // 2
-    top, above = _accuse_at_ranks(sides, n_top, delta, error)
+    top, above = _accuse_at_ranks(sides, n_top, delta, error, rng)
     mirrored = Sides(-sides.nonmembers[::-1], -sides.members[::-1])
-    bottom, below = _accuse_at_ranks(mirrored, n_thresholds - n_top, delta, error)
+    bottom, below = _accuse_at_ranks(mirrored, n_thresholds - n_top, delta, error, rng)
     return np.concatenate([top, bottom]), np.concatenate([np.nextafter(above, np.inf), -below])
 
 
-def _accuse_at_ranks(sides: Sides, n_ranks: int, delta: float, error: float) -> tuple[FloatArray, FloatArray]:
+def _accuse_at_ranks(
+    sides: Sides, n_ranks: int, delta: float, error: float, rng: np.random.Generator | None
+) -> tuple[FloatArray, FloatArray]:
     """Bounds and barriers: "member" means a score above the barrier; both float64 (n_ranks,)."""
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
     exponents = (np.arange(n_ranks) + 0.5) / n_ranks
@@ -218,6 +215,28 @@ def _accuse_at_ranks(sides: Sides, n_ranks: int, delta: float, error: float) -> 
     n_false = np.minimum(n_false, n_nonmembers - 1)
     barriers = sides.nonmembers[n_nonmembers - 1 - n_false]
     n_true = n_members - np.searchsorted(sides.members, barriers, side="right")
+    if rng is not None:
+        n_true = n_true + _tied_members_called(sides, barriers, n_false, rng)
     tpr_low = clopper_pearson_bounds(n_true, n_members, 1 - error).low
     fpr_high = clopper_pearson_bounds(n_false, n_nonmembers, 1 - error).high
     return epsilon_from_rates(tpr_low, fpr_high, delta), barriers
+
+
+def _tied_members_called(
+    sides: Sides, barriers: FloatArray, n_false: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Members that tie with each barrier and come above it when ties are put in random order; (barriers,).
+
+    A barrier is the non-member with `n_false` non-members above it, some of which may tie with it.
+    """
+    called = np.zeros(len(barriers), dtype=np.int64)
+    for value in np.unique(barriers):
+        n_tied = [int(np.searchsorted(s, value, "right") - np.searchsorted(s, value, "left")) for s in sides]
+        if not n_tied[0]:
+            continue
+        from_the_top = rng.permutation(np.arange(sum(n_tied)) < n_tied[0])  # true: a member
+        n_above = len(sides.nonmembers) - int(np.searchsorted(sides.nonmembers, value, "right"))
+        at = np.flatnonzero(barriers == value)
+        places = np.flatnonzero(~from_the_top)[n_false[at] - n_above]  # of the barriers themselves
+        called[at] = np.cumsum(from_the_top)[places]
+    return called

@@ -89,9 +89,16 @@ def gaussian_tradeoff_epsilon(
         confidence: of the bound.
         reject_below: p-value of `gaussian_fit` below which the shape is refused.
     """
+    sides = split_sides(scores, is_member)
+    return gaussian_tradeoff_of_sides(sides, delta=delta, confidence=confidence, reject_below=reject_below)
+
+
+def gaussian_tradeoff_of_sides(
+    sides: Sides, *, delta: float = 1e-5, confidence: float = 0.95, reject_below: float = 0.05
+) -> EpsilonBound:
+    """`gaussian_tradeoff_epsilon` of sides that are already sorted."""
     check_delta(delta)
     check_level(confidence)
-    sides = split_sides(scores, is_member)
     if min(map(len, sides)) < 2:
         return _undefined_bound("needs at least 2 records on each side", delta, confidence)
     auc_low = delong_of_sides(sides, confidence).interval.low

@@ -6,14 +6,15 @@ the group's own, chosen on the scores it is judged on; the interval's method say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from leakscope.errors import InputError
-from leakscope.stats.headline import headline_of_sides, headline_rows
+from leakscope.scratch import release
+from leakscope.stats.headline import Headline, headline_of_sides
 from leakscope.stats.intervals import (
     Interval,
     Spread,
@@ -24,7 +25,31 @@ from leakscope.stats.intervals import (
     spread_over_targets,
 )
 from leakscope.stats.roc import OperatingPoint, split_sides
-from leakscope.types import BoolArray, FloatArray
+from leakscope.texts import distinct
+from leakscope.types import BoolArray, FloatArray, IntArray
+
+
+class Grouping(NamedTuple):
+    """Who belongs to which group.
+
+    Attributes:
+        names: of the groups, in order; each has a record.
+        codes: int32 (records,), the place of each record's group among the names.
+    """
+
+    names: tuple[str, ...]
+    codes: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, labels: npt.ArrayLike) -> Grouping:
+        """Groups by their labels, one a record."""
+        found = distinct(np.asarray(labels, dtype=np.str_))
+        return cls(tuple(found.names.tolist()), found.codes)
+
+    def items(self) -> Iterator[tuple[str, IntArray]]:
+        """Each group's name and its records' indices."""
+        for code, name in enumerate(self.names):
+            yield name, np.flatnonzero(self.codes == code)
 
 
 class Measured(NamedTuple):
@@ -68,7 +93,7 @@ class GroupSpread(NamedTuple):
 def group_metrics(
     scores: npt.ArrayLike,
     is_member: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    groups: Grouping,
     fpr_budgets: Sequence[float] = (0.01,),
     *,
     level: float = 0.95,
@@ -79,25 +104,24 @@ def group_metrics(
     Args:
         scores: float (records,), higher means member.
         is_member: bool (records,).
-        groups: label of each record, (records,).
+        groups: of the records.
         fpr_budgets: FPR budgets in [0, 1].
         level: two-sided confidence, one group at a time.
         n_least: members and non-members that a group needs.
     """
     check_level(level)
-    values, mask, labels = np.asarray(scores), np.asarray(is_member), np.asarray(groups)
-    if labels.shape != values.shape:
-        raise InputError(f"groups must have one label a record: {labels.shape} labels, scores {values.shape}")
+    values, mask = np.asarray(scores), np.asarray(is_member)
+    _check_one_a_record(groups, values.shape)
     return tuple(
-        _metrics_of_group(str(label), values[at], mask[at], fpr_budgets, level, n_least)
-        for label, at in ((label, labels == label) for label in np.unique(labels))
+        _metrics_of_group(name, values[at], mask[at], fpr_budgets, level, n_least)
+        for name, at in groups.items()
     )
 
 
 def group_spread(
     scores: FloatArray,
     in_mask: BoolArray,
-    groups: npt.ArrayLike,
+    groups: Grouping,
     fpr_budgets: Sequence[float] = (0.01,),
     *,
     level: float = 0.95,
@@ -108,19 +132,20 @@ def group_spread(
     Args:
         scores: float (targets, records), higher means member.
         in_mask: bool (targets, records).
-        groups: label of each record, (records,).
+        groups: of the records.
         fpr_budgets: FPR budgets in [0, 1].
         level: two-sided confidence, one group at a time.
         n_least: members and non-members that a group needs in a target to count there.
     """
     check_level(level)
-    labels = np.asarray(groups)
-    if labels.shape != np.shape(scores)[1:]:
-        raise InputError(f"groups must have one label a record: {labels.shape}, scores {np.shape(scores)}")
-    return tuple(
-        _spread_of_group(str(label), scores[:, at], in_mask[:, at], fpr_budgets, level, n_least)
-        for label, at in ((label, labels == label) for label in np.unique(labels))
-    )
+    _check_one_a_record(groups, np.shape(scores)[1:])
+    found: dict[str, list[Headline]] = {name: [] for name in groups.names}
+    for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
+        row, mask = np.array(values), np.array(members)
+        for name, at in groups.items():
+            found[name].append(headline_of_sides(split_sides(row[at], mask[at]), fpr_budgets))
+        release(scores, in_mask)
+    return tuple(_spread_of_group(name, rows, level, n_least) for name, rows in found.items())
 
 
 def _metrics_of_group(
@@ -153,23 +178,24 @@ def _measured_tpr(point: OperatingPoint, n_members: int, level: float) -> Measur
     return Measured(point.tpr, Interval(exact.low, exact.high, level, method))
 
 
-def _spread_of_group(
-    group: str, scores: FloatArray, in_mask: BoolArray, budgets: Sequence[float], level: float, n_least: int
-) -> GroupSpread:
-    n_in = in_mask.sum(axis=1)  # (targets,)
-    is_large = np.minimum(n_in, in_mask.shape[1] - n_in) >= n_least
-    rows = headline_rows(scores, in_mask, budgets)
+def _spread_of_group(group: str, rows: Sequence[Headline], level: float, n_least: int) -> GroupSpread:
+    is_large = np.array([min(row.n_members, row.n_nonmembers) >= n_least for row in rows])  # (targets,)
 
     def spread(values: Sequence[float]) -> Spread:
         return spread_over_targets(np.where(is_large, np.array(values), np.nan), level)
 
     return GroupSpread(
         group,
-        in_mask.shape[1],
+        rows[0].n_members + rows[0].n_nonmembers,
         auc=spread([row.auc for row in rows]),
         advantage=spread([row.advantage for row in rows]),
-        tpr_at_fpr=tuple(spread([row.points[b].tpr for row in rows]) for b in range(len(budgets))),
+        tpr_at_fpr=tuple(spread([row.points[b].tpr for row in rows]) for b in range(len(rows[0].points))),
     )
+
+
+def _check_one_a_record(groups: Grouping, shape: tuple[int, ...]) -> None:
+    if groups.codes.shape != shape:
+        raise InputError(f"groups must have one label a record: {groups.codes.shape}, records {shape}")
 
 
 def _undefined(reason: str, level: float) -> Measured:

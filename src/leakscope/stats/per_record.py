@@ -11,22 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
-from leakscope.types import BoolArray, FloatArray, IntArray
+from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 DIFFERENCE_METHOD = "Newcombe's square-and-add with Clopper-Pearson limits"
 # Most hypergeometric terms held at once.
 _TERMS_AT_ONCE = 4_000_000
+_ALL = slice(None)
 
 
-@dataclass(frozen=True, eq=False)
-class RecordRisk:
-    """One entry a record; every array (records,). Rates are NaN where the record has no target on that side.
+class RiskTable(NamedTuple):
+    """One entry a distinct set of counts; rates are NaN where there is no target on that side.
 
     Attributes:
         n_in: int64, targets trained on the record.
@@ -39,7 +41,6 @@ class RecordRisk:
             as it says, so claims of exposure are conservative; the far end errs up to 8% instead of 2.5%
             where the true advantage is near -1 or 1.
         p_value: one-sided Fisher exact test of "called a member no more often when in"; NaN if untested.
-        level: two-sided confidence of each interval, one record at a time.
     """
 
     n_in: IntArray
@@ -54,7 +55,31 @@ class RecordRisk:
     advantage_low: FloatArray
     advantage_high: FloatArray
     p_value: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RecordRisk:
+    """Risk of each record, kept once for all records with the same counts.
+
+    Attributes:
+        kind: int32 (records,), each record's row of the table.
+        table: of the distinct counts.
+        level: two-sided confidence of each interval, one record at a time.
+    """
+
+    kind: npt.NDArray[np.int32]
+    table: RiskTable
     level: float
+
+    def column(self, name: str, records: slice | IntArray = _ALL) -> AnyArray:
+        """One of the table's columns, record by record; (records,)."""
+        values: AnyArray = getattr(self.table, name)[self.kind[records]]
+        return values
+
+    def exposed(self, q: float) -> BoolArray:
+        """Records whose exposure is no chance, at a false-discovery rate of `q`; bool (records,)."""
+        n_records = np.bincount(self.kind, minlength=len(self.table.p_value))
+        return false_discovery(self.table.p_value, q, n_records).exposed[self.kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,34 +110,41 @@ def record_risk(
         counted: bool (targets, records); decisions to leave out are false. None counts all.
         level: two-sided confidence.
     """
+    return risk_of_counts(decision_counts(says_member, in_mask, counted), level)
+
+
+def risk_of_counts(counts: IntArray | npt.NDArray[np.int32], level: float = 0.95) -> RecordRisk:
+    """The same from `decision_counts`, which can be made block by block."""
     check_level(level)
-    counts = _counts(says_member, in_mask, counted)  # (4, records): true calls, in, false calls, out
     base = int(counts.max(initial=0)) + 1
     if base**4 > np.iinfo(np.int64).max:
-        raise InputError(f"at most 55,000 targets can be counted, got {len(in_mask)}")
+        raise InputError(f"at most 55,000 targets can be counted, got {base - 1}")
     codes = np.array([base**3, base**2, base, 1]) @ counts
-    _, first, record_kind = np.unique(codes, return_index=True, return_inverse=True)
-    kinds = counts[:, first]  # (4, kinds)
-    columns = {name: column[record_kind] for name, column in _risk_of_counts(kinds, level).items()}
-    return RecordRisk(n_in=counts[1], n_out=counts[3], level=level, **columns)
+    _, first, kind = np.unique(codes, return_index=True, return_inverse=True)
+    of_kind = counts[:, first].astype(np.int64)  # (4, kinds)
+    table = RiskTable(n_in=of_kind[1], n_out=of_kind[3], **_risk_of_counts(of_kind, level))
+    return RecordRisk(kind.reshape(-1).astype(np.int32), table, level)
 
 
-def false_discovery(p_values: FloatArray, q: float = 0.05) -> Discoveries:
+def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | None = None) -> Discoveries:
     """Benjamini and Hochberg's step-up procedure (1995); valid for independent or positively dependent tests.
 
     Args:
         p_values: float (tests,); NaN means not tested, and is not counted.
         q: false-discovery rate, in (0, 1).
+        n_tests: int (tests,), how many tests share each p-value; None: each is its own.
     """
     if not 0 < q < 1:
         raise InputError(f"q must be in (0, 1), got {q}")
     p = np.asarray(p_values, dtype=np.float64)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
-    stepped = p[order] * len(order) / np.arange(1, len(order) + 1)
+    rank = np.arange(1, len(order) + 1) if n_tests is None else np.cumsum(n_tests[order])
+    n_in_all = int(rank[-1]) if len(rank) else 0
+    stepped = p[order] * n_in_all / np.maximum(rank, 1)
     q_values = np.full(len(p), np.nan)
     q_values[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
-    return Discoveries(q_values <= q, q_values, q, len(order))
+    return Discoveries(q_values <= q, q_values, q, n_in_all)
 
 
 def fisher_one_sided(n_true: IntArray, n_in: IntArray, n_false: IntArray, n_out: IntArray) -> FloatArray:
@@ -151,7 +183,7 @@ def _upper_tail(counts: IntArray, log_factorial: FloatArray, width: int) -> Floa
     return tail
 
 
-def _counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | None) -> IntArray:
+def decision_counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | None = None) -> IntArray:
     """True calls, IN targets, false calls, OUT targets of each record; int64 (4, records)."""
     use = np.ones_like(in_mask) if counted is None else counted
     if not says_member.shape == in_mask.shape == use.shape or in_mask.ndim != 2:
@@ -169,7 +201,7 @@ def _counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | Non
 
 
 def _risk_of_counts(counts: IntArray, level: float) -> dict[str, FloatArray]:
-    """The float columns of `RecordRisk` by name, each (kinds,)."""
+    """The float columns of `RiskTable` by name, each (kinds,)."""
     n_true, n_in, n_false, n_out = counts
     tpr, fpr = _rate(n_true, n_in), _rate(n_false, n_out)
     undefined_in, undefined_out = np.isnan(tpr), np.isnan(fpr)

@@ -6,6 +6,7 @@ records and batch order, and is asked about every record at the recipe's checkpo
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,8 +19,10 @@ from torch import Tensor, nn
 
 from leakscope.errors import InputError
 from leakscope.models.registry import build
+from leakscope.pages import is_mapped, take_rows
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
+from leakscope.scratch import release
 from leakscope.signals import classification_signals, regression_signals
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
@@ -75,11 +78,23 @@ class Inputs:
     x: Tensor  # float32 (records, ...)
     y: Tensor  # int64 or float32 (records,)
     n_outputs: int
+    on_disk: AnyArray | None = None  # the memory map that x is, where it is one
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one record."""
         return tuple(self.x.shape[1:])
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The records at `index`, int64 (rows,), in memory."""
+        if self.on_disk is None:
+            return self.x.index_select(0, index)
+        return torch.from_numpy(take_rows(self.on_disk, index.numpy()))
+
+    def let_go(self) -> None:
+        """Gives back the memory of what was read of features on disk."""
+        if self.on_disk is not None:
+            release(self.on_disk)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +116,21 @@ class Answers:
 
 
 def inputs_from(records: Records, device: torch.device) -> Inputs:
-    """Records on the device; images (uint8) standardised by channel."""
-    x = torch.from_numpy(records.features)
+    """Records on the device; images (uint8) standardised by channel.
+
+    On a CPU, float features that lie on disk stay there: batches are gathered from the memory map.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable")  # of a map; nobody writes
+        x = torch.from_numpy(records.features)
     if x.dtype == torch.uint8:
         x = x.to(device).float()
         axes = (0, *range(2, x.ndim))
         spread, centre = torch.std_mean(x, dim=axes, keepdim=True)
         x = (x - centre) / spread.clamp(min=1e-6)
-    return Inputs(x.to(device), torch.from_numpy(records.labels).to(device), records.n_classes)
+    is_on_disk = x.dtype == torch.float32 and device.type == "cpu" and is_mapped(records.features)
+    y = torch.from_numpy(records.labels).to(device)
+    return Inputs(x.to(device), y, records.n_classes, records.features if is_on_disk else None)
 
 
 def initial_nets(recipe: Recipe, inputs: Inputs, models: IntArray, seed: int) -> list[nn.Module]:
@@ -217,7 +239,7 @@ def _steps(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: 
             return CapturedSteps(*arguments)
         except (RuntimeError, NotImplementedError) as error:
             note(f"steps launched one by one, not captured: {str(error).strip().splitlines()[0]}")
-    return HostSteps(*arguments)
+    return HostSteps(*arguments, inputs.rows)
 
 
 def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> dict[str, AnyArray]:
@@ -236,6 +258,7 @@ def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> 
         else:
             x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
         z = stack.outputs(x).float()
+        inputs.let_go()
         if y.is_floating_point():
             outputs.append(z[..., 0])
             targets.append(y)

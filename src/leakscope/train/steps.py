@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Protocol
@@ -41,10 +41,18 @@ class Steps(Protocol):
 
 
 class HostSteps:
-    """Steps launched by the host."""
+    """Steps launched by the host; `rows` gives the records at an index, by default those of `x`."""
 
-    def __init__(self, stack: Trainable, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
-        self._stack, self._recipe = stack, recipe
+    def __init__(
+        self,
+        stack: Trainable,
+        x: Tensor,
+        y: Tensor,
+        plan: BatchPlan,
+        recipe: Recipe,
+        rows: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self._stack, self._recipe, self._rows = stack, recipe, rows or partial(torch.index_select, x, 0)
         self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
         self._optimizer = Optimizer(recipe, stack.parameters)
         self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
@@ -73,7 +81,7 @@ class HostSteps:
         for start in range(0, steps, together):
             part = index[start : start + together]
             flat = part.reshape(-1)
-            x = self._x.index_select(0, flat).view(*part.shape, *self._x.shape[1:])
+            x = self._rows(flat).view(*part.shape, *self._x.shape[1:])
             yield from zip(x, self._y.index_select(0, flat).view(part.shape), strict=True)
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,7 +1,8 @@
 """The records of an audit's page: a table most exposed first and, of each record, what the models answered.
 
-The table is drawn from arrays by assets/audit.js: figures of all records, in the table's order; answers of
-every model, and their means over training, of as many of the most exposed as fit a fixed budget of bytes.
+The table is drawn from arrays by assets/audit.js: figures of the 100,000 most exposed records, in the table's
+order; answers of every model, and their means over training, of as many of the most exposed as fit a fixed
+budget of bytes.
 What may be told about a single record is `Disclosure`'s to say.
 """
 
@@ -9,22 +10,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakscope.facts import RecordFacts
 from leakscope.judge import RECORDS
 from leakscope.leakage.checkpoints import ANSWERS
+from leakscope.parquet import read_stored, read_stored_rows, stored_columns, stored_height
 from leakscope.previews import Previews, exposure_order
 from leakscope.report.html.charts import chart, script_json
 from leakscope.report.html.embed import Embeddable, quantised
 from leakscope.report.html.page import Section
 from leakscope.report.html.redaction import Disclosure, shown_ids
 from leakscope.report.html.templates import template
+from leakscope.texts import distinct
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Results = dict[str, Any]
+_MOST_ROWS = 100_000
 _DETAIL_BYTES = 1_500_000
 """Answers and trajectories together, before compression."""
 _RISK = ("tpr", "fpr", "advantage", "advantage_low", "advantage_high")
@@ -55,21 +61,26 @@ def record_rows(
     folder: Path, results: Results, signals: Signals, design: Design, disclosure: Disclosure
 ) -> RecordRows:
     """The arrays and settings of the records' table."""
-    facts, figures = RecordFacts.read(folder), _figures(folder)
+    order, n_records = _most_exposed(folder)
+    stored = read_stored_rows(folder / RECORDS, order)
+    figures, texts = _figures(stored), _texts(stored)
     is_secret = bool(results["config"].get("targets")) and not disclosure.with_membership
-    order = exposure_order(figures.get("advantage"), figures.get("bits"), len(facts.ids))
-    arrays: dict[str, Embeddable] = {"id": shown_ids(folder, facts.ids, disclosure.redacted)[order]}
+    arrays: dict[str, Embeddable] = {"id": shown_ids(folder, texts.pop("id"), disclosure.redacted)}
     columns = [{"key": "id", "title": "record", "kind": "id"}]
     absent: list[str] = []
-    _add_figures(figures, order, is_secret, arrays, columns, absent)
+    if len(order) < n_records:
+        absent.append(
+            f"The {len(order):,} most exposed of {n_records:,} records are listed; {RECORDS} has all of them."
+        )
+    _add_figures(figures, is_secret, arrays, columns, absent)
     if not disclosure.redacted:
-        _add_texts(facts, order, arrays, columns)
+        _add_texts(texts, arrays, columns)
     targets = results["config"].get("targets") or []
     left_out = np.asarray(targets if is_secret else [], dtype=np.int64)
     detailed = _add_answers(signals, design, order, left_out, arrays, absent)
     _add_previews(None if disclosure.redacted else Previews.read(folder), order, arrays, absent)
-    others = [name for name in figures if _is_other(name, facts, is_secret)]
-    arrays |= {f"other:{name}": figures[name][order] for name in others}
+    others = [name for name in figures if _is_other(name, is_secret)]
+    arrays |= {f"other:{name}": figures[name] for name in others}
     settings = {"columns": columns, "records": len(order), **detailed, "others": others}
     return RecordRows(arrays, settings, np.asarray(arrays["id"]), absent)
 
@@ -80,7 +91,7 @@ def records_section(rows: RecordRows, results: Results, disclosure: Disclosure) 
     exposed = results.get("exposed")
     note = "Most exposed first. Choose a record to see what every model answered about it."
     if exposed:
-        note = f"{exposed['records']:,} of {rows.settings['records']:,} records are exposed. {note}"
+        note = f"{exposed['records']:,} of {results['population']['records']:,} records are exposed. {note}"
     body = template(
         "records.html.j2",
         settings=script_json(rows.settings),
@@ -95,60 +106,77 @@ def records_section(rows: RecordRows, results: Results, disclosure: Disclosure) 
     return Section("records", "Records", body, note)
 
 
-def _figures(folder: Path) -> dict[str, AnyArray]:
-    """Numbers of records.parquet by column."""
+def _most_exposed(folder: Path) -> tuple[IntArray, int]:
+    """Indices of the records to list, the most exposed first, and the number of all."""
+    keys = [name for name in stored_columns(folder / RECORDS) if name in ("advantage", "bits")]
+    n_records = stored_height(folder / RECORDS)
+    frame = read_stored(folder / RECORDS, keys)
+    columns = {name: frame[name].to_numpy() for name in keys}
+    return exposure_order(columns.get("advantage"), columns.get("bits"), n_records, _MOST_ROWS), n_records
+
+
+def _figures(stored: pl.DataFrame) -> dict[str, AnyArray]:
+    """Numbers by column; a regression's label is none."""
     import polars as pl
 
-    frame = pl.read_parquet(folder / RECORDS)
-    return {name: frame[name].to_numpy() for name in frame.columns if frame[name].dtype != pl.String}
+    numbers = [name for name in stored.columns if stored[name].dtype != pl.String and name != "label"]
+    return {name: stored[name].to_numpy() for name in numbers}
 
 
-def _is_other(name: str, facts: RecordFacts, is_secret: bool) -> bool:
+def _texts(stored: pl.DataFrame) -> dict[str, AnyArray]:
+    """Id, label (a number in a regression) and groups by column."""
+    import polars as pl
+
+    names = [name for name in stored.columns if stored[name].dtype == pl.String or name == "label"]
+    columns = {name: stored[name].to_numpy() for name in names}
+    return {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in columns.items()}
+
+
+def _is_other(name: str, is_secret: bool) -> bool:
     """Figures the page has no column for, like a hardness; a given model's scores where they may be told."""
-    return name not in _KNOWN and name not in facts.groups and not (is_secret and name.startswith("score_"))
+    return name not in _KNOWN and not (is_secret and name.startswith("score_"))
 
 
 def _add_texts(
-    facts: RecordFacts, order: IntArray, arrays: dict[str, Embeddable], columns: list[dict[str, Any]]
+    texts: dict[str, AnyArray], arrays: dict[str, Embeddable], columns: list[dict[str, Any]]
 ) -> None:
     """Label and groups: few different texts as codes, to filter by; many as they are."""
-    for k, (title, values) in enumerate({"label": facts.labels, **facts.groups}.items()):
+    for k, (title, values) in enumerate(texts.items()):
         key = f"text:{k}"
-        if values.dtype.kind not in "UO":
-            arrays[key] = values[order].astype(np.float64)
+        if values.dtype.kind != "U":
+            arrays[key] = values.astype(np.float64)
             columns.append({"key": key, "title": title, "kind": "number"})
             continue
-        names, codes = np.unique(values, return_inverse=True)
+        names, codes = distinct(values)
         if len(names) > _MOST_CODES:
-            arrays[key] = values[order]
+            arrays[key] = values
             columns.append({"key": key, "title": title, "kind": "text"})
         else:
-            arrays[key] = codes.reshape(-1)[order]
+            arrays[key] = codes
             columns.append({"key": key, "title": title, "kind": "code", "names": names.tolist()})
 
 
 def _add_figures(
     figures: dict[str, AnyArray],
-    order: IntArray,
     is_secret: bool,
     arrays: dict[str, Embeddable],
     columns: list[dict[str, Any]],
     absent: list[str],
 ) -> None:
     if "advantage" in figures:
-        arrays |= {name: quantised(figures[name][order], -1, 1, bits=16) for name in _RISK}
-        arrays |= {name: figures[name][order] for name in ("n_in", "n_out")}
+        arrays |= {name: quantised(figures[name], -1, 1, bits=16) for name in _RISK}
+        arrays |= {name: figures[name] for name in ("n_in", "n_out")}
         columns.append({"key": "advantage", "title": "risk", "kind": "risk"})
     else:
         absent.append("One model was judged, so no record has a risk over models.")
     if "bits" in figures and np.isfinite(figures["bits"]).any():
-        arrays["bits"] = quantised(figures["bits"][order], float(np.nanmin(figures["bits"])), 1.0, bits=16)
+        arrays["bits"] = quantised(figures["bits"], float(np.nanmin(figures["bits"])), 1.0, bits=16)
         columns.append({"key": "bits", "title": "bits", "kind": "number"})
     if "exposed" in figures:
-        arrays["exposed"] = figures["exposed"][order].astype(np.bool_)
+        arrays["exposed"] = figures["exposed"].astype(np.bool_)
         columns.append({"key": "exposed", "title": "exposed", "kind": "flag"})
     if "is_member" in figures and not is_secret:
-        arrays["is_member"] = figures["is_member"][order].astype(np.bool_)
+        arrays["is_member"] = figures["is_member"].astype(np.bool_)
         columns.append({"key": "is_member", "title": "member", "kind": "flag"})
     elif "is_member" in figures:
         absent.append(
@@ -216,10 +244,10 @@ def _add_previews(
     if previews is None:
         absent.append("No pictures or fields of the records are shown: this run keeps none, or is redacted.")
         return
-    row_of = np.empty(len(order), dtype=np.int64)
-    row_of[order] = np.arange(len(order))
-    arrays["preview_rows"] = row_of[previews.records]
+    row_of = {record: row for row, record in enumerate(order.tolist())}
+    listed = np.array([record in row_of for record in previews.records.tolist()], dtype=np.bool_)
+    arrays["preview_rows"] = np.array([row_of[r] for r in previews.records[listed].tolist()], dtype=np.int64)
     if len(previews.pictures):
-        arrays["pictures"] = previews.pictures
+        arrays["pictures"] = previews.pictures[listed]
     if len(previews.fields):
-        arrays["fields"] = previews.fields
+        arrays["fields"] = previews.fields[listed]

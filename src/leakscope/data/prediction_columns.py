@@ -1,0 +1,136 @@
+"""A csv or parquet file of predictions, read model by model and column by column.
+
+A file of ten million records and sixteen models has hundreds of millions of numbers. They go from the file
+to a memory map, one column at a time, so that what is held in memory are labels, ids and one column.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.data.column_file import ColumnFile, column_file, group_of, ids_of, plain
+from leakscope.data.columns import numeric_features, require_names
+from leakscope.data.predictions import (
+    Float32Array,
+    Kind,
+    Predictions,
+    as_bools,
+    checked_log_probabilities,
+    class_indices,
+)
+from leakscope.errors import InputError
+from leakscope.scratch import Scratch, release
+from leakscope.types import BoolArray
+
+_OUTPUT = re.compile(r"(?:shadow_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
+_SHADOW_MEMBER = re.compile(r"shadow_(\d{1,6})_member")
+_ROLES = ("label", "id", "is_member")
+
+
+class _Model(NamedTuple):
+    """One model's columns of outputs, in the order of their classes, and what they are."""
+
+    outputs: tuple[str, ...]
+    kind: Kind
+
+
+def read_prediction_columns(path: Path) -> Predictions:
+    """The predictions of a csv or parquet file; see `leakscope.data.predictions.read_predictions`."""
+    with column_file(path) as file:
+        require_names("label column", ["label"], file.names)
+        target = _model(file, None)
+        shadows = [_model(file, number) for number in _shadow_numbers(file)]
+        _check_alike(target, shadows)
+        members = [f"shadow_{number}_member" for number in range(len(shadows))]
+        require_names("column", members, file.names)
+        scratch = Scratch(Path(tempfile.gettempdir()))
+        taken = {*_ROLES, *members, *(name for model in (target, *shadows) for name in model.outputs)}
+        return Predictions(
+            logits=_logits(file, [target], scratch)[0],
+            labels=class_indices(plain(file.column("label"), "label"), "label"),
+            ids=ids_of(file, "id" if "id" in file.names else None),
+            is_member=_is_member(file),
+            groups={name: group_of(file.column(name)) for name in file.names if name not in taken},
+            name=path.stem,
+            kind=target.kind,
+            shadow_logits=_logits(file, shadows, scratch) if shadows else None,
+            shadow_in_mask=_in_mask(file, members, scratch) if shadows else None,
+        )
+
+
+def _shadow_numbers(file: ColumnFile) -> list[int]:
+    """Of the other models, which are numbered from 0."""
+    matches = [_OUTPUT.fullmatch(name) or _SHADOW_MEMBER.fullmatch(name) for name in file.names]
+    found = {int(match[1]) for match in matches if match and match[1] is not None}
+    missing = set(range(len(found))) - found
+    if missing:
+        raise InputError(
+            f"has no columns of shadow_{min(missing)}; number the other models from 0 without gaps"
+        )
+    return sorted(found)
+
+
+def _model(file: ColumnFile, shadow: int | None) -> _Model:
+    prefix = "" if shadow is None else f"shadow_{shadow}_"
+    matches = [match for match in map(_OUTPUT.fullmatch, file.names) if match]
+    found = [match for match in matches if (None if match[1] is None else int(match[1])) == shadow]
+    stems = {match[2] for match in found}
+    if len(stems) != 1:
+        problem = f"has both {prefix}logit_ and {prefix}prob_ columns" if found else (
+            f"has no columns {prefix}logit_0 or {prefix}prob_0, ..."
+        )  # fmt: skip
+        raise InputError(f"{problem}; save exactly one kind, a column a class")
+    (stem,) = stems
+    ordered = tuple(f"{prefix}{stem}_{index}" for index in range(len(found)))
+    require_names("output column", ordered, file.names)
+    if len(ordered) < 2:
+        raise InputError(f"has the column {ordered[0]} alone; give a binary model both, p and 1 - p")
+    return _Model(ordered, "logits" if stem == "logit" else "probabilities")
+
+
+def _check_alike(target: _Model, shadows: list[_Model]) -> None:
+    for number, shadow in enumerate(shadows):
+        if len(shadow.outputs) != len(target.outputs):
+            raise InputError(
+                f"shadow_{number} has {len(shadow.outputs)} classes, the model itself {len(target.outputs)}; "
+                "give the same classes for all"
+            )
+
+
+def _logits(file: ColumnFile, models: list[_Model], scratch: Scratch) -> Float32Array:
+    """float32 (models, records, classes); log-probabilities where that is given."""
+    shape = (file.n_rows, len(models[0].outputs))
+    logits: Float32Array = scratch.empty((len(models), *shape), np.float32)
+    for own, model in zip(logits, models, strict=True):
+        is_probability = model.kind == "probabilities"
+        outputs = scratch.empty(shape) if is_probability else own
+        for at, series in enumerate(file.columns(model.outputs)):
+            values = plain(series, "output")
+            if values.dtype.kind not in "iuf":
+                raise InputError(f"output {series.name!r} has type {series.dtype}, expected numbers")
+            outputs[:, at] = values if is_probability else numeric_features(values, series.name, "output")
+        if is_probability:
+            checked_log_probabilities(outputs, model.kind, own)
+        release(logits)
+    return logits
+
+
+def _is_member(file: ColumnFile) -> BoolArray | None:
+    if "is_member" not in file.names:
+        return None
+    series = file.column("is_member")
+    return None if series.null_count() == len(series) else as_bools(plain(series, "membership"), "is_member")
+
+
+def _in_mask(file: ColumnFile, names: list[str], scratch: Scratch) -> BoolArray:
+    """bool (shadows, records)."""
+    in_mask: BoolArray = scratch.empty((len(names), file.n_rows), np.bool_)
+    for own, series in zip(in_mask, file.columns(names), strict=True):
+        own[:] = as_bools(plain(series, "membership"), series.name)
+    release(in_mask)
+    return in_mask

@@ -1,0 +1,118 @@
+"""Arrays of models x records that may not fit in memory, and the blocks of records to walk over them by.
+
+Scores, and scores in order, have one number for every model and record. While they are small they lie in
+memory; large ones lie in a file without a name beside the run, which the system removes when its last user
+ends, however that happens.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.errors import StorageError
+
+RECORDS_AT_ONCE = 16_384
+"""Of a block: small enough for a processor's cache, large enough that numpy's own overhead is nothing."""
+_BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
+"""After so many, pages of memory maps are let go of."""
+_IN_MEMORY_BYTES = 1 << 26
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where large arrays go.
+
+    Attributes:
+        folder: on a disk with room; None: everything stays in memory.
+        in_memory_bytes: arrays up to this size stay in memory.
+    """
+
+    folder: Path | None = None
+    in_memory_bytes: int = field(default_factory=lambda: _IN_MEMORY_BYTES)
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """An array to fill; its content is arbitrary.
+
+        Raises:
+            StorageError: the disk has no room for it. A memory map that the disk cannot hold would end the
+                process later, without a word; so the room is set aside here.
+        """
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if self.folder is None or n_bytes <= self.in_memory_bytes:
+            return np.empty(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+                return np.memmap(file, dtype, "r+", 0, shape)
+        except OSError as error:
+            raise StorageError(
+                f"cannot set aside {n_bytes / 1e9:,.1f} GB in {self.folder} ({error.strerror}); "
+                "free some space, or choose another folder"
+            ) from error
+
+
+IN_MEMORY = Scratch()
+
+
+def blocks(n_records: int, at_once: int) -> Iterator[slice]:
+    """Slices that cover all records, in order."""
+    return (slice(start, min(start + at_once, n_records)) for start in range(0, n_records, at_once))
+
+
+def taken(array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int) -> npt.NDArray[Any]:
+    """The scattered records of every model, in memory; `array` is (models, ...), records lie along `axis`.
+
+    Touching one number of a memory map can bring in 2 MiB of it, so pages are let go of model by model.
+    """
+    found = []
+    for own in array:
+        found.append(np.take(own, records, axis - 1))
+        release(array)
+    return np.stack(found)
+
+
+def release(*arrays: npt.NDArray[Any]) -> None:
+    """Lets go of the pages of memory maps; what was written stays, and is read again when asked for."""
+    for mapping in map(_mapping, arrays):
+        if mapping is not None and hasattr(mapping, "madvise"):  # Linux and macOS
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapping(array: Any) -> mmap.mmap | None:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    # What was written to a private map ("c") would be lost with its pages.
+    return None if array is None or array.mode == "c" else getattr(array, "_mmap", None)
+
+
+def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDArray[Any]) -> list[Found]:
+    """What `work` finds in each block of records, in order; blocks are worked on by all cores.
+
+    Args:
+        n_records: to cover.
+        work: called with the slice of a block; numpy works outside Python's lock, so threads serve.
+        mapped: arrays that the work reads or writes; where they are memory maps, pages are let go of.
+    """
+    found: list[Found] = []
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for span in blocks(n_records, _BLOCKS_AT_ONCE * RECORDS_AT_ONCE):
+            inner = (
+                slice(span.start + block.start, span.start + block.stop)
+                for block in blocks(span.stop - span.start, RECORDS_AT_ONCE)
+            )
+            found += threads.map(work, inner)
+            release(*mapped)
+    return found
