@@ -6,11 +6,13 @@ about single records) comes from the banks.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leakscope.bank.run_folder import RESULTS, read_json, read_run
+from leakscope.bank.run_folder import RESULTS, damage_told, read_json, read_run
+from leakscope.bank.storage import confined_to, refuse_links
 from leakscope.errors import CorruptBankError
 from leakscope.report.html.page import PAGE
 from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
@@ -26,7 +28,10 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
     kind, _ = read_run(folder)
     if kind not in REBUILD:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
-    REBUILD[kind](folder, read_json(folder / RESULTS), disclosure)
+    refuse_links(folder)
+    with damage_told(folder), confined_to(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
+        REBUILD[kind](folder, read_json(folder / RESULTS), disclosure)
     return folder / PAGE
 
 
@@ -41,10 +46,8 @@ def _audit(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> Non
 
 def _attack(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
     from leakscope.report.ensemble import write_report
-    from leakscope.report.html.ensemble import write_page
 
-    write_report(results, folder)
-    write_page(folder, disclosure)
+    write_report(results, folder, disclosure=disclosure)
 
 
 def _compare(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
@@ -55,21 +58,16 @@ def _compare(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> N
 
 def _dynamics(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
     from leakscope.report.dynamics import write_report
-    from leakscope.report.html.dynamics import write_page
     from leakscope.studies.dynamics_stored import stored_runs
 
-    runs = stored_runs(folder, results)
-    write_report(results, runs, folder)
-    write_page(folder, disclosure, runs)
+    write_report(results, stored_runs(folder, results), folder, disclosure)
 
 
 def _ensemble(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
     from leakscope.report.ensemble import write_report
-    from leakscope.report.html.ensemble import write_page
     from leakscope.studies.ensemble import comparison_lines
 
-    write_report(results, folder, comparison_lines(results))
-    write_page(folder, disclosure)
+    write_report(results, folder, comparison_lines(results), disclosure)
 
 
 def _leakage(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:

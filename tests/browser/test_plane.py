@@ -1,12 +1,11 @@
-"""The vulnerability plane in a real browser: slider, play, brush, click, search, hostile text, speed."""
+"""The vulnerability plane in a real browser: slider, play, brush, click, search, hostile text."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -99,7 +98,7 @@ def test_the_slider_moves_the_plane(study: Study, page: Page) -> None:
     part(page, "epoch").focus()
     page.keyboard.press("ArrowRight")
     assert part(page, "now").inner_text().startswith("4 of 10")
-    until(page, "window.leakscope.timings['plane step'] > 0")
+    until(page, "performance.getEntriesByName('plane step').length === 2")
 
 
 def test_play_goes_through_all_checkpoints_and_stops_at_the_last(page: Page) -> None:
@@ -227,26 +226,3 @@ def test_one_checkpoint_has_nothing_to_move(tmp_path: Path, open_page: Open) -> 
     assert part(page, "epoch").is_disabled() and part(page, "play").is_disabled()
     page.locator("[data-part=rows] button").first.click()
     assert part(page, "record").locator("circle").count() == 2  # one dot a rate: a line would be invisible
-
-
-@pytest.mark.slow
-def test_fifty_thousand_records_stay_fluid(tmp_path: Path, open_page: Open) -> None:
-    chosen = setting(universe=50_000, epochs=40, dataset="cifar10")
-    made_up_study(tmp_path, (chosen,), classes=("cat", "dog"))
-    start = time.perf_counter()
-    path = write_page(tmp_path)
-    assert time.perf_counter() - start < 20
-    assert path.stat().st_size < 15e6
-    page = ready(open_page(path))
-    painted: dict[str, Any] = page.evaluate(
-        "Object.fromEntries(performance.getEntriesByType('paint').map(e => [e.name, e.startTime]))"
-    )
-    assert painted["first-contentful-paint"] < 3000
-    steps = []
-    for checkpoint in range(19, -1, -1):
-        page.evaluate("delete leakscope.timings['plane step']")
-        move_to(page, checkpoint)
-        until(page, "'plane step' in leakscope.timings")
-        steps.append(page.evaluate("leakscope.timings['plane step']"))
-    # The median: other tests share the cores, and whoever waits for them is not the page.
-    assert 0 < statistics.median(steps) < 150, steps

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leakscope.bank.storage import write_bytes
 from leakscope.report.dynamics_figures import draw_comparison, draw_run
 from leakscope.report.ensemble import table_lines
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 
 if TYPE_CHECKING:
     from leakscope.studies.dynamics_judge import JudgedRun
@@ -38,8 +39,17 @@ _AT_THE_END = {
 }
 
 
-def write_report(results: dict[str, Any], runs: list[JudgedRun], out: Path) -> None:
-    """report.md, report.html and figures/*.png of a study; with several runs, a folder of figures each."""
+def write_report(
+    results: dict[str, Any], runs: list[JudgedRun], out: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE
+) -> None:
+    """report.md, report.html and figures/*.png of a study; with several runs, a folder of figures each.
+
+    Args:
+        results: of results.json.
+        runs: the judged runs.
+        out: the study's folder.
+        disclosure: what report.html may tell of single records.
+    """
     from leakscope.report.html.dynamics import write_page
 
     drawn = {}
@@ -49,7 +59,7 @@ def write_report(results: dict[str, Any], runs: list[JudgedRun], out: Path) -> N
     if len(runs) > 1:
         draw_comparison(runs, out / "figures" / "comparison.png")
     write_bytes(out / "report.md", markdown(results, drawn).encode())
-    write_page(out, runs=runs)
+    write_page(out, disclosure, runs)
 
 
 def markdown(results: dict[str, Any], drawn: dict[str, list[str]]) -> str:

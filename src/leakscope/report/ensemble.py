@@ -5,22 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from leakscope.bank.run_folder import stored_array
 from leakscope.bank.storage import write_bytes
 from leakscope.report.figures import COLOURS, figure
+from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.stats.roc import roc
 
 HEADINGS = ("attacker", "AUC", "TPR at 5% FPR", "TPR, ties kept", "distinct scores, calibrated")
 
 
-def write_report(results: dict[str, Any], folder: Path, more: list[str] | None = None) -> None:
-    """report.md, report.html and figures/roc.png; `more` lines follow report.md's table."""
+def write_report(
+    results: dict[str, Any],
+    folder: Path,
+    more: list[str] | None = None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+) -> None:
+    """report.md, report.html and figures/roc.png.
+
+    Args:
+        results: of results.json.
+        folder: the run's folder.
+        more: lines that follow report.md's table.
+        disclosure: what report.html may tell of single records.
+    """
     from leakscope.report.html.ensemble import write_page
 
     write_bytes(folder / "report.md", markdown(results, more or []).encode())
     draw_roc(results, folder)
-    write_page(folder)
+    write_page(folder, disclosure)
 
 
 def markdown(results: dict[str, Any], more: list[str]) -> str:
@@ -100,11 +112,11 @@ def table_lines(headings: tuple[str, ...], rows: list[list[str]]) -> list[str]:
 
 def draw_roc(results: dict[str, Any], folder: Path) -> None:
     """Validation ROC of every attacker on log axes."""
-    is_member = np.load(folder / "validation" / "is_member.npy", allow_pickle=False)
+    is_member = stored_array(folder / "validation" / "is_member.npy").astype(bool)
     smallest = 1 / max(1, int((~is_member).sum()))
     with figure(folder / "figures" / "roc.png", 5.2, 4.8) as axes:
         for (name, found), colour in zip(results["attackers"].items(), COLOURS, strict=False):
-            score = np.load(folder / "validation" / f"{name}.npy", allow_pickle=False)[0]
+            score = stored_array(folder / "validation" / f"{name}.npy")[0]
             curve = roc(score, is_member)
             label = f"{name} (AUC {found['auc']['value']:.3f})"
             axes.step(curve.fpr, curve.tpr, where="post", color=colour, label=label)

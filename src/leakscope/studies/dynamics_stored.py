@@ -22,6 +22,7 @@ from leakscope.dynamics.noise_floor import NoiseFloor
 from leakscope.dynamics.plane import trajectories
 from leakscope.hardness.correlations import HardnessCorrelation
 from leakscope.judge import RECORDS, living
+from leakscope.parquet import read_stored
 from leakscope.stats.correlation import Correlation
 from leakscope.stats.intervals import Interval
 from leakscope.studies.dynamics import bank_folder, config_from
@@ -39,7 +40,7 @@ def stored_runs(out: Path, results: dict[str, Any]) -> list[JudgedRun]:
     """Every run of the study in `out`, as `results`, its results.json, has it."""
     import polars as pl
 
-    config, table = config_from(results["config"]), pl.read_parquet(out / RECORDS)
+    config, table = config_from(results["config"]), read_stored(out / RECORDS)
     return [
         _stored_run(config, setting, Bank.open(bank_folder(out, setting)), results["runs"][setting.name],
                     table.filter(pl.col("run") == setting.name))

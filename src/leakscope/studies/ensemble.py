@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from leakscope.attack import BEST, PRIVATE, SUBMISSION, chosen_attackers, read_array, run_attack
+from leakscope.attack import BEST, PRIVATE, SUBMISSION, chosen_attackers, run_attack
 from leakscope.attack import recompute as recompute_attack
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import RESULTS, claimed, plain
+from leakscope.bank.run_folder import RESULTS, claimed, plain, stored_array
 from leakscope.bank.storage import write_array, write_json
 from leakscope.data.predictions import Predictions
 from leakscope.data.published import data_root
@@ -188,8 +188,8 @@ def judge_truth(folder: Path, names: list[str]) -> dict[str, Any]:
     """True figures of each attacker's private scores, and the target's accuracy on both sides."""
     from leakscope.attacks.ensemble.holdout import figures
 
-    truth = read_array(folder / TRUTH)
-    scores = {name: read_array(folder / PRIVATE / f"{name}.npy") for name in names}
+    truth = stored_array(folder / TRUTH)
+    scores = {name: stored_array(folder / PRIVATE / f"{name}.npy") for name in names}
     return {
         "target": target_accuracy(Bank.open(folder / "target")),
         "private_truth": {name: figures(score, truth) for name, score in scores.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,17 +52,32 @@ def made_up_study(
         classes: names of the labels.
     """
     config = DynamicsConfig(settings, n_permutations=1, n_groups=2)
-    write_json(folder / RUN, {"kind": dynamics.KIND, "config": asdict(config)})
-    n = settings[0].universe
+    records = _records(settings[0], ids, classes)
+    for setting in settings:
+        _bank(dynamics.bank_folder(folder, setting), setting, records.labels)
+    return _written(folder, config, dynamics.judge(config, folder), records)
+
+
+def repeated(folder: Path, settings: tuple[Setting, ...], classes: tuple[str, ...] = CLASSES) -> Study:
+    """A study whose runs all have the first setting's answers: several large runs at the price of one."""
+    one = made_up_study(folder, settings[:1], classes=classes).runs[0]
+    runs = [replace(one, setting=s, result={**one.result, "setting": asdict(s)}) for s in settings]
+    config = DynamicsConfig(settings, n_permutations=1, n_groups=2)
+    return _written(folder, config, runs, _records(settings[0], (), classes))
+
+
+def _records(setting: Setting, ids: tuple[str, ...], classes: tuple[str, ...]) -> Records:
+    n = setting.universe
     assert n is not None
     labels = np.random.default_rng(1).integers(len(classes), size=n)
     names = [*ids, *(f"record-{i:05d}" for i in range(len(ids), n))]
-    records = Records(np.zeros((n, 1), np.float32), labels, np.array(names), "made up", class_names=classes)
-    for setting in settings:
-        _bank(dynamics.bank_folder(folder, setting), setting, labels)
-    runs = dynamics.judge(config, folder)
+    return Records(np.zeros((n, 1), np.float32), labels, np.array(names), "made up", class_names=classes)
+
+
+def _written(folder: Path, config: DynamicsConfig, runs: list[JudgedRun], records: Records) -> Study:
     results = results_of(config, runs)
-    record_table(folder, runs, [records] * len(settings))
+    record_table(folder, runs, [records] * len(runs))
+    write_json(folder / RUN, {"kind": dynamics.KIND, "config": asdict(config)})
     write_json(folder / RESULTS, results)
     return Study(folder, results, runs)
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from leakscope.bank.run_folder import RESULTS, read_json
 from leakscope.bank.storage import write_bytes
 from leakscope.judge import RECORDS
+from leakscope.parquet import read_stored
 from leakscope.report.dynamics import (
     COMPARED,
     COMPARED_NOTE,
@@ -36,7 +37,7 @@ from leakscope.report.dynamics_figures import shown_measures
 from leakscope.report.html import dynamics_charts as charts
 from leakscope.report.html import dynamics_first_screen as first
 from leakscope.report.html.page import PAGE, Section, paragraphs, render
-from leakscope.report.html.plane import PlaneRun, plane
+from leakscope.report.html.plane import SCRIPTS, PlaneRun, plane
 from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure, shown_ids
 from leakscope.report.html.study import (
     absent,
@@ -100,7 +101,7 @@ def page(results: dict[str, Any], runs: Sequence[JudgedRun], folder: Path, discl
         [*first.limits(results), *on_plane.left_out],
         gauge=first.gauge(named[0][1]) if len(named) == 1 else None,
         redacted=disclosure.redacted,
-        scripts=("plane.js",),
+        scripts=SCRIPTS,
     )
 
 
@@ -123,7 +124,7 @@ def _plane_run(run: JudgedRun, folder: Path, disclosure: Disclosure) -> PlaneRun
 def _records(folder: Path, run: str) -> pl.DataFrame:
     import polars as pl
 
-    return pl.read_parquet(folder / RECORDS, columns=["run", "id", "label"]).filter(pl.col("run") == run)
+    return read_stored(folder / RECORDS, ["run", "id", "label"]).filter(pl.col("run") == run)
 
 
 def _plane_note(run: JudgedRun, named: list[tuple[str, Run]]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from leakscope.bank.run_folder import stored_array
 from leakscope.report.html.charts import chart, colour
 from leakscope.report.html.study import absent
 from leakscope.report.html.tables import Table
@@ -36,9 +37,9 @@ def scored(results: dict[str, Any], folder: Path) -> list[Scored]:
         for name in results["attackers"]:
             path = folder / part / f"{name}.npy"
             if truth.exists() and path.exists():
-                values = np.load(path, allow_pickle=False)
+                values = stored_array(path)
                 scores = values[0] if values.ndim == 2 else values  # validation keeps the calibrated ones too
-                found.append(Scored(name, part, scores, np.load(truth, allow_pickle=False)))
+                found.append(Scored(name, part, scores, stored_array(truth)))
     return found
 
 

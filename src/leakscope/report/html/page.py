@@ -13,7 +13,10 @@ Scripts of a page's own lie in assets/ and are named in `scripts`; they find in 
     figure(id)          the figure given to charts.chart, to change and
     draw(id, figure)    draw again; resolves when drawn
     colour("--c0")      a colour of the present theme; onTheme(f) calls f when the theme changes
-    timed(name, f)      runs f, and notes in timings[name] the milliseconds until the change is on screen
+    timed(name, f)      runs f, and notes as performance.measure(name) how long it took from the key or
+                        pointer that asked for it to the frame that shows it; no chart is drawn right after
+    opening(promise)    what is to be seen before plotly is evaluated, which blocks the page for a moment
+    settled()           promise that this moment is over; what must answer at once is open from then on
 """
 
 from __future__ import annotations
@@ -85,9 +88,9 @@ def render(
         gauge: where the main figure lies against its limit or scale.
         redacted: whether the page must say that raw features and ids were left out.
         badge: beside the title.
-        scripts: names of files in assets/ that this page needs beside page.js.
+        scripts: names of files in assets/ that this page needs beside page.js and charts.js.
     """
-    code = [asset(name) for name in ("page.js", *scripts)]
+    code = [asset(name) for name in ("page.js", "charts.js", *scripts)]
     return template(
         "page.html.j2",
         title=title,

@@ -1,8 +1,8 @@
 """The vulnerability plane of report.html: every record at every checkpoint, to move through, brush and click.
 
 Rates are shares of a few models, so only few values occur: a table of them and one byte a rate hold 50,000
-records at 20 checkpoints in about a megabyte. assets/plane.js draws them on a canvas. A study too large for
-one file is shown in part, and `Shown.words` says which: checkpoints go first, then records.
+records at 20 checkpoints in about a megabyte. The `SCRIPTS` draw them on a canvas. A study too large for one
+file is shown in part, and `Shown.words` says which: checkpoints go first, then records.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from leakscope.report.html.page import asset
 from leakscope.report.html.templates import template
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
+SCRIPTS = ("plane_cloud.js", "plane_records.js", "plane.js")
+"""Files in assets/ that a page with a plane needs, in this order."""
 MOST_STATES = 3_200_000
 """Records times checkpoints on one page, all runs together: within 9 MB of a 15 MB file at the worst."""
 MOST_CHARACTERS = 200

@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.bank.storage import write_bytes
+from leakscope.errors import CorruptBankError
 
 KEY = "redaction.key"
 _HEX_DIGITS = 12
+_KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -55,5 +57,14 @@ def _key(folder: Path) -> bytes:
     """The run's key, made when first needed; a secret, so the one random number no seed gives."""
     path = folder / KEY
     if not path.exists():
-        write_bytes(path, secrets.token_bytes(32))
-    return path.read_bytes()
+        write_bytes(path, secrets.token_bytes(_KEY_BYTES))
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        raise CorruptBankError(f"{path} cannot be read ({error.strerror})") from error
+    if len(key) != _KEY_BYTES:
+        raise CorruptBankError(
+            f"{path} is damaged: it has {len(key)} bytes, not {_KEY_BYTES}; put it back, or remove it, and "
+            "records get other hashes than in earlier reports"
+        )
+    return key
