@@ -2,6 +2,7 @@
 PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
+RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
@@ -18,8 +19,10 @@ lint: $(INSTALLED)        ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(INSTALLED)       ## speed, always as a ratio against a named rival in the same run
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a named rival in the same run
+	for script in $(filter-out benchmarks/against_rivals.py,$(wildcard benchmarks/*.py)); do \
+		$(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/against_rivals.py --write
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,5 +30,12 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	touch $@
 
+# The tools we measure against want other versions of what we use, so they have an environment of their own.
+$(RIVALS)/.installed: benchmarks/rivals/requirements.txt
+	$(PYTHON) -m venv $(RIVALS)
+	$(RIVALS)/bin/python -m pip install --quiet --upgrade pip
+	$(RIVALS)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) $(RIVALS) runs
