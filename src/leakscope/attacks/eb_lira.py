@@ -16,6 +16,8 @@ the target's membership, from the models outside its fold.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -62,10 +64,10 @@ class EbLira(Attack):
         answers = signals.arrays["log_odds"][:, first:]  # (models, checkpoints, columns)
         ratios_of = _ratios_of_a_balanced_design if _is_balanced(design) else _ratios
         sample, sample_mask = self._sample(answers, design.in_mask)
-        folds = [
-            (rows, *self._learned(sample[others], sample_mask[others]))
-            for rows, others in learned_elsewhere(design.n_models, targets, _MOST_FOLDS)
-        ]
+        split = list(learned_elsewhere(design.n_models, targets, _MOST_FOLDS))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy works outside Python's lock
+            learned = threads.map(lambda fold: self._learned(sample[fold[1]], sample_mask[fold[1]]), split)
+            folds = [(rows, *found) for (rows, _), found in zip(split, learned, strict=True)]
 
         def score(columns: slice) -> None:
             in_mask = design.in_mask[:, columns]
