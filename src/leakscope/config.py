@@ -26,7 +26,7 @@ class _Section(BaseModel):
 
 
 class DataSection(_Section):
-    """Which records: a known dataset, or a file of your own."""
+    """Which records: a known dataset, or a file or folder of your own."""
 
     dataset: str | None = None
     file: Path | None = None
@@ -201,8 +201,13 @@ class AuditConfig(_Section):
             return load(self.data.dataset, data_dir, **self.data.options)
         d = self.data
         assert d.file is not None, "the validator lets no such config through"
-        read = read_table(base / d.file.expanduser(), d.label, d.id, d.groups, d.features, d.task)
-        return standardised(read) if d.standardise else read
+        path = base / d.file.expanduser()
+        read = read_table(path, d.label, d.id, d.groups, d.features, d.task)
+        if not path.is_dir():
+            return standardised(read) if d.standardise else read
+        if "standardise" in d.model_fields_set and d.standardise:
+            raise InputError(f"{path}: standardise=true is for tables; a folder's features stay as they are")
+        return read
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""

@@ -89,11 +89,13 @@ def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
     assert "Gate " in run_config("own_net.toml", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["digits.toml", "forest.toml", "own_table.toml"])
+@pytest.mark.parametrize("name", ["digits.toml", "forest.toml", "own_table.toml", "own_pictures.toml"])
 def test_a_config(name: str, tmp_path: Path) -> None:
-    maker = tmp_path / "make_people.py"  # writes its table beside itself
-    maker.write_text((EXAMPLES / "make_people.py").read_text())
-    runpy.run_path(str(maker))
+    makers = {"own_table.toml": "make_people.py", "own_pictures.toml": "make_pictures.py"}
+    if name in makers:
+        maker = tmp_path / makers[name]  # writes its table or pictures beside itself
+        maker.write_text((EXAMPLES / maker.name).read_text())
+        runpy.run_path(str(maker))
     assert f"{N_MODELS} models were trained" in run_config(name, tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,17 @@ import leakscope.judge
 import leakscope.verification  # noqa: F401
 from leakscope.audit import audit
 from leakscope.data.predictions import Predictions
-from leakscope.engine import request
+from leakscope.engine import local, request
 from leakscope.predictions_audit import audit_predictions
-from leakscope.recipe import EstimatorRecipe
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.report import audit as audit_report
 from leakscope.report import leakage as leakage_report
 from leakscope.report import scaling as scaling_report
 from leakscope.studies import leakage, scaling, scaling_judge
+from tests.engine.functions import slow
 from tests.engine.small_population import RECIPE, records
 from tests.faults.injections import Case, Expected, undisturbed
+from tests.faults.lost_nodes import CLUSTER
 
 torch.set_num_threads(1)  # a fork keeps no threads
 _ATTACKS = ("correctness", "lira")
@@ -58,12 +61,33 @@ def run_estimators(folder: Path) -> None:
     audit(records(), recipe, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,))
 
 
+SLOW = FunctionRecipe(slow(0.4))
+
+
+def run_functions(folder: Path) -> None:
+    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,))
+
+
+def run_in_processes(folder: Path) -> None:
+    local._SECONDS_WORTH_PROCESSES = 0.0
+    run_functions(folder)
+
+
+def run_on_ray(folder: Path) -> None:
+    for stream in (1, 2):  # where Ray tells at length of nodes it has lost
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    where = {"engine": "ray", "address": CLUSTER.running().address}
+    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,), device="cpu", **where)
+
+
 CASES = (
     Case("audit", run_audit),
     Case("predictions", run_predictions),
     Case("study scaling", run_scaling),
     Case("study leakage", run_leakage),
-    Case("estimators", run_estimators, uses_workers=True),
+    Case("estimators", run_estimators, "processes"),
+    Case("functions", run_in_processes, "processes", alone=run_functions),
+    Case("audit on Ray", run_on_ray, "ray", alone=run_functions),
 )
 
 
@@ -75,8 +99,8 @@ def make_small() -> None:
         report.write_report = lambda *given: None  # type: ignore[attr-defined]
 
 
-def prepared(folder: Path, names: tuple[str, ...] = ()) -> dict[str, tuple[Case, Expected]]:
-    """The cases, each with its undisturbed outcome."""
+def prepared(folder: Path, places: set[str]) -> dict[str, tuple[Case, Expected]]:
+    """The cases that are trained in these places, each with its undisturbed outcome."""
     make_small()
-    wanted = [case for case in CASES if not names or case.name in names]
+    wanted = [case for case in CASES if case.place in places]
     return {case.name: (case, undisturbed(case, folder / case.name)) for case in wanted}

@@ -1,8 +1,9 @@
 """Faults at random: something goes wrong with a run, it is run again, and the verdict must be the same.
 
 Every run is a process of its own, forked from this one, which has imported everything and computed nothing
-(threads would not survive a fork). Each injection draws a case (what is run), a kind of fault and all of the
-fault's details from (seed, number), so that any one can be repeated alone: `benchmarks/fault_injections.py`.
+(threads would not survive a fork). Each injection draws a kind of fault from (seed, number), and a case (what
+is run) and all of the fault's details from (seed, number, attempt), so that any one can be repeated alone:
+`benchmarks/fault_injections.py`. A fault that missed is drawn again until it strikes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from leakscope.errors import LeakscopeError
 
 CRASHED = 70
+_ATTEMPTS = 40
 _SECONDS_FOR_A_RUN = 120
 
 Work = Callable[[], object]
@@ -72,11 +74,19 @@ def _done(work: Work) -> Ending:
 
 
 class Case(NamedTuple):
-    """Something to run into a folder; `uses_workers`: in processes of its own."""
+    """Something to run into a folder.
+
+    Attributes:
+        name: what is run.
+        run: runs it.
+        place: where models are trained: "here", in "processes" of its own, or by "ray".
+        alone: runs the same elsewhere, to know what to expect; None: `run` does.
+    """
 
     name: str
     run: Callable[[Path], None]
-    uses_workers: bool = False
+    place: str = "here"
+    alone: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,8 @@ class Expected:
 class Outcome:
     """What became of one injection: recovered, with the same verdict, nothing lost; all three must hold.
 
-    `struck` is whether the fault met the run at all: a kill may come when it is over.
+    `struck` is whether the fault met the run at all: a kill may come when it is over. `n_missed` counts the
+    attempts before this one that did not; what they left behind was checked as well.
     """
 
     number: int
@@ -104,11 +115,16 @@ class Outcome:
     same_verdict: bool = False
     nothing_lost: bool = False
     by_remedy: bool = False
+    n_missed: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
-    def is_good(self) -> bool:
+    def is_sound(self) -> bool:
         return self.recovered and self.same_verdict and self.nothing_lost and not self.problems
+
+    @property
+    def is_good(self) -> bool:
+        return self.struck and self.is_sound
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -129,7 +145,7 @@ def undisturbed(case: Case, folder: Path) -> Expected:
             original(number)
 
         os.fsync = fsync
-        case.run(folder)
+        (case.alone or case.run)(folder)
         return calls[0]
 
     started = time.monotonic()
@@ -190,14 +206,25 @@ def verified(folder: Path) -> list[str]:
 def inject(
     number: int, seed: int, cases: dict[str, tuple[Case, Expected]], root: Path, kinds: list[str]
 ) -> Outcome:
-    """One injection, its recovery and what came of it."""
-    from tests.faults.kinds import KINDS
+    """One injection that strikes, its recovery and what came of it."""
+    kind = kinds[int(np.random.default_rng([seed, number]).integers(len(kinds)))]
+    for attempt in range(_ATTEMPTS):
+        rng = np.random.default_rng([seed, number, attempt])
+        outcome = _attempted(number, kind, rng, cases, root / f"{number:05d}")
+        outcome.n_missed = attempt
+        if outcome.struck or not outcome.is_sound:
+            return outcome
+    return outcome  # never struck, which is not good
 
-    rng = np.random.default_rng([seed, number])
-    kind = kinds[int(rng.integers(len(kinds)))]
-    eligible = [n for n, (case, _) in cases.items() if case.uses_workers == (kind == "worker killed")]
-    case, expected = cases[eligible[int(rng.integers(len(eligible)))]]
-    folder = root / f"{number:05d}" / "run"
+
+def _attempted(
+    number: int, kind: str, rng: np.random.Generator, cases: dict[str, tuple[Case, Expected]], root: Path
+) -> Outcome:
+    from tests.faults.kinds import KINDS, PLACES
+
+    eligible = [both for both in cases.values() if both[0].place == PLACES.get(kind, "here")]
+    case, expected = eligible[int(rng.integers(len(eligible)))]
+    folder = root / "run"
     folder.parent.mkdir(parents=True)
     outcome = Outcome(number, case.name, kind)
     try:

@@ -17,8 +17,10 @@ import numpy as np
 
 from leakscope.bank import bank as bank_module
 from leakscope.bank import holder as holder_module
+from tests.faults import ray_cluster
 from tests.faults.injections import Case, Ending, Expected, Outcome, Process, verified
 from tests.faults.kill_points import MOMENTS
+from tests.faults.lost_nodes import ray_node_lost
 
 Fault = Callable[[np.random.Generator, Case, Expected, Path, Outcome], AbstractContextManager[None]]
 _KILLED = (-signal.SIGKILL, 9)
@@ -30,8 +32,8 @@ _CHECKED = ("signals", "design.npy", "labels.npy", "columns.npy", "identity.json
 def kill_at_time(
     rng: np.random.Generator, case: Case, expected: Expected, folder: Path, outcome: Outcome
 ) -> Iterator[None]:
-    """`kill -9` at any moment."""
-    process, moment = Process(lambda: case.run(folder)), rng.random() * expected.seconds
+    """`kill -9` at any moment; early ones more often, as the machine may be less busy by now."""
+    process, moment = Process(lambda: case.run(folder)), rng.random() ** 2 * expected.seconds
     time.sleep(moment)
     process.kill()
     code = process.wait().code
@@ -120,7 +122,8 @@ def clock_jumps(
     rng: np.random.Generator, case: Case, expected: Expected, folder: Path, outcome: Outcome
 ) -> Iterator[None]:
     """The clock jumps by up to twenty years at some write; the run is killed later, its files misdated."""
-    days, at = float(rng.uniform(-7300, 7300)), int(rng.integers(expected.n_writes))
+    days, at = float(rng.uniform(-7300, 7300)), int(expected.n_writes * rng.random() ** 3)  # before the kill
+    jumped = folder.parent / "jumped"
 
     def jump() -> None:
         class Jumped(datetime):
@@ -128,11 +131,13 @@ def clock_jumps(
             def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
                 return datetime.now(tz) + timedelta(days=days)
 
+        jumped.touch()
         bank_module.datetime = holder_module.datetime = Jumped  # type: ignore[misc, attr-defined]
         now = time.time
         time.time = lambda: now() + days * 86_400
 
-    detail, outcome.struck = _killed_at_write(rng, case, expected, folder, before=lambda: _at_write(at, jump))
+    detail, killed = _killed_at_write(rng, case, expected, folder, before=lambda: _at_write(at, jump))
+    outcome.struck = killed and jumped.exists()
     for path in folder.rglob("*") if folder.exists() else ():
         moment = max(0.0, time.time() + float(rng.uniform(-7300, 7300)) * 86_400)
         os.utime(path, (moment, moment))
@@ -189,12 +194,19 @@ KINDS: dict[str, Fault] = {
     "clock jumps": clock_jumps,
     "two runs at once": two_at_once,
     "worker killed": worker_killed,
+    "Ray node lost": ray_node_lost,
 }
+PLACES = {"worker killed": "processes", "Ray node lost": "ray"}
+"""Where models must be trained for a kind of fault to happen; the others happen to what is trained here."""
 
 
-def usable_kinds() -> list[str]:
-    """All, or without the real disk where this process may not mount one."""
-    return [name for name in KINDS if name != "full disk, tmpfs" or _can_mount()]
+def why_not(kind: str) -> str | None:
+    """Why a kind of fault cannot be tried on this machine; None when it can."""
+    if kind == "full disk, tmpfs" and not _can_mount():
+        return "this process may not mount a disk"
+    if kind == "Ray node lost" and not ray_cluster.is_there():
+        return "Ray is not installed"
+    return None
 
 
 def _killed_at_write(

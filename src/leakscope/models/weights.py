@@ -130,7 +130,7 @@ def predict_logits(
     parts = []
     with torch.inference_mode():
         for start in range(0, len(features), batch_size):
-            batch = torch.from_numpy(np.ascontiguousarray(features[start : start + batch_size]))
+            batch = torch.from_numpy(np.array(features[start : start + batch_size], order="C"))
             if batch.dtype == torch.uint8:
                 batch = (scaling or PixelScaling()).apply(batch)
             parts.append(_outputs(net, batch.to(device)).float().cpu().numpy())
