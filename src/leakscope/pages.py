@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.errors import InputError
-from leakscope.scratch import blocks, release
+from leakscope.scratch import blocks, map_behind, release
 
 BLOCK_BYTES = 1 << 26
 _LONG_ROW = (
@@ -38,7 +38,7 @@ def row_blocks(array: Array) -> Iterator[slice]:
 
 def is_mapped(array: Array) -> bool:
     """Whether an array, or what it is a view of, lies in a file."""
-    return _map_behind(array) is not None
+    return map_behind(array) is not None
 
 
 def take_rows(array: Array, index: npt.NDArray[np.int64]) -> Array:
@@ -47,7 +47,7 @@ def take_rows(array: Array, index: npt.NDArray[np.int64]) -> Array:
     Raises:
         InputError: the file has become shorter than it was when it was mapped.
     """
-    found, n_bytes = _map_behind(array), array.nbytes // max(1, len(array))
+    found, n_bytes = map_behind(array), array.nbytes // max(1, len(array))
     can_seek = found is not None and found.filename is not None and hasattr(os, "preadv")
     if found is None or not can_seek or n_bytes < _LONG_ROW or not array.flags.c_contiguous:
         return np.asarray(array[index])
@@ -59,14 +59,6 @@ def take_rows(array: Array, index: npt.NDArray[np.int64]) -> Array:
             if os.preadv(file.fileno(), [one], first + row * n_bytes) != n_bytes:
                 raise InputError(f"{found.filename} was cut off while it was read; put it back as it was")
     return rows
-
-
-def _map_behind(array: Any) -> Any:
-    """The memory map that an array is a view of; None: it has none, or a private one, unlike its file."""
-    while array is not None and not isinstance(array, np.memmap):
-        array = getattr(array, "base", None)
-    is_shared = array is not None and array.mode != "c" and getattr(array, "_mmap", None) is not None
-    return array if is_shared else None
 
 
 def _place_in_file(array: Array, found: Any) -> int:

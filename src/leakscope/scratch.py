@@ -86,16 +86,20 @@ def taken(array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int) ->
 
 def release(*arrays: npt.NDArray[Any]) -> None:
     """Lets go of the pages of memory maps; what was written stays, and is read again when asked for."""
-    for mapping in map(_mapping, arrays):
-        if mapping is not None and hasattr(mapping, "madvise"):  # Linux and macOS
-            mapping.madvise(mmap.MADV_DONTNEED)
+    for found in map(map_behind, arrays):
+        if found is not None and hasattr(found._mmap, "madvise"):  # Linux and macOS
+            found._mmap.madvise(mmap.MADV_DONTNEED)
 
 
-def _mapping(array: Any) -> mmap.mmap | None:
+def map_behind(array: Any) -> Any:
+    """The memory map of a file that an array is a view of; None: it has none, or a private copy of one.
+
+    What was written to a private map would be lost with its pages.
+    """
     while array is not None and not isinstance(array, np.memmap):
         array = getattr(array, "base", None)
-    # What was written to a private map ("c") would be lost with its pages.
-    return None if array is None or array.mode == "c" else getattr(array, "_mmap", None)
+    is_file = array is not None and array.mode != "c" and getattr(array, "_mmap", None) is not None
+    return array if is_file else None
 
 
 def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDArray[Any]) -> list[Found]:

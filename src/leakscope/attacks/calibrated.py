@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides, pooled
+from leakscope.attacks.moments import both_sides, in_float64, pooled
 from leakscope.scratch import over_blocks
 from leakscope.types import Design, FloatArray, IntArray, Signals
 
@@ -22,10 +20,7 @@ class Calibrated(Attack):
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Log-odds minus the OUT mean."""
         log_odds = signals.last("log_odds")
-
-        def answers(columns: slice) -> FloatArray:
-            return log_odds[:, columns].astype(np.float64)
-
+        answers = in_float64(log_odds)
         gap = pooled(answers, design, targets, log_odds).gap
 
         def fill(columns: slice) -> None:

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled
+from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, in_float64, pooled
 from leakscope.scratch import over_blocks
 from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
 
@@ -42,10 +42,7 @@ class Lira(Attack):
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """log N(s; in) - log N(s; out) online; how far s stands above OUT offline."""
         log_odds = signals.last("log_odds")
-
-        def answers(columns: slice) -> FloatArray:
-            return log_odds[:, columns].astype(np.float64)
-
+        answers = in_float64(log_odds)
         of_all = pooled(answers, design, targets, log_odds)
 
         def fill(columns: slice) -> None:

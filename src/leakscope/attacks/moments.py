@@ -19,6 +19,11 @@ Answers = Callable[[slice], FloatArray]
 """A block of records -> what the models answer, float64 (models, block)."""
 
 
+def in_float64(values: AnyArray) -> Answers:
+    """Answers as they are; `values` is (models, columns)."""
+    return lambda columns: values[:, columns].astype(np.float64)
+
+
 class Side(NamedTuple):
     """Moments of one side (IN or OUT), leaving the target out; (targets, columns) each."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides, pooled
+from leakscope.attacks.moments import both_sides, in_float64, pooled
 from leakscope.scratch import over_blocks
 from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
 
@@ -26,10 +26,7 @@ class Reference(Attack):
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """The share, ties broken."""
         log_odds = signals.last("log_odds")
-
-        def answers(columns: slice) -> FloatArray:
-            return log_odds[:, columns].astype(np.float64)
-
+        answers = in_float64(log_odds)
         gap = pooled(answers, design, targets, log_odds).gap
 
         def fill(columns: slice) -> None:

@@ -149,8 +149,8 @@ def scores_section(results: Results, scores: Mapping[str, Scores], design: Desig
     }
     n_scores = scores[strongest].values.size
     alt = (
-        f"Distribution of an attack's scores, members against non-members ({n_scores:,} scores); the outer 2% "
-        "lie in the outer bars."
+        f"Distribution of an attack's scores, members against non-members ({n_scores:,} scores); the outer "
+        "2% lie in the outer bars."
     )
     body = template("choice.html.j2", chart_id="scores-chart", names=names) + chart(
         "scores-chart", figure, alt
