@@ -96,6 +96,7 @@ def trained_block(recipe, kind="balanced"):
                        "side_by_side")  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch's own compiler, about itself
 def test_a_compiled_step_ends_where_the_eager_one_ends(monkeypatch):
     recipe = RECIPES["views of a wide resnet"]
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
