@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import leakscope
-from leakscope import pages, scratch
+from leakscope import judge, pages, scratch
 from leakscope.data import column_file
 from leakscope.data.digits import digits
 from leakscope.data.files import read_table
@@ -83,6 +83,22 @@ def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureR
     for name in whole.select(pl.col(pl.Float64)).columns:
         # Answers are float32, and the last of a block's may be rounded otherwise than among others.
         np.testing.assert_allclose(pieces[name], whole[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("share_wrong", [0.0, 0.6])
+def test_a_wrong_member_list_shows_in_some_of_the_records(
+    share_wrong: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "answers.parquet"
+    write_answers(path, 6000, 10)
+    members = pl.read_parquet(path)["is_member"].to_numpy()
+    wrong = np.random.default_rng(1).random(len(members)) < share_wrong
+    stated = np.where(wrong, np.random.default_rng(2).permutation(members), members)
+    pl.read_parquet(path).with_columns(is_member=stated).write_parquet(path)
+    monkeypatch.setattr(judge, "_CHECKED_RECORDS", 3000)
+    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results["hygiene"]
+    status = next(check["status"] for check in found if check["name"] == "members")
+    assert (status == "ok") == (share_wrong == 0)
 
 
 def test_a_trained_population(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -16,9 +16,10 @@ from leakscope.bank.bank import Bank
 from leakscope.facts import RecordFacts, write_rows
 from leakscope.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, judge_gate
 from leakscope.hygiene.checks import check_all
+from leakscope.hygiene.members import EveryModel
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
-from leakscope.scratch import Scratch, over_blocks
+from leakscope.scratch import Scratch, over_blocks, taken
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
@@ -28,6 +29,7 @@ from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, S
 RECORDS = "records.parquet"
 _FALSE_DISCOVERY_RATE = 0.05
 _MOST_GROUPS = 50
+_CHECKED_RECORDS = 200_000
 
 
 class Attacked(NamedTuple):
@@ -96,7 +98,7 @@ def judge(bank: Bank, config: dict[str, Any], facts: RecordFacts | None = None) 
         "leakage": leakage.figures,
     }
     if facts is not None:
-        every_model = _every_model_attacked(scores, signals, design, scratch)
+        every_model = _every_model_attacked(scores, signals, design)
         checks = check_all(signals, design, targets, facts, every_model)
         results["hygiene"] = [asdict(found) for found in checks]
     if risk is not None:
@@ -162,15 +164,24 @@ def _scores(
 
 
 def _every_model_attacked(
-    scores: Mapping[str, Scores], signals: Signals, design: Design, scratch: Scratch
-) -> FloatArray | None:
-    """Per-record scores of every model, also those that are no targets; None where there are too few."""
-    found = scores.get(PER_RECORD_ATTACK)
+    scores: Mapping[str, Scores], signals: Signals, design: Design
+) -> EveryModel | None:
+    """Every model attacked by the others, also those that are no targets; None where there are too few.
+
+    About some of the records where they are many: the mean over so many is known well enough.
+    """
+    found, attack = scores.get(PER_RECORD_ATTACK), ATTACKS[PER_RECORD_ATTACK]
     if found is not None and len(found.targets) == design.n_models:
-        return found.values
-    if design.n_models < 2 or any(name not in signals.arrays for name in ATTACKS[PER_RECORD_ATTACK].needs):
+        return EveryModel(found.values, design.in_mask)
+    if design.n_models < 2 or any(name not in signals.arrays for name in attack.needs):
         return None
-    return ATTACKS[PER_RECORD_ATTACK]()(signals, design, scratch=scratch).values
+    if design.n_columns > _CHECKED_RECORDS:
+        drawn = np.random.default_rng(0).choice(design.n_columns, _CHECKED_RECORDS, replace=False)
+        drawn.sort()
+        arrays = {name: taken(signals.last(name), drawn, 1)[:, None] for name in attack.needs}
+        labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
+        signals, design = Signals(arrays, (1,), labels[drawn]), Design(taken(design.in_mask, drawn, 1))
+    return EveryModel(attack()(signals, design).values, design.in_mask)
 
 
 def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None:

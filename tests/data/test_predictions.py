@@ -133,6 +133,8 @@ def change(**changes: Any) -> dict[str, Any]:
         (change(shadow_members=MEMBERS[None]), "has no array shadow_logits or shadow_probabilities"),
         (change(shadow_logits=LOGITS[None, :2], shadow_members=MEMBERS[None]),
          r"shadow logits must have shape \(1, 4, 3\)"),
+        (change(shadow_probabilities=softmax(LOGITS)[None, None], shadow_members=MEMBERS[None]),
+         r"shadow_probabilities have shape \(1, 1, 4, 3\), expected"),
         (change(labels=np.array([None] * 4)), "hold.* Python objects, which need pickle"),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.facts import RecordFacts
 from leakscope.hygiene.checks import check_all
+from leakscope.hygiene.members import EveryModel
 from leakscope.hygiene.outcome import Outcome
 from leakscope.hygiene.shift import shift_scores
 from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
@@ -68,4 +69,4 @@ def outcomes(given: Population, single: bool = True) -> tuple[Outcome, ...]:
         shift_scores=shift_scores(given.features.__getitem__, given.stated[0]),
     )
     scores = ATTACKS[PER_RECORD_ATTACK]()(signals, design).values
-    return check_all(signals, design, targets, facts, scores)
+    return check_all(signals, design, targets, facts, EveryModel(scores, design.in_mask))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope.hygiene.duplicates import check_duplicates
-from leakscope.hygiene.members import check_members, recognition
+from leakscope.hygiene.members import EveryModel, check_members, recognition
 from leakscope.hygiene.outcome import odd_one
 from leakscope.hygiene.shift import check_shift, shift_scores
 from leakscope.hygiene.sides import check_sides
@@ -64,10 +64,10 @@ def test_members_that_were_never_trained_on_are_named(share: float) -> None:
 def test_a_wrong_list_cannot_be_seen_where_nothing_leaks() -> None:
     rng = np.random.default_rng(0)
     in_mask = rng.random((8, 200)) < 0.5
-    found = check_members(rng.normal(0, 0.1, (8, 200)), in_mask, np.array([0]))
+    found = check_members(EveryModel(rng.normal(0, 0.1, (8, 200)), in_mask), np.array([0]))
     assert found.status == "not checked"
     assert "leak too little" in found.sentence
-    assert check_members(None, in_mask, np.array([0])).status == "not checked"
+    assert check_members(None, np.array([0])).status == "not checked"
 
 
 def test_recognition_is_the_difference_of_mean_beliefs() -> None:

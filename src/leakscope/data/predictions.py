@@ -126,7 +126,7 @@ def checked_log_probabilities(
     Raises:
         InputError: a value is NaN, infinite or outside [0, 1], or a row does not add up to 1.
     """
-    step, wrong = np.inf, []
+    step, n_wrong, first = np.inf, 0, ""
     for rows in row_blocks(probabilities):
         exact = probabilities[rows].astype(np.float64)
         inside = (exact >= -_SUM_TOLERANCE) & (exact <= 1 + _SUM_TOLERANCE)  # false for NaN
@@ -134,12 +134,14 @@ def checked_log_probabilities(
             raise InputError(f"{what} hold {exact[~inside][0]:g}, expected values from 0 to 1; "
                              "save softmax outputs, or raw outputs as logits")  # fmt: skip
         sums = exact.sum(axis=-1)
-        wrong += [(rows.start + at, sums[at]) for at in np.flatnonzero(np.abs(sums - 1) > _SUM_TOLERANCE)]
+        wrong = np.flatnonzero(np.abs(sums - 1) > _SUM_TOLERANCE)
+        if len(wrong) and not n_wrong:
+            first = f"row-{rows.start + wrong[0]}, {sums[wrong[0]]:.4g}"
+        n_wrong += len(wrong)
         step = min(step, smallest_positive(exact))
-    if wrong:
-        at, total = wrong[0]
-        raise InputError(f"{what} of {len(wrong):,} rows do not add up to 1 (first: row-{at}, "
-                         f"{total:.4g}); save softmax outputs, or raw outputs as logits")  # fmt: skip
+    if n_wrong:
+        raise InputError(f"{what} of {n_wrong:,} rows do not add up to 1 (first: {first}); "
+                         "save softmax outputs, or raw outputs as logits")  # fmt: skip
     logs = np.empty(probabilities.shape, dtype=np.float32) if out is None else out
     floor = floor_of(step, probabilities.shape[-1])
     for rows in row_blocks(probabilities):
@@ -220,7 +222,7 @@ def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]
 def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.dtype.kind not in "iuf":
         raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
-    if outputs.ndim < 2 or outputs.shape[-1] < 2 or not outputs.size:
+    if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2 or not outputs.size:
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
                          "classes; give a binary model both, p and 1 - p")  # fmt: skip
     if kind == "logits":

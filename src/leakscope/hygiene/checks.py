@@ -7,11 +7,11 @@ import numpy as np
 from leakscope.facts import RecordFacts
 from leakscope.hygiene.accuracy import check_accuracy
 from leakscope.hygiene.duplicates import check_duplicates
-from leakscope.hygiene.members import check_members
+from leakscope.hygiene.members import EveryModel, check_members
 from leakscope.hygiene.outcome import Outcome
 from leakscope.hygiene.shift import check_shift
 from leakscope.hygiene.sides import check_sides
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, IntArray, Signals
 
 
 def check_all(
@@ -19,7 +19,7 @@ def check_all(
     design: Design,
     targets: IntArray,
     facts: RecordFacts,
-    scores: FloatArray | None,
+    every_model: EveryModel | None,
 ) -> tuple[Outcome, ...]:
     """Every check.
 
@@ -28,7 +28,7 @@ def check_all(
         design: who was in which training set, as stated.
         targets: models that are judged; the first is the one whose members a shift is looked for in.
         facts: what is known of the records.
-        scores: float64 (models, records), every model attacked by the others; None: cannot be done.
+        every_model: attacked by the others; None: cannot be done.
     """
     in_mask = design.in_mask
     judged = design.rows(targets)
@@ -38,6 +38,6 @@ def check_all(
         check_duplicates(facts.duplicate_of, judged),
         check_sides(judged, others),
         check_accuracy(correct, in_mask, targets),
-        check_members(scores, in_mask, targets),
+        check_members(every_model, targets),
         check_shift(facts.shift_scores, in_mask[targets[0]]),
     )

@@ -9,6 +9,8 @@ validation split, a list of another run), recognition falls to `(1 - w)` of what
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import special
 
@@ -21,21 +23,30 @@ _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 0.1, 0.25
 
 
-def check_members(scores: FloatArray | None, in_mask: BoolArray, targets: IntArray) -> Outcome:
+class EveryModel(NamedTuple):
+    """Log ratios of every model attacked by the others, about all records or some drawn at random.
+
+    Attributes:
+        scores: float64 (models, records).
+        in_mask: bool (models, records), as stated.
+    """
+
+    scores: FloatArray
+    in_mask: BoolArray
+
+
+def check_members(every_model: EveryModel | None, targets: IntArray) -> Outcome:
     """Are a target's stated members less recognisable than those of the other models in turn?
 
     Args:
-        scores: float64 (models, records), log ratios, every model attacked by the others; None: cannot be.
-        in_mask: bool (models, records), as stated.
+        every_model: attacked by the others; None: cannot be.
         targets: model indices in question.
     """
-    n_members = in_mask.sum(axis=1)
-    has_both = (n_members > 0) & (n_members < in_mask.shape[1])
-    if scores is None or has_both.sum() <= _LEAST_OTHERS or not has_both[targets].any():
+    recognised = np.zeros(0) if every_model is None else recognition(*every_model)
+    has_both = ~np.isnan(recognised)
+    if has_both.sum() <= _LEAST_OTHERS or not has_both[targets].any():
         why = f"{_LEAST_OTHERS} other models with members and non-members are needed"
         return Outcome(NAME, "not checked", f"The member list was not checked: {why}.")
-    with np.errstate(invalid="ignore"):
-        recognised = np.where(has_both, recognition(scores, in_mask), np.nan)
     found = [_numbers(recognised, int(target), len(targets)) for target in targets[has_both[targets]]]
     numbers = min(found, key=lambda numbers: numbers["p_value"])
     status, sentence = _in_words(numbers)
@@ -43,7 +54,7 @@ def check_members(scores: FloatArray | None, in_mask: BoolArray, targets: IntArr
 
 
 def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
-    """Mean belief of members minus that of non-members; float64 (models,), in [-2, 2]."""
+    """Mean belief of members minus that of non-members; float64 (models,), in [-2, 2], NaN without both."""
 
     def totals(columns: slice) -> FloatArray:
         belief, mask = np.tanh(np.clip(scores[:, columns], -50, 50) / 2), in_mask[:, columns]
@@ -52,7 +63,8 @@ def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
 
     found = np.sum(over_blocks(in_mask.shape[1], totals, scores, in_mask), axis=0)  # (3, models)
     members, others, n_members = found
-    return np.asarray(members / n_members - others / (in_mask.shape[1] - n_members))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(members / n_members - others / (in_mask.shape[1] - n_members))
 
 
 def _numbers(recognised: FloatArray, target: int, n_targets: int) -> dict[str, float]:
