@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakscope.bank.run_folder import RESULTS, claimed, plain, read_json
+from leakscope.bank.run_folder import RESULTS, claimed, plain, read_json, stored_array
 from leakscope.bank.storage import sha256_of, write_array, write_bytes, write_json
-from leakscope.errors import CorruptBankError, InputError
-from leakscope.npy import ArrayFileError, load_array
+from leakscope.errors import InputError
 from leakscope.types import FloatArray, digest_arrays
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def run_attack(
         for v in found
     }
     chosen = best_of(judged)
-    write_submission(folder / SUBMISSION, private, read_array(folder / PRIVATE / f"{chosen}.npy"))
+    write_submission(folder / SUBMISSION, private, stored_array(folder / PRIVATE / f"{chosen}.npy"))
     return {
         "public": {"records": len(public), "members": int(public.is_member.sum()), "kind": public.kind},
         "private": {"records": len(private)},
@@ -175,7 +174,7 @@ def best_of(judged: dict[str, Any]) -> str:
 
 def private_spread(folder: Path, name: str) -> dict[str, float]:
     """Range, mean and standard deviation of an attacker's private scores."""
-    scores = read_array(folder / PRIVATE / f"{name}.npy")
+    scores = stored_array(folder / PRIVATE / f"{name}.npy")
     low, high = float(scores.min()), float(scores.max())
     return {"low": low, "high": high, "mean": float(scores.mean()), "sd": float(scores.std())}
 
@@ -184,10 +183,10 @@ def judge_validation(folder: Path, names: Sequence[str]) -> dict[str, Any]:
     """Figures of each attacker from its validation scores under `folder`."""
     from leakscope.attacks.ensemble.holdout import figures
 
-    is_member = read_array(folder / VALIDATION / "is_member.npy")
+    is_member = stored_array(folder / VALIDATION / "is_member.npy")
     judged = {}
     for name in names:
-        score, calibrated, _ = read_array(folder / VALIDATION / f"{name}.npy")
+        score, calibrated, _ = stored_array(folder / VALIDATION / f"{name}.npy")
         judged[name] = {
             **figures(score, is_member),
             "with_ties": figures(calibrated, is_member),
@@ -204,16 +203,6 @@ def write_submission(path: Path, private: Predictions, scores: FloatArray) -> No
     writer.writerow(["ids", "score"])
     writer.writerows(zip(private.ids.tolist(), map(repr, scores.tolist()), strict=True))
     write_bytes(path, text.getvalue().encode())
-
-
-def read_array(path: Path) -> Any:
-    """An array that was written by `write_array`; a missing file is named."""
-    if not path.exists():
-        raise InputError(f"{path} is missing")
-    try:
-        return load_array(path)
-    except ArrayFileError as error:
-        raise CorruptBankError(f"{path} {error}; run the same command again, which writes it anew") from error
 
 
 def predictions_digest(predictions: Predictions) -> str:

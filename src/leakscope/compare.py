@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from leakscope.bank.identity import differences
-from leakscope.bank.run_folder import RESULTS, claimed, plain
+from leakscope.bank.run_folder import RESULTS, claimed, damage_told, plain
 from leakscope.bank.storage import write_json
 from leakscope.comparison.figures import Asked, Key, OneModel, Population, one_model_of, population_of
 from leakscope.comparison.records import changed_records, write_changes
@@ -76,13 +76,15 @@ def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
     """
     from leakscope.report.compare import write_report
 
-    folder = Path(out)
-    opened = opened_runs([Path(run) for run in runs])
-    asked = common_questions(opened)
+    folder, given = Path(out), [Path(run) for run in runs]
+    with damage_told(*given):
+        opened = opened_runs(given)
+        asked = common_questions(opened)
     # Relative to the comparison: both may move together.
     config = {"runs": [Path(os.path.relpath(run.folder, folder)).as_posix() for run in opened]}
     with claimed(folder, KIND, config):
-        results = _judged(opened, asked, config)
+        with damage_told(*given):
+            results = _judged(opened, asked, config)
         write_json(folder / RESULTS, results)
         write_changes(folder, opened[0].folder, {run.name: run.folder for run in opened[1:]})
         write_report(results, folder)

@@ -16,6 +16,7 @@ import numpy as np
 from leakscope.data.files import read_table
 from leakscope.data.predictions import Predictions, as_bools
 from leakscope.errors import InputError
+from leakscope.parquet import ParquetFileError, check_parquet
 from leakscope.types import IntArray, Records
 
 if TYPE_CHECKING:
@@ -122,8 +123,10 @@ def _column_names(path: Path) -> list[str] | None:
     if reader is None:
         return None
     try:
+        if path.suffix.lower() == ".parquet":
+            check_parquet(path)
         return reader()
-    except (pl.exceptions.PolarsError, OSError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ParquetFileError, OSError):
         return []  # read_table says what is wrong
 
 

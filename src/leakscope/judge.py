@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.attack_figures import Groups, Questions, attack_figures, spread_figure
+from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import ATTACKS, PER_RECORD_ATTACK
 from leakscope.bank.bank import Bank
 from leakscope.facts import RecordFacts, write_rows
@@ -170,18 +171,19 @@ def _every_model_attacked(
 
     About some of the records where they are many: the mean over so many is known well enough.
     """
-    found, attack = scores.get(PER_RECORD_ATTACK), ATTACKS[PER_RECORD_ATTACK]
+    found = scores.get(PER_RECORD_ATTACK)
     if found is not None and len(found.targets) == design.n_models:
         return EveryModel(found.values, design.in_mask)
-    if design.n_models < 2 or any(name not in signals.arrays for name in attack.needs):
+    if design.n_models < 2 or any(name not in signals.arrays for name in EbLira.needs):
         return None
     if design.n_columns > _CHECKED_RECORDS:
         drawn = np.random.default_rng(0).choice(design.n_columns, _CHECKED_RECORDS, replace=False)
         drawn.sort()
-        arrays = {name: taken(signals.last(name), drawn, 1)[:, None] for name in attack.needs}
+        arrays = {name: taken(signals.last(name), drawn, 1)[:, None] for name in EbLira.needs}
         labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
         signals, design = Signals(arrays, (1,), labels[drawn]), Design(taken(design.in_mask, drawn, 1))
-    return EveryModel(attack()(signals, design).values, design.in_mask)
+    # Kinds of records from a few thousand are enough for a mean over all of them.
+    return EveryModel(EbLira(fitted_records=2_000)(signals, design).values, design.in_mask)
 
 
 def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None:

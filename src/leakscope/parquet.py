@@ -78,7 +78,7 @@ def read_stored(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
     Raises:
         CorruptBankError: it cannot be read, or has no such columns.
     """
-    with _damage_told(path):
+    with table_damage_told(path):
         import polars as pl
 
         check_parquet(path)
@@ -91,7 +91,7 @@ def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
     Raises:
         CorruptBankError: it cannot be read.
     """
-    with _damage_told(path):
+    with table_damage_told(path):
         import polars as pl
 
         check_parquet(path)
@@ -103,7 +103,7 @@ def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
 
 def stored_columns(path: Path) -> list[str]:
     """Names of the columns of a parquet file that a run has written."""
-    with _damage_told(path):
+    with table_damage_told(path):
         import polars as pl
 
         check_parquet(path)
@@ -112,7 +112,7 @@ def stored_columns(path: Path) -> list[str]:
 
 def stored_height(path: Path) -> int:
     """Number of rows of a parquet file that a run has written."""
-    with _damage_told(path):
+    with table_damage_told(path):
         import polars as pl
 
         check_parquet(path)
@@ -120,7 +120,8 @@ def stored_height(path: Path) -> int:
 
 
 @contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def table_damage_told(path: Path) -> Iterator[None]:
+    """Turns what polars refuses, in a file that a run has written, into one line."""
     import polars as pl
 
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
-from leakscope.bank.run_folder import RESULTS, RUN, read_json, read_run
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json, read_run
 from leakscope.errors import CorruptBankError, InputError
 
 RECOMPUTE = {
@@ -21,9 +21,6 @@ RECOMPUTE = {
     "study scaling": "leakscope.studies.scaling",
 }
 """Kind of run -> module whose `recompute(folder, config)` gives its results from the folder alone."""
-
-_NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError)
-"""What computing with a forged or damaged configuration may end in."""
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""
@@ -60,7 +57,7 @@ def verify_run(folder: Path) -> Verification:
             recomputed = importlib.import_module(RECOMPUTE[kind]).recompute(folder, stored.get("config", {}))
         except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
             return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
-        except _NOT_OURS as error:  # a configuration or facts that no run of ours has written
+        except NOT_OURS as error:  # a configuration or facts that no run of ours has written
             said = f"{type(error).__name__}: {error}"
             return Verification(checked, [f"{folder / RESULTS}: cannot be computed again ({said})"])
         differing = _differing(stored, recomputed)

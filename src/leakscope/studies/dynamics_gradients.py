@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leakscope.bank.run_folder import stored_array
 from leakscope.bank.storage import write_array
 from leakscope.hardness.registry import gradient_measures
 from leakscope.studies.dynamics_settings import Setting
@@ -39,7 +40,7 @@ def gradient_hardness(out: Path, setting: Setting, design: Design) -> dict[str, 
     recipe = setting.recipe()
     rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in recipe.evaluated_epochs])
     in_mask = design.in_mask[: setting.gradient_models]
-    return gradient_measures(np.load(_path(out, setting)), rates, recipe.evaluated_epochs, in_mask)
+    return gradient_measures(stored_array(_path(out, setting)), rates, recipe.evaluated_epochs, in_mask)
 
 
 def _path(out: Path, setting: Setting) -> Path:

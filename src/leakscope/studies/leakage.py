@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leakscope.bank.run_folder import RESULTS, claimed, plain
+from leakscope.bank.run_folder import RESULTS, claimed, plain, stored_array
 from leakscope.bank.sealed import check_seal, seal_damage, write_seal
 from leakscope.bank.storage import atomic_folder, write_array, write_json
 from leakscope.errors import InputError
@@ -205,9 +205,7 @@ def _keep(folder: Path, points: list[Experiment]) -> None:
 
 
 def _read(folder: Path) -> Experiment:
-    from leakscope.attack import read_array
-
-    return Experiment(*(read_array(folder / f"{name}.npy") for name in Experiment._fields))
+    return Experiment(*(stored_array(folder / f"{name}.npy") for name in Experiment._fields))
 
 
 def _config_problems(config: LeakageConfig) -> list[str]:
