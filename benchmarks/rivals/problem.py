@@ -49,8 +49,7 @@ class Size:
 
 SIZES = (
     Size("small", "digits", 1_797, epochs=10),
-    Size("medium", "adult", 5_000, epochs=30),
-    Size("larger", "adult", 20_000, epochs=15),
+    Size("medium", "adult", 5_000, epochs=30, n_shadows=128),
     Size("scikit-learn", "adult", 5_000, epochs=20, framework="scikit-learn"),
 )
 

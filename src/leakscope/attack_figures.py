@@ -91,7 +91,7 @@ def attack_figures(
         bounds.append(_bounds(side, questions, len(scores)))
         release(*side)
     advantage = _advantage(rows)
-    return {
+    figures = {
         "auc": _auc(rows, sides),
         "advantage": advantage,
         "balanced_accuracy": {k: _balanced(k, v) for k, v in advantage.items()},
@@ -101,6 +101,8 @@ def attack_figures(
         "groups": {k: _by_group(scores, in_mask, v, questions.fpr_budgets) for k, v in groups.items()},
         "targets": len(rows),
     }
+    release(scores, in_mask)
+    return figures
 
 
 def sorted_sides(scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY) -> Iterator[Sides]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from leakscope.bank.storage import atomic_file
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.parquet import check_parquet, note_written
-from leakscope.scratch import blocks
+from leakscope.scratch import blocks, release
 from leakscope.texts import from_series
 from leakscope.types import AnyArray, FloatArray, IntArray
 
@@ -110,7 +110,13 @@ def _check_columns(columns: Mapping[str, AnyArray]) -> None:
 def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
     """A parquet file of columns."""
     n_rows = len(next(iter(columns.values())))
-    write_rows(path, n_rows, lambda rows: {name: values[rows] for name, values in columns.items()})
+
+    def some(rows: slice) -> dict[str, AnyArray]:
+        found = {name: np.array(values[rows]) for name, values in columns.items()}
+        release(*columns.values())
+        return found
+
+    write_rows(path, n_rows, some)
 
 
 def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, AnyArray]]) -> None:

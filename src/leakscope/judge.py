@@ -20,7 +20,7 @@ from leakscope.hygiene.checks import check_all
 from leakscope.hygiene.members import EveryModel
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
-from leakscope.scratch import Scratch, over_blocks, taken
+from leakscope.scratch import Scratch, over_blocks, release, taken
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
@@ -138,8 +138,9 @@ def write_record_table(folder: Path, facts: RecordFacts, judged: Judged) -> None
     alone = {name: scores for name, scores in judged.scores.items() if len(scores.targets) == 1}
 
     def rows(records: slice) -> dict[str, AnyArray]:
-        columns: dict[str, AnyArray] = {"id": facts.ids[records], "label": facts.labels[records]}
-        columns |= {name: values[records] for name, values in facts.groups.items()}
+        texts = {"id": facts.ids, "label": facts.labels, **facts.groups}
+        columns: dict[str, AnyArray] = {name: np.array(values[records]) for name, values in texts.items()}
+        release(*texts.values())
         if judged.risk is not None and exposed is not None:
             columns |= {name: judged.risk.column(name, records) for name in RiskTable._fields}
             columns["exposed"] = exposed[records]

@@ -57,10 +57,13 @@ def _compare(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> N
 
 
 def _dynamics(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
+    from leakscope.judge import RECORDS
+    from leakscope.parquet import table_damage_told
     from leakscope.report.dynamics import write_report
     from leakscope.studies.dynamics_stored import stored_runs
 
-    write_report(results, stored_runs(folder, results), folder, disclosure)
+    with table_damage_told(folder / RECORDS):
+        write_report(results, stored_runs(folder, results), folder, disclosure)
 
 
 def _ensemble(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:

@@ -67,6 +67,11 @@ class Scratch:
 IN_MEMORY = Scratch()
 
 
+def temporary() -> Scratch:
+    """For what is read before there is a run folder; the environment's TMPDIR says where."""
+    return Scratch(Path(tempfile.gettempdir()))
+
+
 def blocks(n_records: int, at_once: int) -> Iterator[slice]:
     """Slices that cover all records, in order."""
     return (slice(start, min(start + at_once, n_records)) for start in range(0, n_records, at_once))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.scratch import blocks
+from leakscope.scratch import blocks, release, temporary
 
 _AT_ONCE = 1 << 20
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2^64 over the golden ratio
@@ -30,6 +30,7 @@ def distinct(texts: npt.NDArray[np.str_]) -> Distinct:
     for block in blocks(len(texts), _AT_ONCE):
         keys, first = np.unique(_keys(texts[block]), return_index=True)
         found = dict(zip(keys.tolist(), texts[block][first], strict=True)) | found
+        release(texts)
         if len(found) > _AT_ONCE:  # as good as all are: a table of them gains nothing
             return _sorted_slowly(texts)
     known = np.array(sorted(found), dtype=np.uint64)
@@ -42,6 +43,7 @@ def distinct(texts: npt.NDArray[np.str_]) -> Distinct:
         codes[block] = place[np.searchsorted(known, _keys(texts[block]))]
         if (unordered[order][codes[block]] != texts[block]).any():
             return _sorted_slowly(texts)
+        release(texts)
     return Distinct(unordered[order], codes)
 
 
@@ -50,16 +52,18 @@ def are_unique(texts: npt.NDArray[np.str_]) -> bool:
     keys = np.empty(len(texts), dtype=np.uint64)
     for block in blocks(len(texts), _AT_ONCE):
         keys[block] = _keys(texts[block])
+        release(texts)
     keys.sort()
     return bool((keys[1:] != keys[:-1]).all()) or len(np.unique(texts)) == len(texts)
 
 
 def from_series(series: Any) -> npt.NDArray[np.str_]:
-    """A polars column of texts, none missing, as numpy's; Python's own texts are made some at a time."""
+    """A polars column of texts, none missing, as numpy's, on disk where they are many."""
     longest = int(series.str.len_chars().max() or 0)
-    texts = np.empty(len(series), dtype=f"U{max(longest, 1)}")
+    texts = temporary().empty((len(series),), f"U{max(longest, 1)}")
     for block in blocks(len(series), _AT_ONCE >> 2):
         texts[block] = series[block].to_list()
+        release(texts)
     return texts
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from leakscope.errors import InputError
+from leakscope.errors import CorruptBankError, InputError
 from leakscope.facts import write_columns
 from leakscope.judge import RECORDS
 from leakscope.parquet import read_stored, stored_columns
@@ -25,6 +25,8 @@ from leakscope.stats.per_record import false_discovery
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 _FALSE_DISCOVERY_RATE = 0.05
+_KINDS = {"n_in": "i", "n_out": "i", "tpr": "f", "fpr": "f", "advantage": "f", "exposed": "b"}
+"""Column of records.parquet -> its kind of numbers."""
 
 
 class _Exposure(NamedTuple):
@@ -129,13 +131,24 @@ def _has_exposure(folder: Path) -> bool:
     return (folder / RECORDS).exists() and "n_in" in stored_columns(folder / RECORDS)
 
 
+def _are_rates(columns: Mapping[str, AnyArray]) -> bool:
+    """Whether they are what an audit writes: numbers of models, and shares of them or NaN."""
+    if any(values.dtype.kind != _KINDS[name] for name, values in columns.items()):
+        return False
+    rates = np.nan_to_num(np.concatenate([columns["tpr"], columns["fpr"]]))
+    n_models = np.concatenate([columns["n_in"], columns["n_out"]])
+    return bool(((rates >= 0) & (rates <= 1)).all() and ((n_models >= 0) & (n_models < 1 << 31)).all())
+
+
 def _exposure(folder: Path) -> _Exposure:
     if not _has_exposure(folder):
         raise InputError(f"{folder / RECORDS} has no risk of single records; run the same audit again")
-    frame = read_stored(folder / RECORDS)
-    columns = {
-        name: frame[name].to_numpy() for name in ("n_in", "n_out", "tpr", "fpr", "advantage", "exposed")
-    }
+    frame = read_stored(folder / RECORDS, ["id", *_KINDS])
+    columns = {name: frame[name].to_numpy() for name in _KINDS}
+    if not _are_rates(columns):
+        raise CorruptBankError(
+            f"{folder / RECORDS} is damaged (it holds no rates of records); run the same audit again"
+        )
     hits = np.nan_to_num(columns["tpr"]) * columns["n_in"]
     alarms = np.nan_to_num(columns["fpr"]) * columns["n_out"]
     counts = np.stack([hits.round(), columns["n_in"], alarms.round(), columns["n_out"]]).astype(np.int64)

@@ -29,7 +29,7 @@ from leakscope.data.memory import machine_memory
 from leakscope.errors import InputError
 from leakscope.pages import row_blocks
 from leakscope.parquet import ParquetFileError, check_parquet
-from leakscope.scratch import Scratch, blocks, release
+from leakscope.scratch import blocks, release, temporary
 from leakscope.texts import from_series
 from leakscope.types import AnyArray, Records
 
@@ -120,7 +120,7 @@ def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.fl
 
     Columns lie side by side on scratch, a number a record, until all are read; then they are put row by row.
     """
-    scratch = Scratch(Path(tempfile.gettempdir()))
+    scratch = temporary()
     numbers = scratch.empty((len(names), file.n_rows), np.float32)
     encoded = []
     for at, series in enumerate(file.columns(names)):

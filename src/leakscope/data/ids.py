@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.scratch import blocks
+from leakscope.scratch import blocks, release, temporary
 
 _AT_ONCE = 1 << 20
 
@@ -13,8 +13,9 @@ _AT_ONCE = 1 << 20
 def numbered_ids(prefix: str, n_records: int, start: int = 0, width: int = 0) -> npt.NDArray[np.str_]:
     """`prefix` followed by the numbers from `start`, zero-padded to `width`; str (n_records,)."""
     digits = max(width, len(str(start + n_records - 1)))
-    ids = np.empty(n_records, dtype=f"U{len(prefix) + digits}")
+    ids: npt.NDArray[np.str_] = temporary().empty((n_records,), f"U{len(prefix) + digits}")
     for block in blocks(n_records, _AT_ONCE):
         numbers = np.arange(start + block.start, start + block.stop).astype(np.str_)
         ids[block] = np.strings.add(prefix, np.strings.zfill(numbers, width))
+        release(ids)
     return ids

@@ -7,7 +7,6 @@ to a memory map, one column at a time, so that what is held in memory are labels
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from leakscope.data.predictions import (
     class_indices,
 )
 from leakscope.errors import InputError
-from leakscope.scratch import Scratch, release
+from leakscope.scratch import Scratch, release, temporary
 from leakscope.types import BoolArray
 
 _OUTPUT = re.compile(r"(?:shadow_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
@@ -48,7 +47,7 @@ def read_prediction_columns(path: Path) -> Predictions:
         _check_alike(target, shadows)
         members = [f"shadow_{number}_member" for number in range(len(shadows))]
         require_names("column", members, file.names)
-        scratch = Scratch(Path(tempfile.gettempdir()))
+        scratch = temporary()
         taken = {*_ROLES, *members, *(name for model in (target, *shadows) for name in model.outputs)}
         return Predictions(
             logits=_logits(file, [target], scratch)[0],
