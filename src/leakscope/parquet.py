@@ -126,7 +126,7 @@ def table_damage_told(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pl.exceptions.PolarsError, ParquetFileError, OSError) as error:
+    except (pl.exceptions.PolarsError, ParquetFileError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise CorruptBankError(
             f"{path} is damaged ({said[0]}); run the same command again to write it"

@@ -14,6 +14,8 @@ from typing import Any
 from leakscope.bank.run_folder import RESULTS, damage_told, read_json, read_run
 from leakscope.bank.storage import confined_to, refuse_links
 from leakscope.errors import CorruptBankError
+from leakscope.judge import RECORDS
+from leakscope.parquet import table_damage_told
 from leakscope.report.html.page import PAGE
 from leakscope.report.html.redaction import DEFAULT_DISCLOSURE, Disclosure
 
@@ -29,7 +31,8 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
     if kind not in REBUILD:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
     refuse_links(folder)
-    with damage_told(folder), confined_to(folder), warnings.catch_warnings():
+    tables = table_damage_told(folder / RECORDS)
+    with damage_told(folder), tables, confined_to(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
         REBUILD[kind](folder, read_json(folder / RESULTS), disclosure)
     return folder / PAGE
@@ -57,13 +60,10 @@ def _compare(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> N
 
 
 def _dynamics(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
-    from leakscope.judge import RECORDS
-    from leakscope.parquet import table_damage_told
     from leakscope.report.dynamics import write_report
     from leakscope.studies.dynamics_stored import stored_runs
 
-    with table_damage_told(folder / RECORDS):
-        write_report(results, stored_runs(folder, results), folder, disclosure)
+    write_report(results, stored_runs(folder, results), folder, disclosure)
 
 
 def _ensemble(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:

@@ -102,7 +102,10 @@ def csv_file(rng: Random, columns: tuple[str, ...]) -> bytes:
     names = [c for c in columns if rng.random() < 0.85] or ["label"]
     rng.shuffle(names)
     names += [rng.choice(TEXTS) for _ in range(rng.choice((0, 0, 1)))]
-    kinds = [rng.choice((("0", "1"), ("0", "1", "2"), ("0.25", "0.75"), ("a", "b"), _CELLS)) for _ in names]
+    plain = {"label": ("0", "1"), "is_member": ("0", "1", "true"), "prob_0": ("0.25",), "prob_1": ("0.75",)}
+    odd = (("0", "1"), ("0", "1", "2"), ("0.25", "0.75"), ("a", "b"), _CELLS)
+    oddness = rng.choice((0.1, 0.5, 1.0))
+    kinds = [rng.choice(odd) if rng.random() < oddness else plain.get(name, ("0.5", "7")) for name in names]
     rows = [[rng.choice(kind) for kind in kinds] for _ in range(rng.choice((0, 1, 4, 8)))]
     mark = rng.choice((",",) * 8 + (";", "\t"))
     text = "\n".join(mark.join(row) for row in [names, *rows])
@@ -136,13 +139,54 @@ def _series(rng: Random, name: str, n: int) -> pl.Series:
 
 
 def parquet_file(rng: Random, columns: tuple[str, ...]) -> bytes:
-    n = rng.choice((0, 1, 6, 6, 6))
-    names = [c for c in columns if rng.random() < 0.85] or ["label"]
+    n, oddness = rng.choice((0, 1, 6, 6, 6, 6)), rng.choice((0.0, 0.1, 0.5))
+    names = [c for c in columns if rng.random() < 0.95] or ["label"]
+    series = [
+        _series(rng, name, n) if rng.random() < oddness else _plain_series(rng, name, n) for name in names
+    ]
     out = io.BytesIO()
-    pl.DataFrame([_series(rng, name, n) for name in names]).write_parquet(
-        out, compression=rng.choice(("zstd", "snappy", "uncompressed", "gzip"))
-    )
+    pl.DataFrame(series).write_parquet(
+        out, compression=rng.choice(("zstd", "snappy", "uncompressed", "gzip", "lz4")),
+        row_group_size=rng.choice((None, 2)), data_page_size=rng.choice((None, 16)),
+    )  # fmt: skip
     return out.getvalue() if rng.random() < 0.4 else spoiled_bytes(rng, out.getvalue())
+
+
+def _plain_series(rng: Random, name: str, n: int) -> pl.Series:
+    """What a table has under this name when nobody means harm."""
+    if name in ("label", "is_member"):
+        return pl.Series(name, [i % 2 for i in range(n)], dtype=rng.choice((pl.Int64, pl.Float64, pl.Int8)))
+    if name in ("id", "group"):
+        texts = [f"é{i if name == 'id' else i % 2}" for i in range(n)]
+        return pl.Series(name, texts, dtype=rng.choice((pl.String, pl.Categorical)))
+    share = {"prob_0": 0.25, "prob_1": 0.75}.get(name)
+    values = [rng.random() if share is None else share for _ in range(n)]
+    return pl.Series(name, values, dtype=rng.choice((pl.Float32, pl.Float64)))
+
+
+def spoiled_table(rng: Random, content: bytes) -> bytes:
+    """A parquet file that can be read, of other columns, types or rows than it should have."""
+    try:
+        frame = pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # spoiled before
+        return content
+    for name in [name for name in frame.columns if rng.random() < 0.3]:
+        kind = rng.randrange(4)
+        if kind == 0:
+            frame = frame.drop(name)
+        elif kind == 1:
+            frame = frame.with_columns(_series(rng, name, frame.height))
+        elif kind == 2:
+            frame = frame.with_columns(
+                pl.when(pl.lit(rng.random() < 0.5)).then(None).otherwise(name).alias(name)
+            )
+        else:
+            frame = frame.rename({name: rng.choice(TEXTS[:8])}, strict=False) if frame.width == 1 else frame
+    if rng.random() < 0.3:
+        frame = rng.choice((frame.head(rng.randrange(3)), pl.concat([frame, frame]), frame.reverse()))
+    out = io.BytesIO()
+    frame.write_parquet(out)
+    return out.getvalue()
 
 
 RECORD_COLUMNS = ("label", "id", "group", "a", "b")

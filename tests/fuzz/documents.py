@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from leakscope.bank.storage import json_bytes
+from tests.fuzz.arrays import npz_file, spoiled_table
 from tests.fuzz.mutate import NUMBERS, TEXTS, hostile_value, json_text, spoiled_bytes, spoiled_json
 
 _CONFIG: dict[str, dict[str, Any]] = {
@@ -70,6 +71,10 @@ def spoil_run(rng: Random, folder: Path) -> str:
         if path.suffix == ".json" and rng.random() < 0.8:
             with contextlib.suppress(ValueError, RecursionError):
                 path.write_bytes(json_text(spoiled_json(rng, json.loads(content))))
+        elif path.suffix == ".parquet" and rng.random() < 0.5:
+            path.write_bytes(spoiled_table(rng, content))
+        elif path.suffix == ".npz" and rng.random() < 0.5:
+            path.write_bytes(npz_file(rng, ("records", "pictures", "fields")))
         else:
             path.write_bytes(spoiled_bytes(rng, content))
         if rng.random() < 0.7:

@@ -1,9 +1,15 @@
-"""A small run folder of saved predictions, made once, to be copied and spoiled."""
+"""Small run folders of every kind, made once, to be copied and spoiled.
+
+A template is a folder that holds the run as `run`, and whatever else the run refers to beside it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import functools
+import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -30,8 +36,58 @@ def answers_into(folder: Path) -> None:
         audit_predictions(answers(), folder, attacks=("correctness", "lira"), fpr_budgets=(0.1,))
 
 
-@functools.cache
 def template() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="leakscope-fuzz-"))
-    answers_into(folder / "run")
-    return folder / "run"
+    return template_of("answers") / "run"
+
+
+def _pictures(run: Path) -> None:
+    """An audit with thumbnails, and a key as a redacted report leaves it."""
+    from leakscope.report.html.redaction import KEY
+    from tests.synthetic_runs import Synthetic
+
+    Synthetic(n_records=40, n_models=8, pictures=True).audited(run)
+    (run / KEY).write_bytes(bytes(range(32)))
+
+
+def _study(name: str) -> Callable[[Path], None]:
+    """Runs that the tests of schemas make, without their pages."""
+
+    def into(run: Path) -> None:
+        import pytest
+
+        from leakscope.attacks.ensemble import attackers
+        from tests import test_schema
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(test_schema.scaling_judge, "_N_DRAWS", 50)
+            patched.setattr(attackers, "ATTACKERS", test_schema.SMALL_ATTACKERS)
+            for kind in ("audit", "compare", "dynamics", "ensemble", "leakage", "scaling"):
+                patched.setattr(f"leakscope.report.{kind}.write_report", lambda *_, **__: None)
+            for kind in ("dynamics", "ensemble", "leakage", "scaling"):
+                patched.setattr(f"leakscope.report.html.{kind}.write_page", lambda *_, **__: None)
+            getattr(test_schema, name)(run)
+
+    return into
+
+
+MADE: dict[str, Callable[[Path], None]] = {
+    "answers": answers_into,
+    "audit": _study("run_population"),
+    "pictures": _pictures,
+    "compare": _study("run_comparison"),
+    "attack": _study("run_attack"),
+    "dynamics": _study("run_one_checkpoint"),
+    "ensemble": _study("run_ensemble"),
+    "leakage": _study("run_leakage"),
+    "scaling": _study("run_scaling"),
+}
+"""Kind of template -> what writes its run."""
+
+
+@functools.cache
+def template_of(kind: str) -> Path:
+    """The folder that holds `run` and what it refers to."""
+    folder = Path(tempfile.mkdtemp(prefix=f"leakscope-fuzz-{kind}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    MADE[kind](folder / "run")
+    return folder

@@ -15,9 +15,9 @@ from random import Random
 from typing import NamedTuple
 
 from leakscope.errors import LeakscopeError
-from tests.fuzz import arrays, documents
+from tests.fuzz import arrays, documents, pictures
 
-SECONDS = 20
+CPU_SECONDS, SECONDS = 20, 300
 
 
 class TooSlow(BaseException):
@@ -25,10 +25,11 @@ class TooSlow(BaseException):
 
 
 class Example(NamedTuple):
-    """One hostile input on disk, and how it is read."""
+    """One hostile input on disk, how it is read, and what may appear beside it."""
 
     path: Path
     read: Callable[[], object]
+    beside: tuple[str, ...] = ()
 
 
 Maker = Callable[[Random, Path], Example]
@@ -118,12 +119,65 @@ def run_folder(rng: Random, folder: Path) -> Example:
         if use == 0:
             return verify_run(run).problems
         if use == 1:
-            return Bank.open(run).signals().last("loss").sum()
+            return Bank.open(run).signals().last("log_odds").tobytes()
         if use == 2:
             return write_merge(plan_merge([run, template()]), folder / "merged")
         return answers_into(run)
 
-    return Example(run, read)
+    return Example(run, read, ("merged",))
+
+
+def report(rng: Random, folder: Path) -> Example:
+    """An audit or a comparison whose report is written again, or which is compared with a whole one."""
+    from leakscope.compare import compare
+    from leakscope.rebuild import rebuild_report
+    from leakscope.report.html.redaction import Disclosure
+    from tests.fuzz.runs import template_of
+
+    kind = rng.choice(("answers", "audit", "pictures", "compare"))
+    run = _spoiled(rng, folder, kind)
+    disclosure = Disclosure(rng.random() < 0.3, rng.random() < 0.3)
+    runs = [run, template_of(kind) / "run"]
+    rng.shuffle(runs)
+    if kind != "compare" and rng.random() < 0.5:
+        return Example(run, lambda: compare(runs, folder / "compared"), ("compared",))
+    return Example(run, lambda: rebuild_report(run, disclosure), ("first", "second"))
+
+
+def study_folder(rng: Random, folder: Path) -> Example:
+    """A study, or an attack on one model: verified, or its report written again."""
+    from leakscope.rebuild import rebuild_report
+    from leakscope.verification import verify_run
+
+    run = _spoiled(rng, folder, rng.choice(("attack", "dynamics", "ensemble", "leakage", "scaling")))
+    use = rng.choice((verify_run, rebuild_report))
+    return Example(run, lambda: use(run), ("public.npz", "private.npz"))
+
+
+def _spoiled(rng: Random, folder: Path, kind: str) -> Path:
+    """A copy of one template, spoiled."""
+    from tests.fuzz.runs import template_of
+
+    shutil.copytree(template_of(kind), folder, dirs_exist_ok=True)
+    documents.spoil_run(rng, folder / "run")
+    return folder / "run"
+
+
+def records_folder(rng: Random, folder: Path) -> Example:
+    """Pictures in a folder a class, or arrays as files."""
+    from leakscope.data.files import read_table
+    from leakscope.data.standardise import standardised
+
+    given = folder / "x"
+    given.mkdir()
+    rng.choice((pictures.picture_folder, pictures.array_folder))(rng, given)
+    label, groups = rng.choice((None, None, None, "labels", "y")), rng.choice(((), (), ("side",)))
+
+    def read() -> object:
+        records = standardised(read_table(given, label, None, groups))
+        return records.digest, records.n_duplicates
+
+    return Example(given, read)
 
 
 KINDS: dict[str, Maker] = {
@@ -132,8 +186,11 @@ KINDS: dict[str, Maker] = {
     "npz": record_npz,
     "parquet": record_parquet,
     "predictions": predictions,
+    "records folder": records_folder,
+    "report": report,
     "run folder": run_folder,
     "safetensors": safetensors,
+    "study folder": study_folder,
     "torch": torch_weights,
 }
 
@@ -143,13 +200,19 @@ def time_limit() -> Iterator[None]:
     def too_slow(number: int, frame: object) -> None:
         raise TooSlow
 
-    before = signal.signal(signal.SIGALRM, too_slow)
-    signal.alarm(SECONDS)
+    timers = {
+        signal.SIGPROF: (signal.ITIMER_PROF, CPU_SECONDS),
+        signal.SIGALRM: (signal.ITIMER_REAL, SECONDS),
+    }
+    before = {number: signal.signal(number, too_slow) for number in timers}
+    for timer, seconds in timers.values():
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for number, (timer, _) in timers.items():
+            signal.setitimer(timer, 0)
+            signal.signal(number, before[number])
 
 
 def try_one(kind: str, rng: Random, folder: Path) -> str:
@@ -170,5 +233,7 @@ def try_one(kind: str, rng: Random, folder: Path) -> str:
         ended = type(error).__name__
     assert not (inside / "evil").exists(), "the input ran code"
     assert sorted(path.name for path in folder.iterdir()) == ["given", "outside.txt"], "wrote outside"
+    written = {path.name for path in inside.iterdir()} - {example.path.name, *example.beside}
+    assert example.path == inside or not written, f"wrote outside: {sorted(written)}"
     assert (folder / "outside.txt").read_text() == "not yours"
     return ended

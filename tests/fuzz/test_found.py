@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,22 @@ import torch
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge, write_merge
+from leakscope.bank.storage import confined_to, write_bytes
+from leakscope.compare import compare
+from leakscope.comparison.records import changed_records
 from leakscope.config import read_config
 from leakscope.data.files import read_table
 from leakscope.data.predictions import read_predictions
-from leakscope.errors import CorruptBankError, InputError, LeakscopeError
+from leakscope.errors import CorruptBankError, InputError, LeakscopeError, StorageError
 from leakscope.facts import RecordFacts
 from leakscope.models.weights import read_state
 from leakscope.npy import ArrayFileError, PickledArrayError, load_array, map_array
+from leakscope.previews import PREVIEWS, Previews
+from leakscope.rebuild import REBUILD, rebuild_report
+from leakscope.report.html.redaction import KEY, shown_ids
 from leakscope.verification import verify_run
 from tests.fuzz.documents import reseal
-from tests.fuzz.runs import answers_into, template
+from tests.fuzz.runs import answers_into, template, template_of
 
 FEATURES = np.arange(8.0).reshape(4, 2)
 LABELS = np.array([0, 1, 0, 1])
@@ -113,7 +122,9 @@ def test_a_bomb_is_measured_before_it_is_unpacked(tmp_path: Path) -> None:
         read_table(path)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("leakscope.data.npz_file.machine_memory", lambda: 2**30)
-        with pytest.raises(InputError, match="unpacks to 4 GiB, this machine has 1; give fewer records"):
+        with pytest.raises(
+            InputError, match=r"unpacks to 4\.0 GiB, there is room for 1\.0; give fewer records"
+        ):
             read_table(path)
 
 
@@ -190,9 +201,25 @@ def test_numbers_of_128_bits(tmp_path: Path) -> None:
 
 def test_rows_that_are_only_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pl.DataFrame({"a": np.zeros(5000), "label": np.arange(5000) % 2}).write_parquet(tmp_path / "x.parquet")
-    monkeypatch.setattr("leakscope.data.column_file.machine_memory", lambda: 9999)
+    monkeypatch.setattr("leakscope.data.column_file.machine_memory", lambda: 4999)
     with pytest.raises(InputError, match="declares 5,000 rows of 2 columns, more than this machine's memory"):
         read_table(tmp_path / "x.parquet", "label")
+
+
+def test_a_folder_that_polars_still_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads went on after it had refused a csv, and the temporary folder could not be removed."""
+    (tmp_path / "x.csv").write_text('a,label\n1,0\n"')
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    removing = os.rmdir
+
+    def rmdir(path: Any, **given: Any) -> None:
+        (tmp_path / Path(path).name / "late").write_bytes(b"")
+        removing(path, **given)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    with pytest.raises(InputError, match="cannot be read as csv"):
+        read_table(tmp_path / "x.csv", "label")
+    assert list(tmp_path.glob("*/late")), "nothing was in the way"
 
 
 def test_messages_are_short_and_can_be_shown(tmp_path: Path) -> None:
@@ -239,8 +266,6 @@ def test_pickles_that_end_too_early(tmp_path: Path, content: bytes) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(template(), tmp_path / "run"))
 
 
@@ -256,8 +281,8 @@ def change(path: Path, old: str, new: str) -> None:
         ('"models": 3', '"models": 10000000000000'),
         ('"models": 3', '"models": "3"'),
         ('"models"', '"modles"'),
-        ('"block_size": 3', '"block_size": [1, 1]'),
-        ('"block_size": 3', '"block_size": 0'),
+        ('"block_size": 1', '"block_size": [1, 1]'),
+        ('"block_size": 1', '"block_size": 0'),
         ('"signals": [', '"signals": ["../../../../evil", '),
         ('"evaluated_epochs": [', '"evaluated_epochs": [null, '),
         ('"columns": 24', '"columns": 1e12'),
@@ -299,7 +324,7 @@ def test_manifests_that_no_bank_has(run: Path, old: str, new: str) -> None:
             use()
 
 
-@pytest.mark.parametrize("name", ["design.npy", "labels.npy", "signals/loss.npy"])
+@pytest.mark.parametrize("name", ["design.npy", "labels.npy", "signals/log_odds.npy"])
 def test_arrays_that_are_others(run: Path, name: str) -> None:
     for array in (np.zeros(5), np.zeros((3, 7), bool), np.zeros((2, 1, 24), np.float32)):
         np.save(run / name, array)
@@ -379,3 +404,179 @@ def test_a_declared_size_takes_no_memory(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", HUGE, path], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert f"says it holds float64 ({rows}, 1)" in done.stdout
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[str], Path]:
+    """A run of a kind, to spoil, with all that it refers to."""
+
+    def copy(kind: str) -> Path:
+        return Path(shutil.copytree(template_of(kind), tmp_path / kind)) / "run"
+
+    return copy
+
+
+def rewrite(run: Path, spoil: Callable[[Any], None]) -> None:
+    results = json.loads((run / "results.json").read_text())
+    spoil(results)
+    (run / "results.json").write_text(json.dumps(results))
+
+
+def test_no_figure_is_drawn_outside(copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of a study's runs, as its results.json has them, are those of the folders of its figures."""
+    run = copied("scaling")
+
+    def draw(folder: Path, results: Any, disclosure: Any) -> None:
+        write_bytes(folder / "figures" / results["name"] / "x.png", b"")
+
+    monkeypatch.setitem(REBUILD, "study scaling", draw)
+    for name in ("x/../../../evil", str(run.parent / "evil"), ".."):
+        rewrite(run, lambda results, name=name: results.update(name=name))
+        if name == "..":
+            rebuild_report(run)
+            assert (run / "x.png").exists(), "where the name leads nowhere else"
+            continue
+        with pytest.raises(StorageError, match="would be written outside"):
+            rebuild_report(run)
+    assert sorted(path.name for path in run.parent.iterdir()) == ["run"]
+
+
+def test_nothing_is_written_through_a_link(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    run = copied("leakage")
+    shutil.rmtree(run / "figures", ignore_errors=True)
+    (tmp_path / "elsewhere").mkdir()
+    (run / "figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="is a link"):
+        rebuild_report(run)
+    with pytest.raises(StorageError, match="would be written outside"), confined_to(run):
+        write_bytes(run / "figures" / "x.png", b"")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    write_bytes(run / "figures" / "x.png", b"")  # nobody's confines
+    assert list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        ("scaling", lambda results: results.clear()),
+        ("leakage", lambda results: results["figures"].update({"2": []})),
+        pytest.param(
+            "compare", lambda results: results["comparisons"][0].update(leakage=[]), marks=pytest.mark.slow
+        ),  # ended in StopIteration
+        ("attack", lambda results: results["attackers"].update({"a" * 5000: {}})),  # a name no file can have
+        ("attack", lambda results: results.update(chosen=None)),
+    ],
+)
+def test_reports_of_results_that_no_run_writes(
+    copied: Callable[[str], Path], kind: str, spoil: Callable[[Any], None]
+) -> None:
+    run = copied(kind)
+    rewrite(run, spoil)
+    with pytest.raises(CorruptBankError, match="holds what no run writes"):
+        rebuild_report(run)
+
+
+def test_comparisons_with_results_that_no_run_writes(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    run = copied("answers")
+    rewrite(run, lambda results: results.pop("attacks"))
+    for runs in ([run, template()], [template(), run]):
+        with pytest.raises(CorruptBankError, match="holds what no run writes"):
+            compare(runs, tmp_path / "compared")
+
+
+def test_keys_that_hash_nothing(tmp_path: Path) -> None:
+    """With an emptied key whoever has a redacted report could test a guess of an id."""
+    ids = np.array(["a", "b"])
+    first = shown_ids(tmp_path, ids, redacted=True)
+    key = (tmp_path / KEY).read_bytes()
+    for spoiled in (b"", key[:-1], key + b"x"):
+        (tmp_path / KEY).write_bytes(spoiled)
+        with pytest.raises(CorruptBankError, match=r"redaction\.key is damaged"):
+            shown_ids(tmp_path, ids, redacted=True)
+    (tmp_path / KEY).write_bytes(key)
+    assert (shown_ids(tmp_path, ids, redacted=True) == first).all()
+    (tmp_path / KEY).unlink()
+    (tmp_path / KEY).mkdir()
+    with pytest.raises(CorruptBankError, match=r"redaction\.key cannot be read"):
+        shown_ids(tmp_path, ids, redacted=True)
+
+
+def test_previews_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {"records": np.arange(2), "pictures": np.zeros((2, 4, 4, 1), np.uint8), "fields": np.zeros(0, str)}
+    path = npz(tmp_path / PREVIEWS, **good)
+    found = Previews.read(tmp_path)
+    assert found is not None
+    assert found.pictures.shape == (2, 4, 4, 1)
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000, 1, 1, 1), }"
+    bad: list[dict[str, Any]] = [
+        {"records": np.zeros((2, 2), np.int64)},
+        {"records": np.array([0.5, 1])},
+        {"pictures": np.zeros((3, 4, 4, 1), np.uint8)},
+        {"pictures": np.zeros((2, 4, 4, 7), np.uint8)},
+        {"pictures": npy(header, bytes(8))},
+        {"fields": np.array(["\ud800", "a"])},
+        {"fields": np.array([1, 2])},
+    ]
+    for change_of in bad:
+        npz(path, **{**good, **change_of})
+        with pytest.raises(InputError, match=r"previews\.npz cannot be read .* remove it"):
+            Previews.read(tmp_path)
+    monkeypatch.setattr("leakscope.previews._MOST_BYTES", 2**10)
+    npz(path, zipfile.ZIP_DEFLATED, **{**good, "pictures": np.zeros((2, 32, 32, 1), np.uint8)})
+    with pytest.raises(InputError, match="unpacks to"):
+        Previews.read(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=r"previews\.npz cannot be read"):
+        Previews.read(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4, 1, 3), (4, 1, 2, 2), (2, 4), (2,), (), (1, 4, 2)])
+def test_answers_of_any_number_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Probabilities of four axes that do not add up to 1 once ended in an IndexError."""
+    path = npz(tmp_path / "x.npz", probabilities=np.full((4, 2), 0.5), labels=LABELS,
+               shadow_probabilities=np.full(shape, 0.3), shadow_members=np.zeros((1, 4)))  # fmt: skip
+    with pytest.raises(InputError, match="shadow_probabilities"):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pl.lit(np.inf).alias("tpr"),  # ended in a warning
+        pl.lit(2.0).alias("fpr"),
+        pl.lit(-1).alias("n_in"),
+        pl.lit(0.5).alias("n_out"),
+        pl.lit(None, dtype=pl.Boolean).alias("exposed"),
+        pl.lit("a").alias("advantage"),
+        pl.lit(1, dtype=pl.Int128).alias("n_in"),
+        None,
+    ],
+)
+def test_comparisons_with_rates_that_are_none(copied: Callable[[str], Path], change: pl.Expr | None) -> None:
+    run = copied("audit")
+    frame = pl.read_parquet(run / "records.parquet")
+    spoiled = frame.drop("fpr") if change is None else frame.with_columns(change)
+    spoiled.write_parquet(run / "records.parquet")
+    with pytest.raises(CorruptBankError, match=r"records\.parquet is damaged"):
+        changed_records(template_of("audit") / "run", run)
+
+
+def test_reports_with_numbers_that_numpy_has_not(copied: Callable[[str], Path]) -> None:
+    run = copied("pictures")
+    frame = pl.read_parquet(run / "records.parquet")
+    frame.with_columns(bits=pl.lit(1, dtype=pl.Int128)).write_parquet(run / "records.parquet")
+    with pytest.raises(CorruptBankError, match=r"records\.parquet is damaged \(cannot convert i128"):
+        rebuild_report(run)
+
+
+@pytest.mark.parametrize("column", ["run", "hardness_"])
+def test_reports_with_columns_of_other_kinds(copied: Callable[[str], Path], column: str) -> None:
+    """What polars says of a column that is not there, or is of another kind, is no traceback."""
+    run = copied("dynamics")
+    frame = pl.read_parquet(run / "records.parquet")
+    name = next(name for name in frame.columns if name.startswith(column))
+    for spoiled in (frame.drop(name), frame.with_columns(pl.lit("a").alias(name).cast(pl.Binary))):
+        spoiled.write_parquet(run / "records.parquet")
+        with pytest.raises(CorruptBankError, match=r"records\.parquet is damaged|no run writes"):
+            rebuild_report(run)

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from tests.fuzz.targets import KINDS, try_one
 
-_EXAMPLES = {"run folder": 12, "torch": 25}
+_EXAMPLES = {"parquet": 8, "predictions": 20, "report": 6, "run folder": 12, "study folder": 6, "torch": 25}
+_SLOW = ("report", "study folder")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in _SLOW else kind for kind in KINDS]
+)
 def test_it_is_read_or_refused_in_words(kind: str) -> None:
     ended: set[str] = set()
 
@@ -38,10 +41,10 @@ def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The judge itself: a traceback, a file outside, code that ran."""
     from tests.fuzz import targets
 
-    def made(read: object) -> None:
+    def made(read: object, within: str = "") -> None:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         monkeypatch.setitem(
-            targets.KINDS, "bad", lambda rng, inside: targets.Example(inside, lambda: read(inside))
+            targets.KINDS, "bad", lambda rng, inside: targets.Example(inside / within, lambda: read(inside))
         )  # type: ignore[operator]
         try_one("bad", Random(0), folder)
 
@@ -50,5 +53,7 @@ def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made(lambda inside: 1 / 0)
     with pytest.raises(AssertionError, match="wrote outside"):
         made(lambda inside: (inside.parent / "x").write_text(""))
+    with pytest.raises(AssertionError, match=r"wrote outside: \['y'\]"):
+        made(lambda inside: (inside / "y").write_text(""), within="run")
     with pytest.raises(AssertionError, match="ran code"):
         made(lambda inside: (inside / "evil").write_text(""))

@@ -19,7 +19,7 @@ from scipy import special
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.facts import write_columns
 from leakscope.judge import RECORDS
-from leakscope.parquet import read_stored, stored_columns
+from leakscope.parquet import read_stored, stored_columns, table_damage_told
 from leakscope.stats.differences import record_change_p_values
 from leakscope.stats.per_record import false_discovery
 from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -144,7 +144,9 @@ def _exposure(folder: Path) -> _Exposure:
     if not _has_exposure(folder):
         raise InputError(f"{folder / RECORDS} has no risk of single records; run the same audit again")
     frame = read_stored(folder / RECORDS, ["id", *_KINDS])
-    columns = {name: frame[name].to_numpy() for name in _KINDS}
+    with table_damage_told(folder / RECORDS):
+        ids = frame["id"].to_numpy().astype(str)
+        columns = {name: frame[name].to_numpy() for name in _KINDS}
     if not _are_rates(columns):
         raise CorruptBankError(
             f"{folder / RECORDS} is damaged (it holds no rates of records); run the same audit again"
@@ -152,6 +154,4 @@ def _exposure(folder: Path) -> _Exposure:
     hits = np.nan_to_num(columns["tpr"]) * columns["n_in"]
     alarms = np.nan_to_num(columns["fpr"]) * columns["n_out"]
     counts = np.stack([hits.round(), columns["n_in"], alarms.round(), columns["n_out"]]).astype(np.int64)
-    return _Exposure(
-        frame["id"].to_numpy().astype(str), columns["advantage"], columns["exposed"].astype(bool), counts
-    )
+    return _Exposure(ids, columns["advantage"], columns["exposed"].astype(bool), counts)
