@@ -19,9 +19,8 @@ from leakscope.errors import InputError
 from leakscope.scratch import blocks, map_behind, release
 
 BLOCK_BYTES = 1 << 26
-_LONG_ROW = (
-    512  # bytes; an array of shorter ones is not much larger than ids and answers, which are in memory
-)
+_LONG_ROW = 512
+"""Bytes; an array of shorter rows is not much larger than ids and answers, which are in memory."""
 
 Array = npt.NDArray[Any]
 

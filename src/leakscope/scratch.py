@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,7 +56,10 @@ class Scratch:
             return np.empty(shape, dtype)
         try:
             with tempfile.TemporaryFile(dir=self.folder) as file:
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
+                if hasattr(os, "posix_fallocate"):  # Linux; macOS has none
+                    os.posix_fallocate(file.fileno(), 0, n_bytes)
+                else:
+                    file.truncate(n_bytes)
                 return np.memmap(file, dtype, "r+", 0, shape)
         except OSError as error:
             raise StorageError(
@@ -117,11 +121,8 @@ def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDA
     """
     found: list[Found] = []
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for span in blocks(n_records, _BLOCKS_AT_ONCE * RECORDS_AT_ONCE):
-            inner = (
-                slice(span.start + block.start, span.start + block.stop)
-                for block in blocks(span.stop - span.start, RECORDS_AT_ONCE)
-            )
-            found += threads.map(work, inner)
+        all_blocks = blocks(n_records, RECORDS_AT_ONCE)
+        while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
+            found += threads.map(work, some)
             release(*mapped)
     return found
