@@ -29,7 +29,7 @@ from datetime import date
 from pathlib import Path
 
 from leakscope.errors import LeakscopeError
-from leakscope.stats.headline import headline
+from leakscope.stats.roc_summary import headline
 from rivals.measuring import HERE, AuditFailedError, Measured, environment, lines_of_user_code, run_audit
 from rivals.problem import SIZES, Problem, Size, make_problem
 from rivals.tables import Question, Reached, markdown, show, write_between_marks

@@ -23,8 +23,8 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.rmia import Rmia
-from leakscope.stats.headline import headline
 from leakscope.stats.intervals import spread_over_targets
+from leakscope.stats.roc_summary import headline
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"

@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import leakscope
-import leakscope.engine.local, leakscope.judge, leakscope.previews, leakscope.report.audit, sklearn.ensemble
+import leakscope.engine.local, leakscope.evaluate.judge, leakscope.report.previews
+import leakscope.audits.report.markdown, sklearn.ensemble
 from dataclasses import replace
 
 def peak():

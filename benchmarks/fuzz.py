@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.fuzz import probes
 from tests.fuzz.targets import KINDS, TooSlow, try_one
 
-from leakscope import parquet
+from leakscope.disk import parquet
 
 _GIB_ABOVE = 3
 

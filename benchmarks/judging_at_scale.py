@@ -17,9 +17,9 @@ from sklearn.metrics import roc_curve
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.rmia import share_beaten
 from leakscope.design import make_design
-from leakscope.stats.headline import headline
 from leakscope.stats.record_types import fit_record_types, log_marginal, side_sums
 from leakscope.stats.roc import roc
+from leakscope.stats.roc_summary import headline
 from leakscope.types import Design, Signals
 
 

@@ -23,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 import leakscope
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.design import make_design
 from leakscope.engine.local import complete_bank
-from leakscope.hardness.sides import side_mean
+from leakscope.hardness.in_out_mean import side_mean
 from leakscope.stats.intervals import spread_over_targets
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared"
 EXPOSED = 0.05

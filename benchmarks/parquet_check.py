@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 from tests.fuzz.mutate import spoiled_bytes
 
-from leakscope import parquet_probe
+from leakscope.disk import parquet_probe
 
 _COLUMNS = 16
 _ENDINGS = {0: "read", 1: "refused"}

@@ -20,8 +20,8 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.leakage.regressions import draw_others, moment_sums, moment_table, ridge
-from leakscope.types import FloatArray, IntArray
 
 N_RECORDS, N_FEATURES = 48_842, 5
 LARGE, SMALL = 40_000, 400  # models timed of ours, and of a loop

@@ -16,15 +16,16 @@ import numpy as np
 import torch
 
 import leakscope
+from leakscope.array_types import FloatArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.design import make_design
-from leakscope.hardness.sides import side_mean
+from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.uncertainty import uncertainty, uncertainty_of_logits
 from leakscope.stats.correlation import Correlation, pearson, spearman
 from leakscope.train.loop import Inputs, inputs_from, train_block
 from leakscope.train.mc_dropout import mc_dropout_probabilities
 from leakscope.train.retrained import at_checkpoints
-from leakscope.types import Design, FloatArray, Signals
+from leakscope.types import Design, Signals
 
 N_MODELS, N_PASSES = 32, 100
 RECIPE = leakscope.Recipe(net="mlp", net_options=(("width", 256), ("dropout", 0.2)), lr=0.003, epochs=40)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from leakscope.bank.run_folder import claimed
+from leakscope.bank.run_folder import locked_run_folder
 
 
 def claim(folder: Path, kind: str, config: dict[str, Any]) -> None:
-    with claimed(folder, kind, config):
+    with locked_run_folder(folder, kind, config):
         pass

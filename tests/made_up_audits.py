@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.attacks.registry import ATTACKS
-from leakscope.audit import KIND, asked, concluded
+from leakscope.attacks.lira import Lira
+from leakscope.attacks.spec import resolve
+from leakscope.audits.population import KIND, asked, concluded
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.design import make_design
-from leakscope.facts import RecordFacts
-from leakscope.verdict import Verdict
+from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.verdict import Verdict
 from tests.claims import claim
 
 N_RECORDS, N_MODELS = 120, 16
@@ -26,8 +27,8 @@ N_RECORDS, N_MODELS = 120, 16
 def quick_single_records() -> Iterator[None]:
     """Single records are judged by LiRA, which needs no fit of all records at once."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("judge", "comparison.runs", "comparison.figures"):
-            patch.setattr(f"leakscope.{module}.PER_RECORD_ATTACK", "lira")
+        for module in ("evaluate.judge", "compare.runs", "compare.figures"):
+            patch.setattr(f"leakscope.{module}.PER_RECORD", Lira())
         yield
 
 
@@ -51,7 +52,7 @@ def made_up_audit(
     difficulty = np.random.default_rng(99).normal(0, 1, N_RECORDS)  # the records' own, the same in all runs
     log_odds = level + difficulty + gap * design.in_mask + rng.normal(size=design.in_mask.shape)
     signals = {"correct": log_odds > 0, "log_odds": log_odds, "loss": np.logaddexp(0, -log_odds)}
-    assert all(signal in signals for name in attacks for signal in ATTACKS[name].needs)
+    assert all(signal in signals for name in attacks for signal in resolve(name).needs)
     identity = Identity(
         records={"name": "made up", "records": N_RECORDS, "sha256": records * 32},
         design={"models": models, "columns": N_RECORDS, "sha256": design.digest},
@@ -67,8 +68,8 @@ def made_up_audit(
     bank.finish({})
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
-    facts = RecordFacts(ids, np.array(["no", "yes"])[labels], groups)
+    facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
     config: dict[str, Any] = {"records": "made up", **asked(attacks, fpr_budgets, None)}
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
-        patch.setattr("leakscope.report.audit.write_report", lambda *_: None)
+        patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
         return concluded(bank, config, facts, folder)

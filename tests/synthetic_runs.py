@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.audit import asked, concluded
+from leakscope.audits.population import asked, concluded
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import RUN
-from leakscope.bank.storage import write_json
 from leakscope.design import make_design
-from leakscope.facts import RecordFacts
-from leakscope.gate import Gate
-from leakscope.report.html.redaction import Disclosure
+from leakscope.disclosure import Disclosure
+from leakscope.disk.storage import write_json
+from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.verdict import Verdict
 from leakscope.types import Records
-from leakscope.verdict import Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Synthetic:
         """The whole run folder, reports and all."""
         records = self.records()
         labels = np.array(records.class_names)[records.labels]
-        facts = RecordFacts(records.ids, labels, records.groups)
+        facts = RecordMetadata(records.ids, labels, records.groups)
         config = {"records": records.name, **asked(self.attacks, (0.1, 0.01), self.gate)}
         return concluded(self.bank(folder), config, facts, folder, disclosure or Disclosure(), records)
 

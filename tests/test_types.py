@@ -164,7 +164,7 @@ def test_take_keeps_rows_together_in_the_given_order():
 
 def test_members_are_the_marked_records():
     design = Design(np.array([[True, False, True], [False, True, False]]))
-    assert (design.n_models, design.n_columns) == (2, 3)
+    assert (design.n_models, design.n_records) == (2, 3)
     assert design.members(0).tolist() == [0, 2]
     assert design.members(1).tolist() == [1]
 

@@ -10,16 +10,16 @@ Importing this package loads no torch; that waits until models are trained.
 
 __version__ = "0.1.0"
 
-from leakscope.audit import audit
+from leakscope.audits.population import audit
+from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.target import audit_target
 from leakscope.data.files import read_table
 from leakscope.data.registry import load
-from leakscope.gate import Gate, TprLimit
-from leakscope.monitor import Monitor
-from leakscope.predictions_audit import audit_predictions
+from leakscope.dynamics.monitor import Monitor
+from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.target_audit import audit_target
 from leakscope.types import Design, Records, Scores, Signals
-from leakscope.verdict import Verdict
 
 __all__ = [
     "Design",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakscope.array_types import BoolArray
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
-from leakscope.scratch import blocks
-from leakscope.types import BoolArray, Design
+from leakscope.types import Design
 
 _RECORDS_AT_ONCE = 1 << 18
 DESIGNS = ("balanced", "bernoulli", "pairs")

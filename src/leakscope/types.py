@@ -10,19 +10,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.mmap_rows import row_blocks, take_rows
+from leakscope.disk.string_arrays import are_unique
 from leakscope.errors import InputError
-from leakscope.pages import row_blocks, take_rows
-from leakscope.texts import are_unique
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
 
 SIGNAL_DIRECTIONS = {
     "loss": "low",
@@ -220,7 +215,7 @@ class Design:
         return int(self.in_mask.shape[0])
 
     @property
-    def n_columns(self) -> int:
+    def n_records(self) -> int:
         """Number of records each model is asked about."""
         return int(self.in_mask.shape[1])
 

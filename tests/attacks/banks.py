@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from leakscope.design import make_design
-from leakscope.signals import CLASSIFICATION_SIGNALS, classification_signals
+from leakscope.signals.classification import CLASSIFICATION_SIGNALS, classification_signals
 from leakscope.types import Design, Signals
 
 

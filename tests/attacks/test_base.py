@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leakscope.attacks.base import Attack
-from leakscope.scratch import Scratch
+from leakscope.disk.scratch import Scratch
 from leakscope.types import Design
 
 from .banks import made_up_bank

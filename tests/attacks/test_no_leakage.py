@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import attack_classes
+from leakscope.attacks.spec import resolve
 from leakscope.stats.epsilon import Bonferroni, Split, epsilon_lower_bound
 from leakscope.stats.intervals import delong
 from tests.attacks.banks import made_up_bank
@@ -12,13 +13,13 @@ N_SEEDS = 100
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", attack_classes())
 def test_intervals_cover_one_half_and_epsilon_stays_zero(name):
     """Nominal coverage is 95% and the bound's error 5%; the limits allow for 100 seeds' noise."""
     covered, above_zero = 0, {Split(0): 0, Bonferroni(): 0}
     for seed in range(N_SEEDS):
         signals, design = made_up_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
-        scores = ATTACKS[name]()(signals, design, np.array([0])).values[0]
+        scores = resolve(name)(signals, design, np.array([0])).values[0]
         members = design.in_mask[0]
         covered += 0.5 in delong(scores, members).interval
         for strategy in above_zero:

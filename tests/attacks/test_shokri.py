@@ -16,7 +16,7 @@ def by_hand(signals, design, target, classifier):
     for shadow in range(design.n_models):
         if shadow == target:
             continue
-        for i in range(design.n_columns):
+        for i in range(design.n_records):
             rows.append(np.exp(logits[shadow, i]) / np.exp(logits[shadow, i]).sum())
             is_member.append(design.in_mask[shadow, i])
     classifier.fit(rows, is_member)

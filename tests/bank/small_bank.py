@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from leakscope.array_types import AnyArray
 from leakscope.bank.bank import MANIFEST, Bank
 from leakscope.bank.identity import Identity
-from leakscope.types import AnyArray, Design
+from leakscope.types import Design
 
 N_MODELS, N_COLUMNS, N_CLASSES, EPOCHS = 7, 5, 3, (2, 4)
 BLOCK_SIZE = 3

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import FORMAT, Identity, MergedIdentity, identity_from
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.design import make_design
 from leakscope.errors import CorruptBankError, InputError, LeakscopeError
-from leakscope.types import AnyArray, Design, IntArray
+from leakscope.types import Design
 from tests.bank.small_bank import contents, flip
 
 N_RECORDS, EPOCHS, BLOCK_SIZE = 12, (2, 4), 3
@@ -47,7 +48,7 @@ def design_of(seed: int, n_models: int, own_columns: bool = False) -> Design:
 def identity_of(seed: int, design: Design, **changes: Any) -> Identity:
     identity = Identity(
         records={"name": "made up", "records": N_RECORDS, "sha256": "ab" * 32},
-        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
+        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
         recipe={"lr": 0.1, "evaluated_epochs": list(EPOCHS)},
         seed=seed,
         signals=SIGNALS,

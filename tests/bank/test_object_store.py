@@ -10,11 +10,11 @@ from typing import Any
 import fsspec
 import pytest
 
-from leakscope.audit import audit
+from leakscope.audits.population import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import INDEX, Mirror, address_of, working_copy
 from leakscope.errors import CorruptBankError, InputError, StorageError
-from leakscope.verification import verify_run
+from leakscope.runs.verification import verify_run
 from tests.engine.small_population import RECIPE, complete, contents, count_training, records, use_blocks_of
 
 URL = "memory://store/run"

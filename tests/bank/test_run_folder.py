@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.bank.run_folder import plain, read_json, read_run
+from leakscope.bank.run_folder import read_json, read_run, to_jsonable
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.claims import claim
 
@@ -108,7 +108,7 @@ def test_plain_makes_json_of_arrays_tuples_and_what_is_not_finite() -> None:
         "text": "x",
         "none": None,
     }
-    found = plain(value)
+    found = to_jsonable(value)
     assert found == {
         "1": 0.5,
         "array": [[1, 2]],

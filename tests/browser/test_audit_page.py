@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from leakscope.gate import Gate
-from leakscope.report.html.page import PAGE
-from leakscope.report.html.redaction import Disclosure
+from leakscope.disclosure import Disclosure
+from leakscope.evaluate.gate import Gate
+from leakscope.report.page import PAGE
 from tests.browser.waiting import eventually
 from tests.synthetic_runs import HOSTILE, Synthetic, hostile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leakscope.compare import compare
+from leakscope.compare.compare import compare
 from tests.made_up_audits import made_up_audit, quick_single_records
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from leakscope.report.html.dynamics import write_page
+from leakscope.studies.dynamics.page import write_page
 from tests.browser.test_plane import part, ready, until
 from tests.report.html.made_up import made_up_study, repeated, setting
 

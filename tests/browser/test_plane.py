@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leakscope.report.html.dynamics import write_page
-from leakscope.report.html.redaction import Disclosure
+from leakscope.disclosure import Disclosure
+from leakscope.studies.dynamics.page import write_page
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
 
 if TYPE_CHECKING:

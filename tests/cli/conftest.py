@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from leakscope.report import scaling
-from leakscope.studies import scaling_judge
+from leakscope.studies.scaling import judge as scaling_judge
+from leakscope.studies.scaling import report as scaling
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 import torch
 
-from leakscope.attacks.ensemble import attackers
 from leakscope.models.mlp import mlp
+from leakscope.single_model.ensemble import attackers
 from tests.cli.command import Outcome, files_under, run_command
 
 SMALL = (

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from leakscope.audit import audit
+from leakscope.audits.population import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge
 from leakscope.engine import request
-from leakscope.gate import Gate
+from leakscope.evaluate.gate import Gate
 from leakscope.recipe import EstimatorRecipe
 from leakscope.types import Records
 from tests.bank.small_bank import flip

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import attack_classes
 from tests.cli.command import files_under, run_command
 
 SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60")
@@ -122,7 +122,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown dataset": ("[data]\ndataset = 'digit'", ("unknown dataset 'digit'", "did you mean 'digits'?")),
     "unknown attack": (
         "[data]\ndataset = 'digits'\n[attacks]\nnames = ['lyra']",
-        ("names=['lyra']", f"choose from {', '.join(sorted(ATTACKS))}"),
+        ("names=['lyra']", f"choose from {', '.join(sorted(attack_classes()))}"),
     ),
     "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("names=[]", "choose from")),
     "odd number of models": (

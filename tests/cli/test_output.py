@@ -212,7 +212,7 @@ def test_how_errors_end(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["leakscope.audit"], "audit", fail)
+    monkeypatch.setattr(sys.modules["leakscope.audits.population"], "audit", fail)
     assert run_command("demo", "--out", tmp_path / "run") == (exit_code, "", printed)
 
 
@@ -222,7 +222,7 @@ def test_a_bug_keeps_its_traceback_and_does_not_look_like_a_failed_gate(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(sys.modules["leakscope.audit"], "audit", fail)
+    monkeypatch.setattr(sys.modules["leakscope.audits.population"], "audit", fail)
     done = run_command("demo", "--out", tmp_path / "run")
     assert done.exit_code == 3
     assert done.err.startswith("Traceback")

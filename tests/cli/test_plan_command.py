@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.planning import trial
+from leakscope.audits.planning import trial
 from tests.cli.command import files_under, run_command
 from tests.cli.test_mistakes import check_refused
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.rebuild import REBUILD
-from leakscope.report.html.page import PAGE
-from leakscope.verification import RECOMPUTE
+from leakscope.report.page import PAGE
+from leakscope.runs.rebuild import REBUILD
+from leakscope.runs.verification import RECOMPUTE
 from tests.cli.command import run_command
 from tests.cli.test_gate import audited
 from tests.synthetic_runs import Synthetic

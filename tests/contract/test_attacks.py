@@ -5,12 +5,12 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 import numpy as np
 import pytest
 
-from leakscope import scratch
 from leakscope.attacks.base import Attack
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.quantile import QuantileRegression
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.rmia import Rmia
+from leakscope.disk import scratch
 from leakscope.errors import InputError
 from leakscope.stats.roc import auc
 from leakscope.types import Design, Signals
@@ -18,7 +18,7 @@ from tests.attacks.banks import flipped, made_up_bank
 
 # Every attack as it comes, and the variants that compute something else.
 CASES = {
-    **{name: attack() for name, attack in ATTACKS.items()},
+    **{name: attack() for name, attack in attack_classes().items()},
     "lira, record": Lira(variance="record"),
     "lira, global and median": Lira(variance="global", centre="median"),
     "lira, offline": Lira(online=False),
@@ -38,8 +38,8 @@ def aucs(attack, gap, **bank):
 
 
 def test_names_are_the_attacks_own():
-    assert all(name == attack.name for name, attack in ATTACKS.items())
-    assert all(issubclass(attack, Attack) and attack.needs for attack in ATTACKS.values())
+    assert all(name == attack.name for name, attack in attack_classes().items())
+    assert all(issubclass(attack, Attack) and attack.needs for attack in attack_classes().values())
 
 
 def test_planted_leakage_is_found_on_every_target(attack):

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope import pages
-from leakscope.audit import audit
-from leakscope.config import AuditConfig
+from leakscope.array_types import AnyArray
+from leakscope.audits.config import AuditConfig
+from leakscope.audits.population import audit
 from leakscope.data.files import read_table
+from leakscope.disk import mmap_rows as pages
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
-from leakscope.types import AnyArray, Records
+from leakscope.types import Records
 
 RNG = np.random.default_rng(2)
 FEATURES = RNG.normal(size=(40, 200)).astype(np.float32)

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from leakscope.array_types import AnyArray
 from leakscope.data import image_folder
 from leakscope.data.files import read_table
 from leakscope.errors import InputError
-from leakscope.types import AnyArray
 
 RNG = np.random.default_rng(4)
 

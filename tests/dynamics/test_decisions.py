@@ -4,7 +4,7 @@ import pytest
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.registry import ATTACKS
+from leakscope.attacks.spec import resolve
 from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, called, decide
 from leakscope.errors import InputError
 from leakscope.types import Design, Signals
@@ -42,7 +42,7 @@ def test_the_fpr_asked_for_is_reached_on_average():
 @pytest.mark.parametrize("name", ["calibrated", "rmia", "reference", "quantile"])
 def test_zero_means_nothing_to_attacks_without_a_log_ratio(name):
     signals, design = rising_bank((1.0,), n_models=8, n_records=40)
-    attack = ATTACKS[name]()
+    attack = resolve(name)
     with pytest.raises(InputError, match=r"no log likelihood ratio.*AtFpr"):
         decide(attack, signals, design)
     assert decide(attack, signals, design, AtFpr(0.2)).is_called.any()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.types import AnyArray, IntArray, Records
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.types import Records
 
 Predict = Callable[[AnyArray], AnyArray]
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
 from leakscope.design import make_design
 from leakscope.engine import local, request
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.types import Design, IntArray, Records
+from leakscope.types import Design, Records
 
 N_RECORDS, N_MODELS, SEED = 24, 7, 5
 RECIPE = Recipe(net_options=(("width", 4),), epochs=4, batch_size=8, lr=0.05, checkpoints=(2, 4))

@@ -17,7 +17,7 @@ import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.engine.local import block_size
 from leakscope.errors import BankMismatchError, InputError, TrainingError
-from leakscope.judge import judge_bank, living
+from leakscope.evaluate.judge import converged_models, judge_bank
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.types import Design, Records
 from tests.engine.small_population import (
@@ -289,7 +289,7 @@ def test_lost_models_are_listed_and_left_out(tmp_path: Path) -> None:
     assert bank.lost == dict.fromkeys(broken, 2)  # seen at the first checkpoint
     assert json.loads((tmp_path / "manifest.json").read_text())["lost_models"] == {str(m): 2 for m in broken}
 
-    signals, kept_design = living(bank)
+    signals, kept_design = converged_models(bank)
     alive = [m for m in range(12) if m not in broken]
     np.testing.assert_array_equal(kept_design.in_mask, design(12).in_mask[alive])
     np.testing.assert_array_equal(signals.last("loss"), bank.signals().last("loss")[alive])

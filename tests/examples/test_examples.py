@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leakscope
-from leakscope.verdict import Verdict
+from leakscope.evaluate.verdict import Verdict
 from tests.cli.command import run_command
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -18,7 +18,7 @@ N_MODELS = 4
 
 @pytest.fixture(autouse=True)
 def few_models_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = leakscope.audit
+    whole = leakscope.audits.population
 
     def smaller(*arguments: Any, **options: Any) -> Verdict:
         return whole(*arguments, **{**options, "models": N_MODELS, "device": "cpu"})

@@ -9,18 +9,20 @@ import numpy as np
 import torch
 from sklearn.tree import DecisionTreeClassifier
 
-import leakscope.hygiene.shift
-import leakscope.judge
-import leakscope.verification  # noqa: F401
-from leakscope.audit import audit
+import leakscope.evaluate.hygiene.shift
+import leakscope.evaluate.judge
+import leakscope.runs.verification  # noqa: F401
+from leakscope.audits.population import audit
+from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.report import markdown as audit_report
 from leakscope.data.predictions import Predictions
 from leakscope.engine import local, request
-from leakscope.predictions_audit import audit_predictions
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
-from leakscope.report import audit as audit_report
-from leakscope.report import leakage as leakage_report
-from leakscope.report import scaling as scaling_report
-from leakscope.studies import leakage, scaling, scaling_judge
+from leakscope.studies.leakage import report as leakage_report
+from leakscope.studies.leakage import study as leakage
+from leakscope.studies.scaling import judge as scaling_judge
+from leakscope.studies.scaling import report as scaling_report
+from leakscope.studies.scaling import study as scaling
 from tests.engine.functions import slow
 from tests.engine.small_population import RECIPE, records
 from tests.faults.injections import Case, Expected, undisturbed

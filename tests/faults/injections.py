@@ -197,7 +197,7 @@ def check(folder: Path, expected: Expected, outcome: Outcome) -> None:
 
 def verified(folder: Path) -> list[str]:
     """What `verify` finds wrong; a refusal counts."""
-    from leakscope.verification import verify_run
+    from leakscope.runs.verification import verify_run
 
     ending = Process(lambda: verify_run(folder).problems).wait()
     return json.loads(ending.said) if ending.code == 0 else [f"verify: {ending.code} {ending.said}"]

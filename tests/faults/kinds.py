@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.bank import bank as bank_module
-from leakscope.bank import holder as holder_module
+from leakscope.disk import lock_owner as holder_module
 from tests.faults import ray_cluster
 from tests.faults.injections import Case, Ending, Expected, Outcome, Process, verified
 from tests.faults.kill_points import MOMENTS

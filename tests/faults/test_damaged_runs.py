@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import claimed, read_run
-from leakscope.bank.sealed import SEAL, check_seal, seal_damage, write_seal
+from leakscope.bank.checksums import SEAL, check_seal, seal_damage, write_seal
+from leakscope.bank.run_folder import locked_run_folder, read_run
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.bank.small_bank import complete, contents, create
 from tests.claims import claim
@@ -76,7 +76,7 @@ def test_a_link_in_a_run_folder_is_refused_before_anything_is_written_through_it
     run = tmp_path / "run"
     claim(run, "study", {})
     (run / "signals").symlink_to(outside)
-    with pytest.raises(StorageError, match="signals is a link"), claimed(run, "study", {}):
+    with pytest.raises(StorageError, match="signals is a link"), locked_run_folder(run, "study", {}):
         pass
     with pytest.raises(StorageError, match="signals is a link"):
         create(run)

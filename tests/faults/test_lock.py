@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.bank import lock
-from leakscope.bank.holder import Holder, read_holder, this_process
-from leakscope.bank.lock import folder_lock
-from leakscope.bank.run_folder import claimed
-from leakscope.bank.storage import LOCK
+from leakscope.bank.run_folder import locked_run_folder
+from leakscope.disk import lock
+from leakscope.disk.lock import folder_lock
+from leakscope.disk.lock_owner import Holder, read_holder, this_process
+from leakscope.disk.storage import LOCK
 from leakscope.errors import FolderInUseError, StorageError
 from tests.bank.small_bank import complete
 from tests.claims import claim
@@ -195,7 +195,7 @@ def test_a_thread_may_take_it_again_and_another_may_not(tmp_path: Path) -> None:
         except FolderInUseError as error:
             found.append(str(error))
 
-    with folder_lock(tmp_path), claimed(tmp_path, "study", {}), folder_lock(tmp_path / "." / ""):
+    with folder_lock(tmp_path), locked_run_folder(tmp_path, "study", {}), folder_lock(tmp_path / "." / ""):
         thread = threading.Thread(target=other_thread)
         thread.start()
         thread.join()
@@ -205,7 +205,7 @@ def test_a_thread_may_take_it_again_and_another_may_not(tmp_path: Path) -> None:
 
 
 def test_an_error_inside_lets_go(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="inside"), claimed(tmp_path, "study", {}):
+    with pytest.raises(ValueError, match="inside"), locked_run_folder(tmp_path, "study", {}):
         raise ValueError("inside")
     assert not (tmp_path / LOCK).exists()
     assert complete(tmp_path / "bank") == [0, 1, 2]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from leakscope.bank.storage import json_bytes
+from leakscope.disk.storage import json_bytes
 from tests.fuzz.arrays import npz_file, spoiled_table
 from tests.fuzz.mutate import NUMBERS, TEXTS, hostile_value, json_text, spoiled_bytes, spoiled_json
 

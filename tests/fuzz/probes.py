@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from leakscope import parquet_probe
+from leakscope.disk import parquet_probe
 
 SERVER = """
 import os, runpy, sys
@@ -46,7 +46,7 @@ def _server() -> tuple[subprocess.Popen[str], Path]:
 
 
 def probed(path: Path, most_bytes: int, seconds: float) -> subprocess.CompletedProcess[bytes]:
-    """In place of `leakscope.parquet._probed`; a hang is left to the fuzzer's own limit."""
+    """In place of `leakscope.disk.parquet._probed`; a hang is left to the fuzzer's own limit."""
     server, said = _server()
     assert server.stdin is not None
     assert server.stdout is not None

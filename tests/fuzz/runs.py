@@ -15,9 +15,9 @@ from unittest import mock
 
 import numpy as np
 
+from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.report import markdown as audit_report
 from leakscope.data.predictions import Predictions
-from leakscope.predictions_audit import audit_predictions
-from leakscope.report import audit as audit_report
 
 
 def answers() -> Predictions:
@@ -42,7 +42,7 @@ def template() -> Path:
 
 def _pictures(run: Path) -> None:
     """An audit with thumbnails, and a key as a redacted report leaves it."""
-    from leakscope.report.html.redaction import KEY
+    from leakscope.disclosure import KEY
     from tests.synthetic_runs import Synthetic
 
     Synthetic(n_records=40, n_models=8, pictures=True).audited(run)
@@ -55,7 +55,7 @@ def _study(name: str) -> Callable[[Path], None]:
     def into(run: Path) -> None:
         import pytest
 
-        from leakscope.attacks.ensemble import attackers
+        from leakscope.single_model.ensemble import attackers
         from tests import test_schema
 
         with pytest.MonkeyPatch.context() as patched:

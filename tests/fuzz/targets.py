@@ -86,7 +86,7 @@ def predictions(rng: Random, folder: Path) -> Example:
 
 def config(rng: Random, folder: Path) -> Example:
     """Read and checked; what it names is not imported, which a config may ask for by its nature."""
-    from leakscope.config import read_config
+    from leakscope.audits.config import read_config
 
     return _file(folder, "x.toml", documents.config_file(rng), read_config)
 
@@ -107,7 +107,7 @@ def run_folder(rng: Random, folder: Path) -> Example:
     """Verified, opened, merged and run again; the last is what writes."""
     from leakscope.bank.bank import Bank
     from leakscope.bank.merge import plan_merge, write_merge
-    from leakscope.verification import verify_run
+    from leakscope.runs.verification import verify_run
     from tests.fuzz.runs import answers_into, template
 
     run = folder / "run"
@@ -129,9 +129,9 @@ def run_folder(rng: Random, folder: Path) -> Example:
 
 def report(rng: Random, folder: Path) -> Example:
     """An audit or a comparison whose report is written again, or which is compared with a whole one."""
-    from leakscope.compare import compare
-    from leakscope.rebuild import rebuild_report
-    from leakscope.report.html.redaction import Disclosure
+    from leakscope.compare.compare import compare
+    from leakscope.disclosure import Disclosure
+    from leakscope.runs.rebuild import rebuild_report
     from tests.fuzz.runs import template_of
 
     kind = rng.choice(("answers", "audit", "pictures", "compare"))
@@ -146,8 +146,8 @@ def report(rng: Random, folder: Path) -> Example:
 
 def study_folder(rng: Random, folder: Path) -> Example:
     """A study, or an attack on one model: verified, or its report written again."""
-    from leakscope.rebuild import rebuild_report
-    from leakscope.verification import verify_run
+    from leakscope.runs.rebuild import rebuild_report
+    from leakscope.runs.verification import verify_run
 
     run = _spoiled(rng, folder, rng.choice(("attack", "dynamics", "ensemble", "leakage", "scaling")))
     use = rng.choice((verify_run, rebuild_report))

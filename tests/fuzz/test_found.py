@@ -21,22 +21,22 @@ import polars as pl
 import pytest
 import torch
 
+from leakscope.audits.config import read_config
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge, write_merge
-from leakscope.bank.storage import confined_to, write_bytes
-from leakscope.compare import compare
-from leakscope.comparison.records import changed_records
-from leakscope.config import read_config
+from leakscope.compare.compare import compare
+from leakscope.compare.records import changed_records
 from leakscope.data.files import read_table
 from leakscope.data.predictions import read_predictions
+from leakscope.disclosure import KEY, shown_ids
+from leakscope.disk.npy import ArrayFileError, PickledArrayError, load_array, map_array
+from leakscope.disk.storage import confined_to, write_bytes
 from leakscope.errors import CorruptBankError, InputError, LeakscopeError, StorageError
-from leakscope.facts import RecordFacts
+from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.models.weights import read_state
-from leakscope.npy import ArrayFileError, PickledArrayError, load_array, map_array
-from leakscope.previews import PREVIEWS, Previews
-from leakscope.rebuild import REBUILD, rebuild_report
-from leakscope.report.html.redaction import KEY, shown_ids
-from leakscope.verification import verify_run
+from leakscope.report.previews import PREVIEWS, Previews
+from leakscope.runs.rebuild import REBUILD, rebuild_report
+from leakscope.runs.verification import verify_run
 from tests.fuzz.documents import reseal
 from tests.fuzz.runs import answers_into, template, template_of
 
@@ -356,7 +356,7 @@ def test_facts_of_other_columns_or_none(run: Path) -> None:
     for spoiled in frames:
         spoiled.write_parquet(run / "facts.parquet")
         with pytest.raises(CorruptBankError, match=r"facts\.parquet is damaged"):
-            RecordFacts.read(run)
+            RecordMetadata.read(run)
     (run / "facts.parquet").write_bytes(whole[:-9])
     (problem,) = verify_run(run).problems
     assert "facts.parquet is damaged" in problem
@@ -521,7 +521,7 @@ def test_previews_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         npz(path, **{**good, **change_of})
         with pytest.raises(InputError, match=r"previews\.npz cannot be read .* remove it"):
             Previews.read(tmp_path)
-    monkeypatch.setattr("leakscope.previews._MOST_BYTES", 2**10)
+    monkeypatch.setattr("leakscope.report.previews._MOST_BYTES", 2**10)
     npz(path, zipfile.ZIP_DEFLATED, **{**good, "pictures": np.zeros((2, 32, 32, 1), np.uint8)})
     with pytest.raises(InputError, match="unpacks to"):
         Previews.read(tmp_path)

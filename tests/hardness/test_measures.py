@@ -7,10 +7,10 @@ import pytest
 
 from leakscope.errors import InputError
 from leakscope.hardness.gradient_norm import early_checkpoint, early_norm, el2n
+from leakscope.hardness.in_out_mean import record_mask, side_mean
 from leakscope.hardness.learning import epoch_first_learned, forgetting_events, mean_forgetting_events
 from leakscope.hardness.loss_trace import loss_trace_spread, mean_loss_trace_spread
 from leakscope.hardness.self_influence import mean_tracin, tracin
-from leakscope.hardness.sides import record_mask, side_mean
 from leakscope.types import Design
 
 RIGHT, WRONG = True, False

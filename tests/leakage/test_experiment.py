@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.bias import analytic_bias, corrected_symmetric_kl
 from leakscope.leakage.experiment import (
@@ -19,7 +20,6 @@ from leakscope.leakage.experiment import (
 )
 from leakscope.leakage.gaussian import fit, with_noise
 from leakscope.leakage.total_variation import total_variation
-from leakscope.types import FloatArray
 
 
 def independent(shift: float, k: int = 400, p: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.leakage.regressions import (
     MomentTable,
@@ -16,7 +17,6 @@ from leakscope.leakage.regressions import (
     ridge,
     training_loss,
 )
-from leakscope.types import FloatArray, IntArray
 
 
 def people(n: int = 60, n_features: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakscope.report.roc_bands import roc_bands, tpr_on_grid
-from leakscope.stats.roc import roc, split_sides
+from leakscope.stats.roc import roc, split_scores
 from leakscope.types import Design, Scores
 
 
@@ -21,11 +21,11 @@ def test_the_grid_is_the_best_point_of_the_curve_within_each_rate(pairs: list[tu
     grid = np.geomspace(1 / (~is_member).sum(), 1, 25)
     curve = roc(scores, is_member)
     naive = [curve.tpr[curve.fpr <= rate * (1 + 1e-12)].max() for rate in grid]
-    np.testing.assert_allclose(tpr_on_grid(split_sides(scores, is_member), grid), naive)
+    np.testing.assert_allclose(tpr_on_grid(split_scores(scores, is_member), grid), naive)
 
 
 def test_infinite_scores_are_called_last_or_first() -> None:
-    sides = split_sides(np.array([-np.inf, np.inf, -np.inf, 0.0]), np.array([True, True, False, False]))
+    sides = split_scores(np.array([-np.inf, np.inf, -np.inf, 0.0]), np.array([True, True, False, False]))
     assert tpr_on_grid(sides, np.array([0.5, 1.0])).tolist() == [0.5, 1.0]
 
 

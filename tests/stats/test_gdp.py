@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakscope.stats.gdp import gaussian_fit, gaussian_tradeoff_epsilon, gdp_delta, gdp_epsilon
-from leakscope.stats.roc import split_sides
+from leakscope.stats.roc import split_scores
 
 TRUE_EPSILON = 4.377
 
@@ -98,5 +98,5 @@ def test_what_cannot_be_tested_is_refused():
 
 def test_the_shape_test_has_its_size():
     rng = np.random.default_rng(0)
-    fits = [gaussian_fit(split_sides(*shifted(rng.standard_normal, 3000, 1.0))) for _ in range(200)]
+    fits = [gaussian_fit(split_scores(*shifted(rng.standard_normal, 3000, 1.0))) for _ in range(200)]
     assert 0.01 <= np.mean([fit.p_value < 0.05 for fit in fits]) <= 0.1

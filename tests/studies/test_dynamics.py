@@ -12,16 +12,16 @@ import pytest
 
 from leakscope.attacks.lira import Lira
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import plain
+from leakscope.bank.run_folder import to_jsonable
 from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.metrics import metrics
 from leakscope.dynamics.plane import trajectories
 from leakscope.errors import InputError
-from leakscope.report import dynamics_figures
-from leakscope.studies.dynamics import bank_folder, config_from, populations, recompute, run
-from leakscope.studies.dynamics_published import PUBLISHED, comparison
-from leakscope.studies.dynamics_settings import PRESETS, DynamicsConfig, Setting, config_of
-from leakscope.verification import verify_run
+from leakscope.runs.verification import verify_run
+from leakscope.studies.dynamics import figures as dynamics_figures
+from leakscope.studies.dynamics.published import PUBLISHED, comparison
+from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
+from leakscope.studies.dynamics.study import bank_folder, config_from, populations, recompute, run
 from tests.cli.command import run_command
 
 SMALL = {"models": 8, "universe": 200, "epochs": 6, "every": 2, "batch_size": 32}
@@ -59,7 +59,7 @@ def test_the_figures_are_those_of_the_bank(study: tuple[dict[str, Any], Path]) -
     (found,) = results["runs"].values()
     assert found["epochs"] == [2, 4, 6]
     for name, values in expected._asdict().items():
-        assert found["figures"][name]["value"] == plain(values), name
+        assert found["figures"][name]["value"] == to_jsonable(values), name
     counts = np.array(found["transitions"]["counts"])
     np.testing.assert_array_equal(counts.sum(axis=(1, 2)), [200, 200])
     assert found["accuracy"]["members"][-1] > found["accuracy"]["nonmembers"][-1] - 0.05
@@ -167,7 +167,7 @@ def test_populations_are_independent_and_compared(compared: tuple[dict[str, Any]
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_a_valid_configuration(preset: str) -> None:
     config = config_of(preset)
-    assert config_from(json.loads(json.dumps(plain(config.__dict__ | {
+    assert config_from(json.loads(json.dumps(to_jsonable(config.__dict__ | {
         "settings": [setting.__dict__ for setting in config.settings]})))) == config  # fmt: skip
     for setting in config.settings:
         assert setting.models == 20

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.attacks.ensemble.attackers import ForestAttacker, MlpAttacker
 from leakscope.bank.bank import Bank
 from leakscope.data.registry import load
 from leakscope.errors import BankMismatchError, InputError
+from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker
 from leakscope.stats.roc import auc
-from leakscope.studies.ensemble import (
+from leakscope.studies.ensemble.study import (
     PRESETS,
     EnsembleConfig,
     comparison_rows,

@@ -11,11 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.leakage.gaussian import fit, symmetric_kl
-from leakscope.report import leakage_figures
-from leakscope.studies import leakage_network, leakage_population
-from leakscope.studies.leakage import (
+from leakscope.runs.verification import verify_run
+from leakscope.studies.leakage import figures as leakage_figures
+from leakscope.studies.leakage import network as leakage_network
+from leakscope.studies.leakage import population as leakage_population
+from leakscope.studies.leakage.findings import trends
+from leakscope.studies.leakage.judge import box, judged, over_records
+from leakscope.studies.leakage.population import draws_of, linear_experiments
+from leakscope.studies.leakage.study import (
     CONTROL,
     LeakageConfig,
     Setting,
@@ -25,12 +31,7 @@ from leakscope.studies.leakage import (
     run,
     settings,
 )
-from leakscope.studies.leakage_findings import trends
-from leakscope.studies.leakage_judge import box, judged, over_records
-from leakscope.studies.leakage_population import draws_of, linear_experiments
-from leakscope.studies.leakage_universe import Universe, choose_dataset, universe
-from leakscope.types import FloatArray
-from leakscope.verification import verify_run
+from leakscope.studies.leakage.universe import Universe, choose_dataset, universe
 from tests.cli.command import files_under, run_command
 
 SMALL = LeakageConfig(

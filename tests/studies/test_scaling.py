@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from leakscope.bank.bank import Bank
-from leakscope.report import scaling as report
-from leakscope.report.scaling import PUBLISHED
-from leakscope.studies import scaling_judge
-from leakscope.studies.scaling import (
+from leakscope.studies.scaling import judge as scaling_judge
+from leakscope.studies.scaling import report
+from leakscope.studies.scaling.report import PUBLISHED
+from leakscope.studies.scaling.study import (
     PRESETS,
     ScalingConfig,
     bank_folder,

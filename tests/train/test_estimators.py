@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 from leakscope.design import make_design
 from leakscope.errors import InputError, TrainingError
-from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
+from leakscope.signals.probabilities import log_probabilities
 from leakscope.train.estimators import fit_block
 from leakscope.types import Design
 

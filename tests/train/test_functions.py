@@ -11,9 +11,10 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 import leakscope
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import TrainingError
 from leakscope.randomness import Purpose, seed_integer
-from leakscope.types import AnyArray, IntArray, Records
+from leakscope.types import Records
 from tests.engine.small_population import SEED, complete, records, regression_records
 
 Predict = Callable[[AnyArray], AnyArray]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.moments import both_sides, in_float64, pooled
-from leakscope.scratch import over_blocks
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class Calibrated(Attack):
 
     name = "calibrated"
     needs = ("log_odds",)
+    references = "out"
+    default_for = ("out_references",)
+    source = "Watson et al. 2022"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Log-odds minus the OUT mean."""
@@ -28,4 +32,4 @@ class Calibrated(Attack):
             _, unseen = both_sides(values, design.in_mask[:, columns], targets, gap)
             scores[:, columns] = values[targets] - unseen.mean
 
-        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.scratch import over_blocks
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,9 @@ class Correctness(Attack):
 
     name = "correctness"
     needs = ("correct",)
+    is_binary = True
+    default_for = ("population", "alone", "references", "out_references")
+    source = "Yeom et al. 2018"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """1 where right, else 0."""
@@ -23,4 +27,4 @@ class Correctness(Attack):
         def fill(columns: slice) -> None:
             scores[:, columns] = correct[targets, columns]
 
-        over_blocks(design.n_columns, fill, correct, scores)
+        over_blocks(design.n_records, fill, correct, scores)

@@ -23,8 +23,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from leakscope.attacks.base import Attack, learned_elsewhere
-from leakscope.scratch import over_blocks, taken
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.attacks.base import Attack, cross_fit_folds
+from leakscope.disk.scratch import gather_records, over_blocks
 from leakscope.stats.record_types import (
     RecordTypes,
     fit_record_types,
@@ -32,7 +33,7 @@ from leakscope.stats.record_types import (
     resolution_variance,
     side_sums,
 )
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, Signals
 
 _MOST_FOLDS = 8
 _DECIMALS = 4
@@ -57,6 +58,14 @@ class EbLira(Attack):
 
     name = "eb_lira"
     needs = ("log_odds",)
+    references = "both"
+    default_for = ("population", "references")
+    source = "leakscope"
+
+    @property
+    def is_log_ratio(self) -> bool:
+        """Whether the score is a log likelihood ratio."""
+        return True
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Log ratio of the two probabilities."""
@@ -64,7 +73,7 @@ class EbLira(Attack):
         answers = signals.arrays["log_odds"][:, first:]  # (models, checkpoints, columns)
         ratios_of = _ratios_of_a_balanced_design if _is_balanced(design) else _ratios
         sample, sample_mask = self._sample(answers, design.in_mask)
-        split = list(learned_elsewhere(design.n_models, targets, _MOST_FOLDS))
+        split = list(cross_fit_folds(design.n_models, targets, _MOST_FOLDS))
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy works outside Python's lock
             learned = threads.map(lambda fold: self._learned(sample[fold[1]], sample_mask[fold[1]]), split)
             folds = [(rows, *found) for (rows, _), found in zip(split, learned, strict=True)]
@@ -77,7 +86,7 @@ class EbLira(Attack):
                 # A fit that stopped a hair elsewhere moves their far digits: no evidence, so no order.
                 scores[rows, columns] = ratios.round(_DECIMALS)
 
-        over_blocks(design.n_columns, score, answers, design.in_mask, scores)
+        over_blocks(design.n_records, score, answers, design.in_mask, scores)
 
     def _sample(self, answers: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Answers (models, checkpoints, records) and design of the records that are learned from."""
@@ -86,7 +95,7 @@ class EbLira(Attack):
         if n_records > self.fitted_records:
             rng = np.random.default_rng(self.seed)
             columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
-        return taken(answers, columns, 2).astype(np.float64), taken(in_mask, columns, 1)
+        return gather_records(answers, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
 
     def _learned(self, sample: FloatArray, in_mask: BoolArray) -> tuple[Scale, RecordTypes]:
         """How to read the answers, and the kinds of records, from some of the models."""
@@ -149,7 +158,7 @@ def _is_balanced(design: Design) -> bool:
         n_in = design.in_mask[:, columns].sum(axis=0)
         return int(n_in.min()), int(n_in.max())
 
-    found = over_blocks(design.n_columns, ends, design.in_mask)
+    found = over_blocks(design.n_records, ends, design.in_mask)
     fewest, most = min(low for low, _ in found), max(high for _, high in found)
     return fewest == most and 1 < fewest < design.n_models - 1
 

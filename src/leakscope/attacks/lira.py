@@ -19,10 +19,11 @@ from typing import Literal
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, in_float64, pooled
-from leakscope.scratch import over_blocks
-from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design, Signals
 
 _SMALLEST_VARIANCE = 1e-12
 
@@ -38,6 +39,14 @@ class Lira(Attack):
 
     name = "lira"
     needs = ("log_odds",)
+    references = "both"
+    default_for = ("population", "references")
+    source = "Carlini et al. 2022"
+
+    @property
+    def is_log_ratio(self) -> bool:
+        """Whether the score is a log likelihood ratio (offline LiRA's is a tail probability)."""
+        return self.online
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """log N(s; in) - log N(s; out) online; how far s stands above OUT offline."""
@@ -48,7 +57,7 @@ class Lira(Attack):
         def fill(columns: slice) -> None:
             scores[:, columns] = self._scores(answers(columns), design.in_mask[:, columns], targets, of_all)
 
-        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
 
     def _scores(
         self, values: FloatArray, in_mask: BoolArray, targets: IntArray, of_all: Pooled

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.scratch import over_blocks
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class LossThreshold(Attack):
 
     name = "loss"
     needs = ("loss",)
+    default_for = ("population", "alone", "references", "out_references")
+    source = "Yeom et al. 2018"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Minus the loss."""
@@ -25,4 +28,4 @@ class LossThreshold(Attack):
         def fill(columns: slice) -> None:
             np.negative(loss[targets, columns], out=scores[:, columns])
 
-        over_blocks(design.n_columns, fill, loss, scores)
+        over_blocks(design.n_records, fill, loss, scores)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.scratch import over_blocks
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design
 
 Answers = Callable[[slice], FloatArray]
 """A block of records -> what the models answer, float64 (models, block)."""
@@ -82,7 +83,7 @@ def pooled(answers: Answers, design: Design, targets: IntArray, *mapped: AnyArra
         gap = np.where(both, seen.mean - unseen.mean, 0.0)
         return np.stack([*_totals(seen), *_totals(unseen), gap.sum(axis=1), both.sum(axis=1)])
 
-    found = np.sum(over_blocks(design.n_columns, totals, *mapped, design.in_mask), axis=0)  # (12, targets)
+    found = np.sum(over_blocks(design.n_records, totals, *mapped, design.in_mask), axis=0)  # (12, targets)
     seen, unseen, (gap, n_both) = found[:5], found[5:10], found[10:]
     return Pooled(_pooled_side(seen), _pooled_side(unseen), (gap / np.maximum(n_both, 1))[:, None])
 

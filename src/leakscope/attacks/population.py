@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.scratch import release
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import evict_pages
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Population(Attack):
 
     name = "population"
     needs = ("loss",)
+    default_for = ("alone", "references", "out_references")
+    source = "Ye et al. 2022"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Share above, target by target."""
@@ -32,7 +35,7 @@ class Population(Attack):
             for label in np.unique(classes) if self.by_class else [None]:
                 own = slice(None) if label is None else np.flatnonzero(classes == label)
                 scores[row, own] = _share_above(values[own])
-            release(loss, scores)
+            evict_pages(loss, scores)
 
 
 def _share_above(values: FloatArray) -> FloatArray:

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.attacks.base import Attack, learned_elsewhere
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.attacks.base import Attack, cross_fit_folds
 from leakscope.errors import InputError
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, Signals
 
 _SMALLEST_SPREAD = 1e-3
 _MOST_MODEL_FOLDS = 4
@@ -39,13 +40,15 @@ class QuantileRegression(Attack):
 
     name = "quantile"
     needs = ("log_odds",)
+    references = "both"
+    source = "Bertran et al. 2023"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """(log-odds - predicted centre) / predicted spread. The regressions hold all answers in memory."""
         x = self._inputs(np.broadcast_to(signals.labels, design.in_mask.shape)[0])
         record_fold = np.random.default_rng(self.seed).permutation(len(x)) % self.n_folds
         log_odds = signals.last("log_odds").astype(np.float64)
-        for rows, others in learned_elsewhere(design.n_models, targets, _MOST_MODEL_FOLDS):
+        for rows, others in cross_fit_folds(design.n_models, targets, _MOST_MODEL_FOLDS):
             centre, spread = _predicted(x, log_odds[others], ~design.in_mask[others], record_fold)
             scores[rows] = (log_odds[targets[rows]] - centre) / spread
 

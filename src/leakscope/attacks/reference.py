@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.moments import both_sides, in_float64, pooled
-from leakscope.scratch import over_blocks
-from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import over_blocks
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Reference(Attack):
 
     name = "reference"
     needs = ("log_odds",)
+    references = "out"
+    default_for = ("out_references",)
+    source = "Ye et al. 2022"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """The share, ties broken."""
@@ -37,7 +41,7 @@ class Reference(Attack):
             share = _share_above(values, ~in_mask, targets)
             scores[:, columns] = share + tie_break / (2 * design.n_models**2)
 
-        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
 
 
 def _share_above(values: FloatArray, out_mask: BoolArray, targets: IntArray) -> FloatArray:

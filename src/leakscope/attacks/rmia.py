@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.moments import Side, both_sides, pooled
-from leakscope.scratch import over_blocks, release
-from leakscope.types import Design, FloatArray, IntArray, Signals
+from leakscope.disk.scratch import evict_pages, over_blocks
+from leakscope.types import Design, Signals
 
 _SMALLEST_PROBABILITY = 1e-30
 
@@ -38,6 +39,8 @@ class Rmia(Attack):
 
     name = "rmia"
     needs = ("log_odds",)
+    references = "both"
+    source = "Zarifzadeh et al. 2024"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Share of the population that is beaten: all ratios first, then target by target."""
@@ -55,10 +58,10 @@ class Rmia(Attack):
             marginal = self._marginal(seen, unseen)
             scores[:, columns] = values[targets] / np.maximum(marginal, _SMALLEST_PROBABILITY)
 
-        over_blocks(design.n_columns, fill, log_odds, design.in_mask, scores)
+        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
         for row in scores:
             row[:] = share_beaten(row, row, self.gamma)
-            release(scores)
+            evict_pages(scores)
 
     def _marginal(self, seen: Side, unseen: Side) -> FloatArray:
         """p(x); (targets, columns)."""

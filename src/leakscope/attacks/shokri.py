@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, Signals
 
 
 def logistic_regression() -> Any:
@@ -31,6 +32,8 @@ class Shokri(Attack):
 
     name = "shokri"
     needs = ("logits",)
+    references = "both"
+    source = "Shokri et al. 2017"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """The classifier's probability. It learns from all shadows' answers at once, in memory."""

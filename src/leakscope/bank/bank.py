@@ -17,10 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leakscope.bank.checked import check_fit, checked_identity, checked_manifest
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.identity import AnyIdentity, differences
 from leakscope.bank.run_folder import read_json
-from leakscope.bank.storage import (
+from leakscope.bank.validation import check_fit, checked_identity, checked_manifest
+from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.npy import ArrayFileError, load_array, map_array
+from leakscope.disk.scratch import Scratch
+from leakscope.disk.storage import (
     atomic_file,
     atomic_folder,
     holds_array,
@@ -34,10 +38,7 @@ from leakscope.bank.storage import (
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
-from leakscope.npy import ArrayFileError, load_array, map_array
-from leakscope.pages import row_blocks
-from leakscope.scratch import Scratch
-from leakscope.types import AnyArray, Design, IntArray, Signals
+from leakscope.types import Design, Signals
 
 IDENTITY, MANIFEST = "identity.json", "manifest.json"
 _CHECKSUMS, _NOTES = "block.json", "notes.json"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from leakscope.bank.storage import json_bytes
+from leakscope.disk.storage import json_bytes
 from leakscope.errors import CorruptBankError, InputError
 
 FORMAT = 1

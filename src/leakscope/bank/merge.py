@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import AnyArray
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.identity import AnyIdentity, MergedIdentity
-from leakscope.bank.lock import folder_lock
 from leakscope.bank.parts import (
     Part,
     check_alike,
@@ -35,9 +35,10 @@ from leakscope.bank.parts import (
     read_part,
 )
 from leakscope.bank.run_folder import RUN
-from leakscope.bank.storage import is_temporary
+from leakscope.disk.lock import folder_lock
+from leakscope.disk.storage import is_temporary
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.types import AnyArray, Design
+from leakscope.types import Design
 
 _WRITTEN_BEFORE_IDENTITY = {"design.npy", "columns.npy", "labels.npy"}
 _FACTS = ("created", "device", "note", "seconds", "versions", "parts")
@@ -177,7 +178,7 @@ def _merged_identity(parts: Sequence[Part], design: Design) -> MergedIdentity:
     first = parts[0].identity
     return MergedIdentity(
         records=first.records,
-        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
+        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
         recipe=first.recipe,
         seed=[seed for part in parts for seed in part.identity.seeds],
         signals=first.signals,

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from leakscope.bank.lock import folder_lock
-from leakscope.bank.storage import (
+from leakscope.disk.lock import folder_lock
+from leakscope.disk.storage import (
     TEMPORARY,
     is_temporary,
     json_bytes,

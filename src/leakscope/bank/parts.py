@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import AnyArray
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.identity import AnyIdentity, differences, identity_from
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
-from leakscope.types import AnyArray, Design
+from leakscope.types import Design
 
 _ALIKE = ("records", "recipe", "signals")
 
@@ -103,7 +104,7 @@ def check_unfinished(parts: Sequence[Part]) -> None:
 def _what_must_agree(part: Part) -> dict[str, Any]:
     asked = "its own records" if part.design.columns is not None else "all records"
     alike = {name: getattr(part.identity, name) for name in _ALIKE}
-    return {**alike, "columns": part.design.n_columns, "each model is asked about": asked}
+    return {**alike, "columns": part.design.n_records, "each model is asked about": asked}
 
 
 def _layout(bank: Bank) -> dict[str, Any]:

@@ -7,16 +7,19 @@ is at work the folder is locked (`bank/lock.py`), so that two never write to it 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from leakscope.array_types import AnyArray
 from leakscope.bank.identity import differences
-from leakscope.bank.lock import folder_lock
-from leakscope.bank.storage import (
+from leakscope.disk.lock import folder_lock
+from leakscope.disk.npy import ArrayFileError, load_array
+from leakscope.disk.storage import (
     is_temporary,
     refuse_links,
     storage_errors,
@@ -24,8 +27,6 @@ from leakscope.bank.storage import (
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
-from leakscope.npy import ArrayFileError, load_array
-from leakscope.types import AnyArray
 
 RUN, RESULTS = "run.json", "results.json"
 _OURS = ("identity.json", "sha256.json", RESULTS)
@@ -36,7 +37,7 @@ NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
 
 
 @contextmanager
-def claimed(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
+def locked_run_folder(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
     """Keeps `folder` to this run until the end of the block.
 
     Raises:
@@ -44,7 +45,7 @@ def claimed(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
         BankMismatchError: the folder holds another run.
         InputError: it holds something else altogether.
     """
-    wanted = plain({"kind": kind, "config": config})
+    wanted = to_jsonable({"kind": kind, "config": config})
     _is_written(folder, wanted)  # refuses another run before anything is written
     with folder_lock(folder):
         with storage_errors(folder):
@@ -76,7 +77,7 @@ def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def damage_told(*folders: Path) -> Iterator[None]:
+def as_corrupt_run_error(*folders: Path) -> Iterator[None]:
     """Turns what reading these run folders ends in, when they hold what no run writes, into one line."""
     try:
         yield
@@ -134,14 +135,16 @@ def _finite(text: str) -> float:
     return value
 
 
-def plain(value: Any) -> Any:
-    """JSON-ready data: arrays and tuples to lists, numpy numbers to Python's, NaN and inf to null."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+def to_jsonable(value: Any) -> Any:
+    """JSON-ready data: dataclasses to objects, arrays and tuples to lists, NaN and inf to null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_jsonable(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
+        return [to_jsonable(v) for v in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return to_jsonable(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -14,8 +14,8 @@ from leakscope.cli.output import AsJson, Out, Quiet
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakscope.given_model import TwoPredictions
     from leakscope.models.weights import PixelScaling
+    from leakscope.single_model.given_model import TwoPredictions
 
 _File = Path | None
 
@@ -43,7 +43,7 @@ def attack(
     as_json: AsJson = False,
 ) -> None:
     """Score who was in one given model's training set, learning from records whose membership is known."""
-    from leakscope.attack import attack as run_attack
+    from leakscope.single_model.attack import attack as run_attack
 
     saved = {"--public-predictions": public_predictions, "--private-predictions": private_predictions}
     given = {"--model": model, "--net": net, "--public": public, "--private": private}
@@ -61,7 +61,7 @@ def attack(
 def show(results: dict[str, Any], out: Path, quiet: bool, as_json: bool) -> None:
     """The validation table, sentences and where the rest is."""
     from leakscope.cli.output import console, print_json
-    from leakscope.report.ensemble import HEADINGS, footnotes, validation_rows, words
+    from leakscope.single_model.report import HEADINGS, footnotes, validation_rows, words
 
     if as_json:
         print_json(results)
@@ -108,7 +108,7 @@ def _check_mode(saved: dict[str, Any], given: dict[str, Any]) -> None:
 
 def _read_saved(public: Path, private: Path) -> TwoPredictions:
     from leakscope.data.predictions import read_predictions
-    from leakscope.given_model import TwoPredictions
+    from leakscope.single_model.given_model import TwoPredictions
 
     return TwoPredictions(read_predictions(public, "required"), read_predictions(private))
 
@@ -122,7 +122,7 @@ def _ask(
     private: Path,
     columns: tuple[str | None, str | None, int | None],
 ) -> TwoPredictions:
-    from leakscope.given_model import GivenModel, ask_given_model
+    from leakscope.single_model.given_model import GivenModel, ask_given_model
 
     given = GivenModel(model, net, _json_options(net_options), scaling)
     return ask_given_model(given, public, private, *columns)

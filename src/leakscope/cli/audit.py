@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from leakscope.config import AuditConfig
-    from leakscope.report.html.redaction import Disclosure
+    from leakscope.audits.config import AuditConfig
+    from leakscope.disclosure import Disclosure
+    from leakscope.evaluate.verdict import Verdict
     from leakscope.types import Records
-    from leakscope.verdict import Verdict
 
 
 def audit(
@@ -45,7 +45,7 @@ def audit(
 
     With --predictions, judge one model by the answers you saved.
     """
-    from leakscope.report.html.redaction import Disclosure
+    from leakscope.disclosure import Disclosure
 
     disclosure = Disclosure(redact, with_membership)
     if config is not None and predictions is None:
@@ -78,9 +78,9 @@ class _Where(NamedTuple):
 def _audit_config(
     config: Path, where: _Where, data_dir: Path | None, disclosure: Disclosure, shown: bool
 ) -> Verdict:
-    from leakscope.audit import audit as run_audit
+    from leakscope.audits.config import read_config
+    from leakscope.audits.population import audit as run_audit
     from leakscope.cli.output import training_progress
-    from leakscope.config import read_config
 
     sys.path.insert(0, str(config.parent.resolve()))  # a module of the user's may lie beside the config
     settings = read_config(config)
@@ -117,8 +117,8 @@ def _audit_target(
     progress: Callable[[float], None],
 ) -> Verdict:
     """The given network of [target], judged by references of the config's recipe."""
+    from leakscope.audits.target import audit_target, read_members
     from leakscope.recipe import Recipe
-    from leakscope.target_audit import audit_target, read_members
 
     target, recipe = settings.target, settings.recipe()
     engine, address = where.trainer(settings)
@@ -143,7 +143,7 @@ def _audit_target(
 
 
 def _audit_file(predictions: Path, out: Path | None, disclosure: Disclosure) -> Verdict:
-    from leakscope.predictions_audit import audit_predictions
+    from leakscope.audits.predictions import audit_predictions
 
     return audit_predictions(predictions, out or Path("runs") / predictions.stem, disclosure=disclosure)
 
@@ -160,9 +160,9 @@ def exit_by_gate(verdict: Verdict, told: bool) -> None:
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
+    from leakscope.audits.report.table import unresolvable
     from leakscope.cli.output import console, print_json
-    from leakscope.report.audit_table import unresolvable
-    from leakscope.report.html.page import PAGE
+    from leakscope.report.page import PAGE
 
     if as_json:
         print_json(verdict.results)
@@ -185,7 +185,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
 def _table(results: dict[str, Any]) -> Table:
     from rich.table import Table
 
-    from leakscope.report.audit_table import attack_rows
+    from leakscope.audits.report.table import attack_rows
 
     headings, rows = attack_rows(results)
     n_targets = results["population"]["targets"]

@@ -10,7 +10,7 @@ import typer
 from leakscope.cli.output import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from leakscope.merged_audit import MergedRun
+    from leakscope.audits.merged import MergedRun
 
 app = typer.Typer(help="Banks of trained models: merge them.", no_args_is_help=True)
 
@@ -31,9 +31,9 @@ def merge(
 
     Audits that were asked the same are judged at once, all models together.
     """
+    from leakscope.audits.merged import merge_runs
     from leakscope.cli.audit import exit_by_gate, show
     from leakscope.cli.output import console, print_json
-    from leakscope.merged_audit import merge_runs
 
     merged = merge_runs(parts, out)
     if as_json:

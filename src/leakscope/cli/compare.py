@@ -11,7 +11,7 @@ import typer
 from leakscope.cli.output import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from leakscope.compare import Comparison
+    from leakscope.compare.compare import Comparison
 
 
 def compare(
@@ -27,7 +27,7 @@ def compare(
     Exit code 1 when a run leaks more than the baseline, beyond the interval.
     """
     from leakscope.cli.output import print_json
-    from leakscope.compare import compare as run_compare
+    from leakscope.compare.compare import compare as run_compare
 
     found = run_compare(runs, out or default_folder(runs))
     if as_json:
@@ -50,7 +50,7 @@ def _show(found: Comparison) -> None:
     from rich.table import Table
 
     from leakscope.cli.output import console
-    from leakscope.report.compare import LEAKAGE_HEAD, leakage_rows
+    from leakscope.compare.report import LEAKAGE_HEAD, leakage_rows
 
     screen = console()
     screen.print()

@@ -18,7 +18,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Audit a small network on handwritten digits: train 64 models, attack them, say what leaks."""
-    from leakscope.audit import audit as run_audit
+    from leakscope.audits.population import audit as run_audit
     from leakscope.cli.audit import show
     from leakscope.cli.output import training_progress
     from leakscope.data.registry import load

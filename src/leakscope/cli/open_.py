@@ -19,7 +19,7 @@ def open_(
 
     from leakscope.bank.run_folder import read_run
     from leakscope.cli.output import console
-    from leakscope.report.html.page import PAGE
+    from leakscope.report.page import PAGE
 
     read_run(run)  # raises where this is no run folder
     page = run / PAGE

@@ -13,8 +13,8 @@ from leakscope.cli.output import AsJson, DataDir, Quiet
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakscope.config import AuditConfig
-    from leakscope.planning import Plan, Seconds
+    from leakscope.audits.config import AuditConfig
+    from leakscope.audits.planning import Plan, Seconds
     from leakscope.types import Records
 
 
@@ -27,20 +27,20 @@ def plan(
     """Say what an audit will cost and what it can resolve; trains for a few seconds, writes nothing."""
     from dataclasses import asdict
 
-    from leakscope.bank.run_folder import plain
+    from leakscope.audits.config import read_config
+    from leakscope.bank.run_folder import to_jsonable
     from leakscope.cli.output import print_json
-    from leakscope.config import read_config
 
     settings = read_config(config)
     planned = _planned(settings, settings.records(data_dir, base=config.parent))
     if as_json:
-        print_json(plain(asdict(planned)))
+        print_json(to_jsonable(asdict(planned)))
     elif not quiet:
         _show(planned)
 
 
 def _planned(settings: AuditConfig, records: Records) -> Plan:
-    from leakscope.planning import plan_audit
+    from leakscope.audits.planning import plan_audit
 
     return plan_audit(
         records,
@@ -119,7 +119,7 @@ def _rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
-    from leakscope.planning import SUPPOSED_AUC, SUPPOSED_TPR
+    from leakscope.audits.planning import SUPPOSED_AUC, SUPPOSED_TPR
 
     found = planned.resolution
     pooled = f"one target; {_percent(found.lowest_fpr_pooled)} with all targets pooled"

@@ -18,8 +18,8 @@ def report(
 ) -> None:
     """Write a run's report.html, report.md and figures again; nothing is trained."""
     from leakscope.cli.output import console
-    from leakscope.rebuild import rebuild_report
-    from leakscope.report.html.redaction import Disclosure
+    from leakscope.disclosure import Disclosure
+    from leakscope.runs.rebuild import rebuild_report
 
     page = rebuild_report(run, Disclosure(redact, with_membership))
     if not quiet:

@@ -13,7 +13,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON schema of a kind of run's results.json; without a kind, list them."""
-    from leakscope.schema import kinds, schema_text
+    from leakscope.runs.schema import kinds, schema_text
 
     if not kind:
         print("\n".join(kinds()))

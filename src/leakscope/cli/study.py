@@ -53,7 +53,7 @@ def scaling(
 ) -> None:
     """Does model size or overfitting drive membership leakage? MLPs of many widths on Gaussian classes."""
     from leakscope.cli.output import print_json, training_progress
-    from leakscope.studies.scaling import run
+    from leakscope.studies.scaling.study import run
 
     config = _scaling_config(context)
     n_models = len(config.widths) * config.n_repeats * config.models_per_repeat
@@ -69,7 +69,7 @@ def _scaling_config(context: typer.Context) -> Any:
     """The preset's configuration with every option the user gave on top."""
     from leakscope.cli.output import given_options
     from leakscope.errors import InputError
-    from leakscope.studies.scaling import PRESETS, ScalingConfig
+    from leakscope.studies.scaling.study import PRESETS, ScalingConfig
 
     preset = context.params["preset"]
     if preset not in PRESETS:

@@ -53,8 +53,8 @@ def dynamics(
 ) -> None:
     """When, during training, does each record become exposed? A preset, with your options on top."""
     from leakscope.cli.output import given_options, print_json, training_progress
-    from leakscope.studies.dynamics import run
-    from leakscope.studies.dynamics_settings import Setting, config_of
+    from leakscope.studies.dynamics.settings import Setting, config_of
+    from leakscope.studies.dynamics.study import run
 
     config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
     with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
@@ -68,7 +68,7 @@ def dynamics(
 def _show(results: dict[str, Any], out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.report.dynamics import (
+    from leakscope.studies.dynamics.report import (
         COMPARED,
         COMPARED_NOTE,
         RATIOS,

@@ -35,7 +35,7 @@ def ensemble(
 ) -> None:
     """Attack one given model with public records, then score the submission against the private truth."""
     from leakscope.cli.output import print_json, training_progress
-    from leakscope.studies.ensemble import run
+    from leakscope.studies.ensemble.study import run
 
     config = _config(context, preset, device, data_dir)
     speaks = not (quiet or as_json)
@@ -55,7 +55,7 @@ def _config(context: typer.Context, preset: str, device: str, data_dir: Path | N
     """The preset's configuration with every option the user gave on top."""
     from leakscope.cli.output import given_options
     from leakscope.errors import InputError
-    from leakscope.studies.ensemble import PRESETS, EnsembleConfig, fitting_preset
+    from leakscope.studies.ensemble.study import PRESETS, EnsembleConfig, fitting_preset
 
     if preset not in (*PRESETS, "auto"):
         raise InputError(f"preset={preset!r}: choose {', '.join(PRESETS)} or auto")
@@ -68,8 +68,8 @@ def _config(context: typer.Context, preset: str, device: str, data_dir: Path | N
 def _show(results: dict[str, Any], out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.report.ensemble import footnotes
-    from leakscope.studies.ensemble import COMPARISON, comparison_rows, target_words
+    from leakscope.single_model.report import footnotes
+    from leakscope.studies.ensemble.study import COMPARISON, comparison_rows, target_words
 
     screen = console()
     screen.print()

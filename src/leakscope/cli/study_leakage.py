@@ -29,8 +29,8 @@ def leakage(
 ) -> None:
     """What does a model leak about one record, and how do size, ridge, features and noise change it?"""
     from leakscope.cli.output import print_json
-    from leakscope.studies.leakage import FIGURES, budgeted, run
-    from leakscope.studies.leakage_universe import choose_dataset
+    from leakscope.studies.leakage.study import FIGURES, budgeted, run
+    from leakscope.studies.leakage.universe import choose_dataset
 
     figures = tuple(sorted(set(figure))) if figure else FIGURES
     config = budgeted(
@@ -52,7 +52,7 @@ def _to_stderr(line: str) -> None:
 def _show(results: dict[str, Any], out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.report.leakage import AXES, check_lines, poor_words, setting_words
+    from leakscope.studies.leakage.report import AXES, check_lines, poor_words, setting_words
 
     screen = console()
     screen.print()
@@ -69,7 +69,7 @@ def _show(results: dict[str, Any], out: Path) -> None:
 
 
 def _table(results: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
-    from leakscope.report.leakage import FINE, interval, number
+    from leakscope.studies.leakage.report import FINE, interval, number
 
     head = ["", "advantage (median)", "rho_KL (nats)", "95% interval", "floor", "rho_MI (bits)"]
     head += ["rho_KL, finite precision"] if name == "3" else []

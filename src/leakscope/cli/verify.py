@@ -16,7 +16,7 @@ def verify(
     """Check a run folder: files against their checksums, results.json against the signals."""
     from leakscope.cli.output import console, print_json
     from leakscope.errors import CorruptBankError
-    from leakscope.verification import verify_run
+    from leakscope.runs.verification import verify_run
 
     found = verify_run(run)
     if as_json:

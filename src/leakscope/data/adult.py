@@ -14,9 +14,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import FloatArray
 from leakscope.data.published import require
 from leakscope.errors import InputError
-from leakscope.types import FloatArray, Records
+from leakscope.types import Records
 
 Encoding = Literal["onehot", "integer"]
 ENCODINGS = ("onehot", "integer")

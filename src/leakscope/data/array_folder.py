@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leakscope.array_types import AnyArray
 from leakscope.data.columns import Task, encode_labels, require_names
 from leakscope.data.npz_file import (
     _NO_OBJECTS,
@@ -26,9 +27,9 @@ from leakscope.data.npz_file import (
     _images,
     _vector,
 )
+from leakscope.disk.npy import ArrayFileError, PickledArrayError, load_array, map_array
 from leakscope.errors import InputError
-from leakscope.npy import ArrayFileError, PickledArrayError, load_array, map_array
-from leakscope.types import AnyArray, Records
+from leakscope.types import Records
 
 _GROUP = "group_"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import AnyArray
 from leakscope.data.columns import (
     Task,
     check_ids,
@@ -25,13 +26,13 @@ from leakscope.data.columns import (
     require_names,
 )
 from leakscope.data.ids import numbered_ids
-from leakscope.data.memory import machine_memory
+from leakscope.disk.memory import machine_memory
+from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.parquet import ParquetFileError, check_parquet
+from leakscope.disk.scratch import blocks, evict_pages, temporary
+from leakscope.disk.string_arrays import from_series
 from leakscope.errors import InputError
-from leakscope.pages import row_blocks
-from leakscope.parquet import ParquetFileError, check_parquet
-from leakscope.scratch import blocks, release, temporary
-from leakscope.texts import from_series
-from leakscope.types import AnyArray, Records
+from leakscope.types import Records
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,7 +103,7 @@ def read_column_file(
             feature_columns = tuple(column for column in file.names if column not in taken)
         if not feature_columns:
             raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
-        encoded = encode_labels(plain(file.column(label), "label"), label, task)
+        encoded = encode_labels(column_values(file.column(label), "label"), label, task)
         features, feature_names = _features(file, feature_columns)
         return Records(
             features=features,
@@ -124,15 +125,15 @@ def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.fl
     numbers = scratch.empty((len(names), file.n_rows), np.float32)
     encoded = []
     for at, series in enumerate(file.columns(names)):
-        found = encode_feature(series.name, plain(series, "feature"))
+        found = encode_feature(series.name, column_values(series, "feature"))
         numbers[at] = found.numbers
         encoded.append(found._replace(numbers=numbers[at]))
-        release(numbers)
+        evict_pages(numbers)
     feature_names = tuple(name for column in encoded for name in column.names)
     features = scratch.empty((file.n_rows, len(feature_names)), np.float32)
     for rows in row_blocks(features):
         features[rows] = np.concatenate([column.features(column.numbers[rows]) for column in encoded], axis=1)
-        release(numbers)
+        evict_pages(numbers)
     return features, feature_names
 
 
@@ -194,7 +195,7 @@ def _check_roles(
     return label
 
 
-def plain(series: pl.Series, role: str) -> AnyArray:
+def column_values(series: pl.Series, role: str) -> AnyArray:
     """A column as a plain bool, integer, float or text array; no value may be missing."""
     import polars as pl
 

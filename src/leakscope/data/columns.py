@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import AnyArray, BoolArray
+from leakscope.disk.string_arrays import are_unique, distinct
 from leakscope.errors import InputError
-from leakscope.texts import are_unique, distinct
-from leakscope.types import AnyArray, BoolArray
 
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.data.ids import numbered_ids
 from leakscope.errors import InputError
-from leakscope.types import BoolArray, FloatArray, IntArray, Records
+from leakscope.types import Records
 
 STANDARD_DEVIATION = 1.5
 _LARGEST_SEED = 2**32 - 1  # what a RandomState takes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.scratch import blocks, release, temporary
+from leakscope.disk.scratch import blocks, evict_pages, temporary
 
 _AT_ONCE = 1 << 20
 
@@ -17,5 +17,5 @@ def numbered_ids(prefix: str, n_records: int, start: int = 0, width: int = 0) ->
     for block in blocks(n_records, _AT_ONCE):
         numbers = np.arange(start + block.start, start + block.stop).astype(np.str_)
         ids[block] = np.strings.add(prefix, np.strings.zfill(numbers, width))
-        release(ids)
+        evict_pages(ids)
     return ids

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import AnyArray
 from leakscope.data.columns import Task, check_ids, encode_labels, numeric_features, require_names
 from leakscope.data.ids import numbered_ids
-from leakscope.data.memory import machine_memory
+from leakscope.disk.memory import machine_memory
+from leakscope.disk.npy import ArrayFileError, PickledArrayError, read_array
 from leakscope.errors import InputError
-from leakscope.npy import ArrayFileError, PickledArrayError, read_array
-from leakscope.types import AnyArray, Records
+from leakscope.types import Records
 
 _NO_OBJECTS = (
     "holds Python objects, which need pickle and can run code when read, so they are refused; "

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.data.column_file import ColumnFile, column_file, group_of, ids_of, plain
+from leakscope.array_types import BoolArray
+from leakscope.data.column_file import ColumnFile, column_file, column_values, group_of, ids_of
 from leakscope.data.columns import numeric_features, require_names
 from leakscope.data.predictions import (
     Float32Array,
@@ -22,9 +23,8 @@ from leakscope.data.predictions import (
     checked_log_probabilities,
     class_indices,
 )
+from leakscope.disk.scratch import Scratch, evict_pages, temporary
 from leakscope.errors import InputError
-from leakscope.scratch import Scratch, release, temporary
-from leakscope.types import BoolArray
 
 _OUTPUT = re.compile(r"(?:shadow_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
 _SHADOW_MEMBER = re.compile(r"shadow_(\d{1,6})_member")
@@ -51,7 +51,7 @@ def read_prediction_columns(path: Path) -> Predictions:
         taken = {*_ROLES, *members, *(name for model in (target, *shadows) for name in model.outputs)}
         return Predictions(
             logits=_logits(file, [target], scratch)[0],
-            labels=class_indices(plain(file.column("label"), "label"), "label"),
+            labels=class_indices(column_values(file.column("label"), "label"), "label"),
             ids=ids_of(file, "id" if "id" in file.names else None),
             is_member=_is_member(file),
             groups={name: group_of(file.column(name)) for name in file.names if name not in taken},
@@ -109,13 +109,13 @@ def _logits(file: ColumnFile, models: list[_Model], scratch: Scratch) -> Float32
         is_probability = model.kind == "probabilities"
         outputs = scratch.empty(shape) if is_probability else own
         for at, series in enumerate(file.columns(model.outputs)):
-            values = plain(series, "output")
+            values = column_values(series, "output")
             if values.dtype.kind not in "iuf":
                 raise InputError(f"output {series.name!r} has type {series.dtype}, expected numbers")
             outputs[:, at] = values if is_probability else numeric_features(values, series.name, "output")
         if is_probability:
             checked_log_probabilities(outputs, model.kind, own)
-        release(logits)
+        evict_pages(logits)
     return logits
 
 
@@ -123,13 +123,17 @@ def _is_member(file: ColumnFile) -> BoolArray | None:
     if "is_member" not in file.names:
         return None
     series = file.column("is_member")
-    return None if series.null_count() == len(series) else as_bools(plain(series, "membership"), "is_member")
+    return (
+        None
+        if series.null_count() == len(series)
+        else as_bools(column_values(series, "membership"), "is_member")
+    )
 
 
 def _in_mask(file: ColumnFile, names: list[str], scratch: Scratch) -> BoolArray:
     """bool (shadows, records)."""
     in_mask: BoolArray = scratch.empty((len(names), file.n_rows), np.bool_)
     for own, series in zip(in_mask, file.columns(names), strict=True):
-        own[:] = as_bools(plain(series, "membership"), series.name)
-    release(in_mask)
+        own[:] = as_bools(column_values(series, "membership"), series.name)
+    evict_pages(in_mask)
     return in_mask

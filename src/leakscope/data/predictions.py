@@ -15,13 +15,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
 from leakscope.data.ids import numbered_ids
 from leakscope.data.npz_file import _check_lengths, _read_arrays, _vector
+from leakscope.disk.mmap_rows import row_blocks
 from leakscope.errors import InputError
-from leakscope.pages import row_blocks
-from leakscope.probabilities import floor_of, floored_log, smallest_positive
-from leakscope.types import AnyArray, BoolArray, IntArray
+from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 
 Kind = Literal["logits", "probabilities"]
 Membership = Literal["required", "optional"]

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.pages import row_blocks
-from leakscope.types import AnyArray, FloatArray, Records
+from leakscope.array_types import AnyArray, FloatArray
+from leakscope.disk.mmap_rows import row_blocks
+from leakscope.types import Records
 
 
 class ColumnMoments(NamedTuple):

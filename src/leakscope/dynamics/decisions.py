@@ -16,13 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakscope.attack_figures import thresholds_of_others
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.base import Attack
-from leakscope.attacks.eb_lira import EbLira
-from leakscope.attacks.lira import Lira
 from leakscope.errors import InputError
 from leakscope.stats.roc import why_unresolvable
-from leakscope.types import BoolArray, Design, FloatArray, Signals
+from leakscope.stats.thresholds import thresholds_of_others
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def decide(
     """
     rule = AboveLogRatio() if convention is None else convention
     _check(attack, design, rule)
-    shape = (design.n_models, len(signals.epochs), design.n_columns)
+    shape = (design.n_models, len(signals.epochs), design.n_records)
     is_called = np.empty(shape, dtype=np.bool_)
     for checkpoint in range(len(signals.epochs)):
         scores = attack(at_checkpoint(signals, checkpoint, attack.needs), design).values
@@ -115,8 +114,7 @@ def _check(attack: Attack, design: Design, convention: Convention) -> None:
         raise InputError("dynamics need one universe of records for all models; this design has several")
     if design.n_models < 3:
         raise InputError(f"models={design.n_models}: dynamics need at least 3, to judge each by the others")
-    is_log_ratio = isinstance(attack, EbLira) or (isinstance(attack, Lira) and attack.online)
-    if isinstance(convention, AboveLogRatio) and not is_log_ratio:
+    if isinstance(convention, AboveLogRatio) and not attack.is_log_ratio:
         raise InputError(
             f"attack={attack.name!r}: its score is no log likelihood ratio, so 0 means nothing; "
             "decide at an FPR instead (AtFpr), or use eb_lira or lira"

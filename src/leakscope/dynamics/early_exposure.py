@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray
 
 PASSED = 0.7
 """The published finding is over 70% by epoch 150 of 400."""

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.dynamics.plane import cells
-from leakscope.types import BoolArray, FloatArray, IntArray
 
 SIDE = 3
 

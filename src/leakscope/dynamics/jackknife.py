@@ -19,13 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.dynamics.decisions import Convention, decide
 from leakscope.dynamics.grid import SIDE, is_vulnerable
 from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, Trajectories, trajectories
 from leakscope.errors import InputError
-from leakscope.types import BoolArray, Design, FloatArray, IntArray, Signals
+from leakscope.types import Design, Signals
 
 WANTED = 0.15
 """The coefficient of variation the published setup asks for."""

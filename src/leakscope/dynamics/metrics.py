@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import FloatArray
 from leakscope.dynamics.early_exposure import early_exposure
 from leakscope.dynamics.grid import SIDE, entry_probability, is_vulnerable, per_epoch
 from leakscope.dynamics.plane import (
@@ -22,7 +23,6 @@ from leakscope.dynamics.plane import (
     path_length,
     spatial_entropy,
 )
-from leakscope.types import FloatArray
 
 
 class Metrics(NamedTuple):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.dynamics.decisions import Convention, decide
 from leakscope.dynamics.grid import SIDE
@@ -24,7 +25,7 @@ from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, trajectories
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
-from leakscope.types import Design, FloatArray, Signals
+from leakscope.types import Design, Signals
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.dynamics.decisions import Decisions
 from leakscope.errors import InputError
-from leakscope.notebook import Axis, line, picture, side_by_side
-from leakscope.notebook import cells as drawn_cells
-from leakscope.types import BoolArray, FloatArray, IntArray
+from leakscope.report.notebook import Axis, line, picture, side_by_side
+from leakscope.report.notebook import cells as drawn_cells
 
 ENTROPY_CELLS = 20
 _PERCENT = 100.0

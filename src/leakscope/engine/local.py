@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 import leakscope
+from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
-from leakscope.bank.lock import folder_lock
+from leakscope.disk.lock import folder_lock
 from leakscope.engine.processes import ProcessCrew, cores
 from leakscope.engine.request import Place, ThisMachine, block_size, check_request, device_of
 from leakscope.engine.schedule import run_units
@@ -37,7 +38,7 @@ from leakscope.engine.worker import (
 from leakscope.errors import TrainingError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.train.loop import Answers, Progress
-from leakscope.types import Design, IntArray, Records
+from leakscope.types import Design, Records
 
 __all__ = ["Answers", "Progress", "Worker", "block_size", "check_request", "complete_bank", "device_of"]
 
@@ -117,7 +118,7 @@ class LocalEngine:
         if not blocks:
             return
         worker = worker_for(job, device_of(job.device))
-        apart = worker.trains_apart and worker.device.type == "cpu" and not _has_own_processes(job)
+        apart = worker.trains_serially and worker.device.type == "cpu" and not _has_own_processes(job)
         units = [unit for b, models in blocks for unit in units_of(b, models, apart)]
         if apart:
             yield from _one_at_a_time(worker, job, units, progress)
@@ -194,7 +195,7 @@ def _about(engine: Engine, job: Job, committed: list[Trained]) -> dict[str, Any]
     return {
         "engine": engine.name,
         "device": ", ".join(devices) or job.device,
-        "note": next((block.why_apart for block in committed if block.why_apart), None),
+        "note": next((block.not_stacked_reason for block in committed if block.not_stacked_reason), None),
         "versions": {
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import AnyArray
 from leakscope.engine.schedule import Outcome
 from leakscope.engine.worker import Job, Trained, Unit, Worker, threads_limited, worker_for
-from leakscope.types import AnyArray, Records
+from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _SECONDS_BETWEEN_SIGNS_OF_LIFE = 2.0

@@ -34,7 +34,7 @@ from leakscope.engine.worker import (
     Worker,
     sendable,
     threads_limited,
-    trains_apart,
+    trains_serially,
     units_of,
     why_not_sendable,
     worker_for,
@@ -83,7 +83,7 @@ class RayEngine:
             raise InputError(f"the recipe cannot be sent to a cluster ({reason}); define it in a module")
         with _connected(self.address) as ray:
             on_gpu = isinstance(job.recipe, Recipe) and job.device != "cpu" and _n_gpus(ray) > 0
-            apart = trains_apart(job, on_cpu=not on_gpu)
+            apart = trains_serially(job, on_cpu=not on_gpu)
             units = [unit for b, models in blocks for unit in units_of(b, models, apart)]
             with RayCrew(ray, job, _needs(ray, job, apart, on_gpu)) as crew:
                 yield from run_units(crew, units, progress)

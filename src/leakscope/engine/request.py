@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from leakscope.bank.identity import Identity
-from leakscope.bank.run_folder import plain
+from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.models.registry import build, net_digest
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals import CLASSIFICATION_SIGNALS
+from leakscope.signals.classification import CLASSIFICATION_SIGNALS
 from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
@@ -97,8 +97,8 @@ def _identity(
         described["net_sha256"] = net_digest(recipe, shape, records.n_classes)
     return Identity(
         records={"name": records.name, "records": len(records), "sha256": records.digest},
-        design={"models": design.n_models, "columns": design.n_columns, "sha256": design.digest},
-        recipe=plain(described),
+        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
+        recipe=to_jsonable(described),
         seed=seed,
         signals=list(kept),
         block_size=block_size(recipe, records),

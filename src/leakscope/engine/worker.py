@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import TrainingError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train.estimators import fit_block
 from leakscope.train.functions import call_block
 from leakscope.train.loop import Answers, Inputs, Progress, choose_trainer, inputs_from, train_block
-from leakscope.types import AnyArray, Design, IntArray, Records
+from leakscope.types import Design, Records
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Trained(NamedTuple):
     lost: dict[str, int]
     trainer: str
     note: str
-    why_apart: str | None
+    not_stacked_reason: str | None
     seconds: float
     device: str
     node: str = ""
@@ -122,7 +123,7 @@ class Worker:
         return Trained(answers.signals, lost, *notes)
 
     @property
-    def trains_apart(self) -> bool:
+    def trains_serially(self) -> bool:
         """True when models are trained one after the other here, so that each can be a unit of its own."""
         return not isinstance(self.recipe, Recipe) or self._trainer == "serial"
 
@@ -135,7 +136,7 @@ def worker_for(job: Job, device: torch.device, alone: bool = True) -> Worker:
     return Worker(job.records, job.design, recipe, job.seed, job.kept, device)
 
 
-def trains_apart(job: Job, on_cpu: bool) -> bool:
+def trains_serially(job: Job, on_cpu: bool) -> bool:
     """True when models of this job are trained one at a time; no worker is made to find out."""
     if not isinstance(job.recipe, Recipe) or job.recipe.trainer == "serial":
         return True
@@ -159,7 +160,7 @@ def joined(parts: list[Trained]) -> Trained:
         lost={model: epoch for part in parts for model, epoch in part.lost.items()},
         trainer=parts[0].trainer,
         note="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        why_apart=parts[0].why_apart,
+        not_stacked_reason=parts[0].not_stacked_reason,
         seconds=sum(part.seconds for part in parts),
         device=", ".join(sorted({part.device for part in parts})),
         node=", ".join(sorted({part.node for part in parts})),

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
 from leakscope.stats.correlation import Correlation, partial_correlation, pearson, spearman
-from leakscope.types import BoolArray, FloatArray
 
 
 class HardnessCorrelation(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from leakscope.hardness.sides import side_mean
-from leakscope.types import AnyArray, BoolArray, FloatArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.hardness.in_out_mean import side_mean
 
 EARLY_SHARE = 0.1
 """How far into training the norms are read: the paper's epoch 20 of 200."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
-from leakscope.types import FloatArray
 
 
 def left_out_shift(gradients: FloatArray, hessian: FloatArray) -> FloatArray:

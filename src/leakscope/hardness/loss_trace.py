@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.hardness.sides import side_mean
-from leakscope.types import AnyArray, BoolArray, FloatArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.hardness.in_out_mean import side_mean
 
 
 def loss_trace_spread(loss: AnyArray) -> FloatArray:

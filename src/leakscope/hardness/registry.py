@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.hardness import gradient_norm, learning, loss_trace, self_influence, uncertainty
-from leakscope.hardness.sides import record_mask, side_mean
-from leakscope.types import AnyArray, BoolArray, Design, FloatArray, Signals
+from leakscope.hardness.in_out_mean import record_mask, side_mean
+from leakscope.types import Design, Signals
 
 
 class Measure(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.hardness.sides import side_mean
-from leakscope.types import AnyArray, BoolArray, FloatArray
+from leakscope.hardness.in_out_mean import side_mean
 
 
 def tracin(gradient_norms: AnyArray, learning_rates: AnyArray) -> FloatArray:

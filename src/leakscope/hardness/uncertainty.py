@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.hardness.sides import side_mean
-from leakscope.types import AnyArray, BoolArray, FloatArray
+from leakscope.hardness.in_out_mean import side_mean
 
 _NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
 

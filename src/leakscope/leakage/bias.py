@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Gaussian, fit, symmetric_kl, with_noise
-from leakscope.types import FloatArray
 
 _N_SPLITS = 16
 _RCOND = 1e-12

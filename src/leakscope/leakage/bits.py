@@ -26,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import gather_records, over_blocks
 from leakscope.errors import InputError
 from leakscope.leakage import total_variation
 from leakscope.leakage.moderation import (
@@ -39,9 +41,7 @@ from leakscope.leakage.moderation import (
 )
 from leakscope.leakage.mutual_information import one_dimensional_fast
 from leakscope.leakage.trends import Trend, bin_trend, quantile_bins
-from leakscope.scratch import over_blocks, taken
 from leakscope.stats.record_types import resolution_variance
-from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 MOST_EXPOSED_SHARE = 0.01
 MEASURES = ("bits", "rho_kl", "advantage_bound")
@@ -196,7 +196,7 @@ def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator) -> _
     columns = np.arange(values.shape[1])
     if len(columns) > _FITTED_RECORDS:
         columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
-    own, own_mask = taken(values, columns, 1).astype(np.float64), taken(in_mask, columns, 1)
+    own, own_mask = gather_records(values, columns, 1).astype(np.float64), gather_records(in_mask, columns, 1)
     # Values in steps are like rounded ones, whose variance is step^2 / 12.
     return _Sample(own, own_mask, resolution_variance(own) / 12)
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import FloatArray
 from leakscope.leakage.gaussian import Gaussian, common_axes, kl_of_axes, swapped
 from leakscope.leakage.total_variation import total_variation
-from leakscope.types import FloatArray
 
 
 class Chain(NamedTuple):

@@ -27,10 +27,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Gaussian, fit, symmetric_kl, with_noise
 from leakscope.leakage.nearest_neighbour import kl_nearest_neighbour
-from leakscope.types import FloatArray
 
 _NEIGHBOUR = 5
 _LEAST_TRIALS = 50  # below, neighbours are too far away to tell anything

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.types import BoolArray, FloatArray
 
 # With fewer trainings than this times p, correlations are shrunk unless the caller says otherwise.
 _ENOUGH_PER_DIMENSION = 4

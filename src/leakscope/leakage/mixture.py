@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Axes
-from leakscope.types import BoolArray, FloatArray
 
 Integrand = Callable[[FloatArray], FloatArray]
 """Elementwise, of ln(first / second)."""

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.leakage.trends import FLAT, Trend, bin_trend, quantile_bins
-from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 _MOST_PRIOR_DEGREES = 1e6
 _SMALLEST_SHARE = 1e-6  # no variance falls below this share of the overall one

@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Gaussian, common_axes
 from leakscope.leakage.mixture import Estimate as Estimate
 from leakscope.leakage.mixture import log_ratio, monte_carlo, one_axis
-from leakscope.types import FloatArray
 
 _REACH = 9.0  # standard deviations; beyond lies a probability of 2e-19
 _N_NODES = 201

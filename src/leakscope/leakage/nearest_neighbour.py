@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
-from leakscope.types import FloatArray
 
 _N_DEALS = 4
 _NO_VARIANCE = 1e-12  # share of the largest variance below which a direction is left out

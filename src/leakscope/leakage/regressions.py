@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
-from leakscope.types import BoolArray, FloatArray, IntArray
 
 # A pivot below this share of its diagonal entry is rounding: the training set does not determine theta.
 _RELATIVE_PIVOT = 1e-10

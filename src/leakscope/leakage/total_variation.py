@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.leakage.gaussian import Gaussian, common_axes
 from leakscope.leakage.mixture import Estimate, monte_carlo, one_axis
-from leakscope.types import FloatArray
 
 _ROUNDING = 1e-14
 

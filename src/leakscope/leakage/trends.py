@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 
 _MOST_BINS = 20
 _RECORDS_PER_BIN = 100

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from leakscope.array_types import AnyArray
 from leakscope.errors import InputError
 from leakscope.models.registry import build
 from leakscope.recipe import Recipe
-from leakscope.types import AnyArray
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakscope.bank.storage import write_bytes
+from leakscope.disk.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

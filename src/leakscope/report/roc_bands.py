@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.scratch import RECORDS_AT_ONCE, over_blocks
-from leakscope.stats.roc import Sides, split_sides
-from leakscope.types import BoolArray, Design, FloatArray, Scores
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.disk.scratch import RECORDS_AT_ONCE, over_blocks
+from leakscope.stats.roc import SplitScores, split_scores
+from leakscope.types import Design, Scores
 
 _POINTS = 200
 _ROUNDING = 1e-12
@@ -38,7 +39,7 @@ def roc_bands(scores: Mapping[str, Scores], design: Design) -> dict[str, RocBand
     return {name: _band(found, design) for name, found in scores.items()}
 
 
-def tpr_on_grid(sides: Sides, grid: FloatArray) -> FloatArray:
+def tpr_on_grid(sides: SplitScores, grid: FloatArray) -> FloatArray:
     """TPR of the best threshold whose FPR is within each rate of the grid, ties exact; (grid,)."""
     n_out = len(sides.nonmembers)
     allowed = np.minimum(np.floor(grid * n_out * (1 + _ROUNDING)).astype(np.int64), n_out)
@@ -54,7 +55,7 @@ def _band(scores: Scores, design: Design) -> RocBand:
     grid = np.geomspace(1 / int((in_mask.shape[1] - in_mask.sum(axis=1)).min()), 1, _POINTS)
     curves = np.stack(
         [
-            tpr_on_grid(split_sides(row, members), grid)
+            tpr_on_grid(split_scores(row, members), grid)
             for row, members in zip(scores.values, in_mask, strict=True)
         ]
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import Interval, check_level
-from leakscope.types import FloatArray, IntArray
 
 RowStatistic = Callable[[FloatArray], float]
 

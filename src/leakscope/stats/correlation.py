@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.bootstrap import Bootstrap, cluster_bootstrap
 from leakscope.stats.intervals import Interval, fisher_interval
-from leakscope.types import FloatArray, IntArray
 
 # Spread below this share of the values' size is rounding, not signal.
 _RELATIVE_ROUNDING = 1e-13

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import (
     Interval,
@@ -25,7 +26,6 @@ from leakscope.stats.intervals import (
     check_level,
     clopper_pearson,
 )
-from leakscope.types import BoolArray, FloatArray, IntArray
 
 
 class Difference(NamedTuple):

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
-from leakscope.stats.roc import Sides, split_sides
-from leakscope.types import FloatArray, IntArray
+from leakscope.stats.roc import SplitScores, split_scores
 
 # Thresholds tried on the choosing half of a split: they cost nothing in confidence.
 _N_SPLIT_CANDIDATES = 256
@@ -98,11 +98,11 @@ def epsilon_lower_bound(
         delta: in [0, 1).
         confidence: of the bound, one-sided.
     """
-    return epsilon_of_sides(split_sides(scores, is_member), strategy, delta=delta, confidence=confidence)
+    return epsilon_of_split(split_scores(scores, is_member), strategy, delta=delta, confidence=confidence)
 
 
-def epsilon_of_sides(
-    sides: Sides, strategy: Split | Bonferroni, *, delta: float = 1e-5, confidence: float = 0.95
+def epsilon_of_split(
+    sides: SplitScores, strategy: Split | Bonferroni, *, delta: float = 1e-5, confidence: float = 0.95
 ) -> EpsilonBound:
     """`epsilon_lower_bound` of sides that are already sorted."""
     check_delta(delta)
@@ -129,7 +129,7 @@ def epsilon_at_threshold(
     """Lower bound on epsilon at one threshold that was fixed without looking at these scores."""
     check_delta(delta)
     check_level(confidence)
-    epsilon = _bound_at(split_sides(scores, is_member), threshold, delta, 1 - confidence)
+    epsilon = _bound_at(split_scores(scores, is_member), threshold, delta, 1 - confidence)
     return EpsilonBound(epsilon, delta, confidence, threshold, "Clopper-Pearson, threshold fixed beforehand")
 
 
@@ -156,18 +156,18 @@ def _log_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
         return np.where(above > 0, np.log(np.maximum(above, 0)) - np.log(np.maximum(below, 0)), -np.inf)
 
 
-def _bound_at(sides: Sides, threshold: float, delta: float, error: float) -> float:
+def _bound_at(sides: SplitScores, threshold: float, delta: float, error: float) -> float:
     n_called = [len(side) - int(np.searchsorted(side, threshold, side="left")) for side in sides]
     low, high = clopper_pearson_bounds(n_called, [len(side) for side in sides], 1 - error)
     return float(epsilon_from_rates(low[0], high[1], delta))
 
 
-def _split_bound(sides: Sides, seed: int, delta: float, error: float) -> tuple[float, float]:
+def _split_bound(sides: SplitScores, seed: int, delta: float, error: float) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     chosen_on, bounded_on = zip(*(_random_halves(side, rng) for side in sides), strict=True)
-    epsilons, thresholds = _rank_bounds(Sides(*chosen_on), _N_SPLIT_CANDIDATES, delta, error)
+    epsilons, thresholds = _rank_bounds(SplitScores(*chosen_on), _N_SPLIT_CANDIDATES, delta, error)
     threshold = float(thresholds[np.argmax(epsilons)])
-    return _bound_at(Sides(*bounded_on), threshold, delta, error), threshold
+    return _bound_at(SplitScores(*bounded_on), threshold, delta, error), threshold
 
 
 def _random_halves(side: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -176,7 +176,9 @@ def _random_halves(side: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     return side[in_first], side[~in_first]
 
 
-def _bonferroni_bound(sides: Sides, strategy: Bonferroni, delta: float, error: float) -> tuple[float, float]:
+def _bonferroni_bound(
+    sides: SplitScores, strategy: Bonferroni, delta: float, error: float
+) -> tuple[float, float]:
     n = strategy.n_thresholds
     rng = np.random.default_rng(strategy.seed)
     epsilons, thresholds = _rank_bounds(sides, n, delta, error / n, rng)
@@ -188,7 +190,7 @@ def _bonferroni_bound(sides: Sides, strategy: Bonferroni, delta: float, error: f
 
 
 def _rank_bounds(
-    sides: Sides, n_thresholds: int, delta: float, error: float, rng: np.random.Generator | None = None
+    sides: SplitScores, n_thresholds: int, delta: float, error: float, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds, each alone of the given error, at fixed ranks from the top and from the bottom.
 
@@ -200,13 +202,13 @@ def _rank_bounds(
     """
     n_top = n_thresholds // 2
     top, above = _accuse_at_ranks(sides, n_top, delta, error, rng)
-    mirrored = Sides(-sides.nonmembers[::-1], -sides.members[::-1])
+    mirrored = SplitScores(-sides.nonmembers[::-1], -sides.members[::-1])
     bottom, below = _accuse_at_ranks(mirrored, n_thresholds - n_top, delta, error, rng)
     return np.concatenate([top, bottom]), np.concatenate([np.nextafter(above, np.inf), -below])
 
 
 def _accuse_at_ranks(
-    sides: Sides, n_ranks: int, delta: float, error: float, rng: np.random.Generator | None
+    sides: SplitScores, n_ranks: int, delta: float, error: float, rng: np.random.Generator | None
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds and barriers: "member" means a score above the barrier; both float64 (n_ranks,)."""
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
@@ -223,7 +225,7 @@ def _accuse_at_ranks(
 
 
 def _tied_members_called(
-    sides: Sides, barriers: FloatArray, n_false: IntArray, rng: np.random.Generator
+    sides: SplitScores, barriers: FloatArray, n_false: IntArray, rng: np.random.Generator
 ) -> IntArray:
     """Members that tie with each barrier and come above it when ties are put in random order; (barriers,).
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.stats.epsilon import EpsilonBound, check_delta
-from leakscope.stats.intervals import check_level, delong_of_sides
-from leakscope.stats.roc import Sides, auc_of_sides, split_sides
-from leakscope.types import FloatArray
+from leakscope.stats.intervals import check_level, delong_of_split
+from leakscope.stats.roc import SplitScores, auc_of_split, split_scores
 
 _METHOD = "Gaussian trade-off, mu from the AUC (DeLong)"
 _N_THRESHOLDS = 12
@@ -89,19 +89,19 @@ def gaussian_tradeoff_epsilon(
         confidence: of the bound.
         reject_below: p-value of `gaussian_fit` below which the shape is refused.
     """
-    sides = split_sides(scores, is_member)
-    return gaussian_tradeoff_of_sides(sides, delta=delta, confidence=confidence, reject_below=reject_below)
+    sides = split_scores(scores, is_member)
+    return gaussian_tradeoff_of_split(sides, delta=delta, confidence=confidence, reject_below=reject_below)
 
 
-def gaussian_tradeoff_of_sides(
-    sides: Sides, *, delta: float = 1e-5, confidence: float = 0.95, reject_below: float = 0.05
+def gaussian_tradeoff_of_split(
+    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, reject_below: float = 0.05
 ) -> EpsilonBound:
     """`gaussian_tradeoff_epsilon` of sides that are already sorted."""
     check_delta(delta)
     check_level(confidence)
     if min(map(len, sides)) < 2:
         return _undefined_bound("needs at least 2 records on each side", delta, confidence)
-    auc_low = delong_of_sides(sides, confidence).interval.low
+    auc_low = delong_of_split(sides, confidence).interval.low
     if auc_low <= 0.5:
         return EpsilonBound(0.0, delta, confidence, float("nan"), f"{_METHOD}; the AUC is not above 1/2")
     fit = gaussian_fit(sides)
@@ -113,7 +113,7 @@ def gaussian_tradeoff_of_sides(
     return EpsilonBound(epsilon, delta, confidence, float("nan"), method)
 
 
-def gaussian_fit(sides: Sides) -> GaussianFit:
+def gaussian_fit(sides: SplitScores) -> GaussianFit:
     """Is probit(TPR) - probit(FPR) one constant, as a Gaussian trade-off makes it?
 
     At up to 12 thresholds, spread over the range where both sides have at least 20 scores beyond, the
@@ -129,7 +129,7 @@ def gaussian_fit(sides: Sides) -> GaussianFit:
     tpr, fpr = (_smoothed_rates(side, thresholds) for side in sides)  # (thresholds,) each
     covariance = _probit_covariance(tpr, len(sides.members)) + _probit_covariance(fpr, len(sides.nonmembers))
     wald = _slope_and_curvature(tpr, fpr, covariance)
-    shift = 2 * special.logit(special.ndtr(special.ndtri(auc_of_sides(sides)) / np.sqrt(2)))
+    shift = 2 * special.logit(special.ndtr(special.ndtri(auc_of_split(sides)) / np.sqrt(2)))
     wald_logistic = _slope_and_curvature(special.expit(special.logit(fpr) + shift), fpr, covariance)
     power = 1 - special.chndtr(special.chdtri(2, 0.05), 2, wald_logistic)
     return GaussianFit(float(special.chdtrc(2, wald)), float(power))
@@ -153,7 +153,7 @@ def _untestable(reason: str) -> GaussianFit:
     return GaussianFit(float("nan"), float("nan"), reason)
 
 
-def _inner_thresholds(sides: Sides) -> FloatArray:
+def _inner_thresholds(sides: SplitScores) -> FloatArray:
     """Distinct thresholds, ascending, even on the probit scale of the pooled scores; (at most 12,)."""
     pooled = np.sort(np.concatenate(sides))
     lowest = max(side[_LEAST_IN_TAIL - 1] for side in sides)

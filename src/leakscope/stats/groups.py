@@ -12,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import evict_pages
+from leakscope.disk.string_arrays import distinct
 from leakscope.errors import InputError
-from leakscope.scratch import release
-from leakscope.stats.headline import Headline, headline_of_sides
 from leakscope.stats.intervals import (
     Interval,
     Spread,
     advantage_interval,
     check_level,
     clopper_pearson,
-    delong_of_sides,
+    delong_of_split,
     spread_over_targets,
 )
-from leakscope.stats.roc import OperatingPoint, split_sides
-from leakscope.texts import distinct
-from leakscope.types import BoolArray, FloatArray, IntArray
+from leakscope.stats.roc import OperatingPoint, split_scores
+from leakscope.stats.roc_summary import RocSummary, roc_summary_of_split
 
 
 class Grouping(NamedTuple):
@@ -139,30 +139,30 @@ def group_spread(
     """
     check_level(level)
     _check_one_a_record(groups, np.shape(scores)[1:])
-    found: dict[str, list[Headline]] = {name: [] for name in groups.names}
+    found: dict[str, list[RocSummary]] = {name: [] for name in groups.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
         for name, at in groups.items():
-            found[name].append(headline_of_sides(split_sides(row[at], mask[at]), fpr_budgets))
-        release(scores, in_mask)
+            found[name].append(roc_summary_of_split(split_scores(row[at], mask[at]), fpr_budgets))
+        evict_pages(scores, in_mask)
     return tuple(_spread_of_group(name, rows, level, n_least) for name, rows in found.items())
 
 
 def _metrics_of_group(
     group: str, scores: FloatArray, is_member: BoolArray, budgets: Sequence[float], level: float, n_least: int
 ) -> GroupMetrics:
-    sides = split_sides(scores, is_member)
+    sides = split_scores(scores, is_member)
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
     if min(n_members, n_nonmembers) < n_least:
         reason = f"{n_members} members and {n_nonmembers} non-members; {n_least} of each are needed"
         missing = _undefined(reason, level)
         return GroupMetrics(group, n_members, n_nonmembers, missing, missing, (missing,) * len(budgets))
-    found = headline_of_sides(sides, budgets)
+    found = roc_summary_of_split(sides, budgets)
     return GroupMetrics(
         group,
         n_members,
         n_nonmembers,
-        auc=Measured(found.auc, delong_of_sides(sides, level).interval),
+        auc=Measured(found.auc, delong_of_split(sides, level).interval),
         advantage=Measured(
             found.advantage, advantage_interval(found.advantage, n_members, n_nonmembers, level)
         ),
@@ -178,7 +178,7 @@ def _measured_tpr(point: OperatingPoint, n_members: int, level: float) -> Measur
     return Measured(point.tpr, Interval(exact.low, exact.high, level, method))
 
 
-def _spread_of_group(group: str, rows: Sequence[Headline], level: float, n_least: int) -> GroupSpread:
+def _spread_of_group(group: str, rows: Sequence[RocSummary], level: float, n_least: int) -> GroupSpread:
     is_large = np.array([min(row.n_members, row.n_nonmembers) >= n_least for row in rows])  # (targets,)
 
     def spread(values: Sequence[float]) -> Spread:

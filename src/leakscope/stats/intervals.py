@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
-from leakscope.stats.roc import Sides, auc_of_sides, split_sides
-from leakscope.types import FloatArray
+from leakscope.stats.roc import SplitScores, auc_of_split, split_scores
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def rates_at_threshold(
         threshold: fixed beforehand.
         level: two-sided confidence.
     """
-    sides = split_sides(scores, is_member)
+    sides = split_scores(scores, is_member)
     n_called = [len(side) - int(np.searchsorted(side, threshold, side="left")) for side in sides]
     tpr, fpr = (k / len(side) if len(side) else float("nan") for k, side in zip(n_called, sides, strict=True))
     intervals = (clopper_pearson(k, len(side), level) for k, side in zip(n_called, sides, strict=True))
@@ -143,13 +143,13 @@ def delong(scores: npt.ArrayLike, is_member: npt.ArrayLike, level: float = 0.95)
         is_member: bool (records,).
         level: two-sided confidence.
     """
-    return delong_of_sides(split_sides(scores, is_member), level)
+    return delong_of_split(split_scores(scores, is_member), level)
 
 
-def delong_of_sides(sides: Sides, level: float = 0.95) -> AucEstimate:
+def delong_of_split(sides: SplitScores, level: float = 0.95) -> AucEstimate:
     """`delong` of sides that are already sorted."""
     check_level(level)
-    auc = auc_of_sides(sides)
+    auc = auc_of_split(sides)
     n_least = min(len(sides.members), len(sides.nonmembers))
     if n_least < 2:
         return AucEstimate(

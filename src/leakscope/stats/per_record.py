@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
-from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
 
 DIFFERENCE_METHOD = "Newcombe's square-and-add with Clopper-Pearson limits"
 # Most hypergeometric terms held at once.

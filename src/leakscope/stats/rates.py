@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.scratch import over_blocks
-from leakscope.types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import over_blocks
 
 
 class RatesByModel(NamedTuple):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray
 
 _N_TYPES = 6
 _N_ROUNDS = 80

@@ -6,7 +6,7 @@ score or none, and a tied pair counts one half in the AUC (Mann and Whitney 1947
 Undefined values are NaN; `OperatingPoint.reason` says why.
 
 Everything follows from the sorted scores of the two sides (`Sides`), so nothing here sorts indices: values
-sort several times faster. `leakscope.stats.headline` answers the usual questions without a curve.
+sort several times faster. `leakscope.stats.roc_summary` answers the usual questions without a curve.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.notebook import line, log_axis, picture
-from leakscope.types import BoolArray, FloatArray
 
-_DRAWN_POINTS = 300  # of a curve in a notebook
 # A budget of 0.29 with 100 non-members means 29 false positives, though 0.29 * 100 is 28.999...
 _ROUNDING = 1e-12
 
 
-class Sides(NamedTuple):
+class SplitScores(NamedTuple):
     """Scores of the two sides, each float64 and ascending; higher means member."""
 
     members: FloatArray
@@ -51,10 +49,6 @@ class Roc:
     n_members: int
     n_nonmembers: int
 
-    def _repr_html_(self) -> str:
-        """The curve on logarithmic axes, for a notebook."""
-        return _drawn(self)
-
 
 class OperatingPoint(NamedTuple):
     """The best threshold within an FPR budget, and the rates it reaches.
@@ -70,7 +64,7 @@ class OperatingPoint(NamedTuple):
     reason: str = ""
 
 
-def split_sides(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> Sides:
+def split_scores(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> SplitScores:
     """Sorted scores of members and of non-members.
 
     Args:
@@ -92,12 +86,12 @@ def split_sides(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> Sides:
     members, nonmembers = values[mask], values[~mask]
     members.sort()
     nonmembers.sort()
-    return Sides(members, nonmembers)
+    return SplitScores(members, nonmembers)
 
 
 def roc(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> Roc:
     """The whole curve, ties exact; arguments as in `split_sides`. A rate of an empty side is NaN."""
-    members, nonmembers = sides = split_sides(scores, is_member)
+    members, nonmembers = sides = split_scores(scores, is_member)
     distinct = np.concatenate(sides)
     distinct.sort()
     distinct = distinct[_last_of_each_run(distinct)][::-1]
@@ -116,10 +110,10 @@ def auc(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> float:
 
     Arguments as in `split_sides`. O(n log n); the pair counts are integers, so the value is exact.
     """
-    return auc_of_sides(split_sides(scores, is_member))
+    return auc_of_split(split_scores(scores, is_member))
 
 
-def auc_of_sides(sides: Sides) -> float:
+def auc_of_split(sides: SplitScores) -> float:
     """The AUC of sides that are already sorted; NaN when one is empty."""
     members, nonmembers = sides
     n_pairs = len(members) * len(nonmembers)
@@ -201,7 +195,7 @@ def false_positives_allowed(fpr_budget: float, n_nonmembers: int) -> int:
     return int(np.floor(fpr_budget * n_nonmembers * (1 + _ROUNDING)))
 
 
-def threshold_for_nobody(sides: Sides) -> float:
+def threshold_for_nobody(sides: SplitScores) -> float:
     """A threshold that no score reaches under `>=`: NaN is the only one when a score is infinite."""
     reached = any(len(side) and side[-1] == np.inf for side in sides)
     return float("nan") if reached else float("inf")
@@ -223,18 +217,3 @@ def _curve_rates(side: FloatArray, falling_thresholds: FloatArray) -> FloatArray
     )
     rates /= len(side)
     return rates
-
-
-def _drawn(curve: Roc) -> str:
-    """An SVG of the curve; steps at a few hundred FPRs, since a pixel shows no more."""
-    if not curve.n_members or not curve.n_nonmembers:
-        return "<p>No ROC: one side is empty.</p>"
-    least = min(1 / curve.n_nonmembers, 0.1)
-    x, y = log_axis("false positive rate", least), log_axis("true positive rate", least)
-    fpr = np.geomspace(least, 1, _DRAWN_POINTS)
-    # Just above each FPR: a rate k/n that is rounded must find its own point.
-    tpr = curve.tpr[np.searchsorted(curve.fpr, fpr * (1 + _ROUNDING), side="right") - 1]
-    title = f"ROC, advantage {advantage(curve):.3f}"
-    sizes = f"{curve.n_members:,} members and {curve.n_nonmembers:,} non-members"
-    marks = [line(x, y, fpr, fpr, "#888888", "4 3"), line(x, y, fpr, tpr)]
-    return picture(title, x, y, marks, f"{title}; {sizes}; both axes logarithmic, guessing is the diagonal")

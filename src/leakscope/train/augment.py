@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from leakscope.array_types import IntArray
 from leakscope.randomness import Purpose, generator
 from leakscope.recipe import Recipe
-from leakscope.types import IntArray
 
 
 class Views(NamedTuple):

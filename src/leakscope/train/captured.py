@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
 from leakscope.train.optimizer import Optimizer
@@ -20,7 +21,6 @@ from leakscope.train.plan import BatchPlan
 from leakscope.train.sam import sharpness_aware
 from leakscope.train.side_by_side import new_stream
 from leakscope.train.steps import Trainable
-from leakscope.types import AnyArray
 
 _WARM_UP_STEPS = 3
 

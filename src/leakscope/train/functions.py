@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import TrainingError
-from leakscope.probabilities import log_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import FunctionRecipe
+from leakscope.signals.probabilities import log_probabilities
 from leakscope.train.loop import Answers, Progress, answers_of_outputs
-from leakscope.types import AnyArray, Design, IntArray, Records
+from leakscope.types import Design, Records
 
 _SUM_TOLERANCE = 1e-3
 

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
-from leakscope.signals import gradient_proxy
+from leakscope.signals.classification import gradient_proxy
 from leakscope.train.loop import Inputs
 from leakscope.train.losses import row_losses
 from leakscope.train.retrained import at_checkpoints
-from leakscope.types import Design, FloatArray, IntArray
+from leakscope.types import Design
 
 _NUMBERS_AT_ONCE = 20_000_000  # entries of single records' gradients held together
 _ROWS_AT_ONCE = 4096

@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from leakscope.array_types import AnyArray, BoolArray, IntArray
+from leakscope.disk.mmap_rows import is_mapped, take_rows
+from leakscope.disk.scratch import evict_pages
 from leakscope.errors import InputError
 from leakscope.models.registry import build
-from leakscope.pages import is_mapped, take_rows
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
-from leakscope.scratch import release
-from leakscope.signals import classification_signals, regression_signals
+from leakscope.signals.classification import classification_signals, regression_signals
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
@@ -34,7 +35,7 @@ from leakscope.train.serial import SerialModel
 from leakscope.train.side_by_side import SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.steps import HostSteps, Steps, Trainable
-from leakscope.types import AnyArray, BoolArray, Design, IntArray, Records
+from leakscope.types import Design, Records
 
 EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
 _MORE_ON_CUDA = 8  # times as many: small batches leave a GPU waiting for launches
@@ -94,7 +95,7 @@ class Inputs:
     def let_go(self) -> None:
         """Gives back the memory of what was read of features on disk."""
         if self.on_disk is not None:
-            release(self.on_disk)
+            evict_pages(self.on_disk)
 
 
 @dataclass(frozen=True, eq=False)

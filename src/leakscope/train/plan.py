@@ -14,8 +14,9 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.randomness import Purpose, generator
-from leakscope.types import BoolArray, Design, IntArray
+from leakscope.types import Design
 
 DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
 

@@ -11,11 +11,11 @@ import numpy as np
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import RESULTS, RUN
-from leakscope.bank.storage import write_json
 from leakscope.design import make_design
-from leakscope.studies import dynamics
-from leakscope.studies.dynamics_judge import JudgedRun, record_table, results_of
-from leakscope.studies.dynamics_settings import DynamicsConfig, Setting
+from leakscope.disk.storage import write_json
+from leakscope.studies.dynamics import study as dynamics
+from leakscope.studies.dynamics.judge import JudgedRun, record_table, results_of
+from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Records
 
 HOSTILE = (

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from leakscope.attacks.ensemble.attackers import ForestAttacker, MlpAttacker
-from leakscope.report import leakage_figures
-from leakscope.studies import ensemble, leakage, scaling, scaling_judge
+from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker
+from leakscope.studies.ensemble import study as ensemble
+from leakscope.studies.leakage import figures as leakage_figures
+from leakscope.studies.leakage import study as leakage
+from leakscope.studies.scaling import judge as scaling_judge
+from leakscope.studies.scaling import study as scaling
 
 LEAKAGE = leakage.LeakageConfig(dataset="digits", figures=(1, 3), records=4, trials=40, network_records=2,
                                 network_trials=4)  # fmt: skip

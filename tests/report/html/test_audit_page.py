@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.report.page import recipe_in_words
+from leakscope.audits.report.page_gauge import audit_gauge
+from leakscope.audits.report.page_reproduce import settings_toml
 from leakscope.data.predictions import Predictions
-from leakscope.gate import Gate, TprLimit
-from leakscope.predictions_audit import audit_predictions
-from leakscope.rebuild import rebuild_report
-from leakscope.report.html.audit import recipe_in_words
-from leakscope.report.html.audit_gauge import audit_gauge
-from leakscope.report.html.audit_reproduce import settings_toml
-from leakscope.report.html.embed import Embedded
-from leakscope.report.html.page import PAGE
-from leakscope.report.html.redaction import KEY, Disclosure
+from leakscope.disclosure import KEY, Disclosure
+from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.report.embed import Embedded
+from leakscope.report.page import PAGE
+from leakscope.runs.rebuild import rebuild_report
 from tests.report.html.test_embed import read
 from tests.synthetic_runs import Synthetic
 

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
-from leakscope.report.html import plane as plane_module
-from leakscope.report.html.dynamics import write_page
-from leakscope.report.html.dynamics_first_screen import command, headline
-from leakscope.report.html.plane import MOST_CHARACTERS, coded, shown_part
-from leakscope.report.html.redaction import Disclosure
-from leakscope.studies.dynamics_settings import DynamicsConfig, config_of
-from leakscope.studies.dynamics_stored import stored_runs
+from leakscope.studies.dynamics import page_plane as plane_module
+from leakscope.studies.dynamics.page import write_page
+from leakscope.studies.dynamics.page_first_screen import command, headline
+from leakscope.studies.dynamics.page_plane import MOST_CHARACTERS, coded, shown_part
+from leakscope.studies.dynamics.settings import DynamicsConfig, config_of
+from leakscope.studies.dynamics.stored import stored_runs
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
 
 
@@ -213,9 +213,9 @@ def test_few_rates_are_exact_and_many_are_off_by_a_fifth_of_a_percent() -> None:
 def test_the_command_asks_for_the_same_study(config: DynamicsConfig, expected: str) -> None:
     from dataclasses import asdict
 
-    from leakscope.bank.run_folder import plain
+    from leakscope.bank.run_folder import to_jsonable
 
-    assert expected in str(command(plain(asdict(config))))
+    assert expected in str(command(to_jsonable(asdict(config))))
 
 
 def test_settings_no_preset_makes_have_no_command(compared: Study) -> None:

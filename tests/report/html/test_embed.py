@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakscope.report.html.embed import Embedded, embedded, quantised
-from leakscope.types import AnyArray
+from leakscope.array_types import AnyArray
+from leakscope.report.embed import Embedded, embedded, quantised
 
 
 def content(found: Embedded) -> bytes:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.report.html.ensemble import command, headline, page, write_page
-from leakscope.report.html.ensemble_roc import PRIVATE, VALIDATION, scored
+from leakscope.single_model.page import command, headline, page, write_page
+from leakscope.single_model.page_roc import PRIVATE, VALIDATION, scored
 from leakscope.stats.roc import auc
 from tests.report.html.small_studies import small_ensemble
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from leakscope.bank.run_folder import plain
-from leakscope.report.html.leakage import command, headline, page, write_page
-from leakscope.report.html.leakage_charts import figure
-from leakscope.report.leakage import number
-from leakscope.studies.leakage import budgeted
+from leakscope.bank.run_folder import to_jsonable
+from leakscope.studies.leakage.page import command, headline, page, write_page
+from leakscope.studies.leakage.page_charts import figure
+from leakscope.studies.leakage.report import number
+from leakscope.studies.leakage.study import budgeted
 from tests.report.html.small_studies import small_leakage
 
 Study = tuple[dict[str, Any], Path]
@@ -96,5 +96,5 @@ def test_leakage_at_or_below_zero_takes_a_linear_axis(study: Study) -> None:
     ],
 )
 def test_the_command_asks_for_the_same_study(given: dict[str, Any], expected: str) -> None:
-    found = str(command(plain(asdict(budgeted(**given)))))
+    found = str(command(to_jsonable(asdict(budgeted(**given)))))
     assert expected in found and bool(found) == bool(expected)

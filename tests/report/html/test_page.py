@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from leakscope.report.html.charts import chart, script_json
-from leakscope.report.html.gauge import Gauge, gauge_svg
-from leakscope.report.html.page import Badge, Section, asset, paragraphs, render
-from leakscope.report.html.tables import Table, table
+from leakscope.report.charts import chart, script_json
+from leakscope.report.gauge import Gauge, gauge_svg
+from leakscope.report.page import Badge, Section, asset, paragraphs, render
+from leakscope.report.tables import Table, table
 from tests.synthetic_runs import HOSTILE
 
 _VOID = {"meta", "link", "input", "br", "img", "line", "rect", "circle"}

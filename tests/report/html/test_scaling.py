@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leakscope.bank.run_folder import plain
-from leakscope.report.html.scaling import command, headline, page, write_page
-from leakscope.studies.scaling import PRESETS, ScalingConfig
+from leakscope.bank.run_folder import to_jsonable
+from leakscope.studies.scaling.page import command, headline, page, write_page
+from leakscope.studies.scaling.study import PRESETS, ScalingConfig
 from tests.report.html.small_studies import small_scaling
 
 Study = tuple[dict[str, Any], Path]
@@ -42,7 +42,7 @@ def test_published_values_stand_beside_the_published_protocol_alone(study: Study
     text = page(results, folder)
     assert "This is not the published protocol" in text and "circle-open" not in text
     published = copy.deepcopy(results)
-    published["config"] = plain(asdict(ScalingConfig()))
+    published["config"] = to_jsonable(asdict(ScalingConfig()))
     for row, width in zip(published["results"], (16, 64, 256), strict=True):
         row["hidden_width"] = width
     text = page(published, folder)
@@ -74,4 +74,4 @@ def test_without_reference_models_the_page_says_that_lira_is_absent(study: Study
     ],
 )
 def test_the_command_asks_for_the_same_study(changes: dict[str, Any], expected: str) -> None:
-    assert expected in str(command(plain(asdict(ScalingConfig(**changes)))))
+    assert expected in str(command(to_jsonable(asdict(ScalingConfig(**changes)))))

@@ -1,0 +1,108 @@
+"""Run folders merged into one, and judged at once where they are audits.
+
+Audits of the same records, recipe and questions with other seeds are one larger audit that was trained in
+parts. Its bank is the parts' banks as one (`bank/merge.py`), what it remembers of the records is what the
+first part remembers, and its verdict is made from all models together: every one is a target, and all
+others judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakscope.audits.population import KIND, concluded
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import differences
+from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
+from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_json, read_run
+from leakscope.errors import InputError
+from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.verdict import Verdict
+from leakscope.report.previews import joined_previews
+
+
+class MergedRun(NamedTuple):
+    """What merging made.
+
+    Attributes:
+        merge: which parts, and how they fit.
+        bank: the merged bank; unfinished where copies of one bank lack blocks.
+        are_audits: whether the parts were audits' run folders, rather than banks alone.
+        verdict: of the merged audit; None where there is nothing to judge by, or models are missing.
+    """
+
+    merge: Merge
+    bank: Bank
+    are_audits: bool
+    verdict: Verdict | None
+
+
+def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
+    """Merges audits or banks into `out`; audits are judged by the questions they have in common.
+
+    Args:
+        parts: run folders of audits, or folders of banks; at least two.
+        out: folder of the merged run; an interrupted merge in it goes on, another run's is refused.
+
+    Raises:
+        InputError: the parts do not fit together, or were asked different questions.
+        CorruptBankError: a part is damaged; the message names it.
+    """
+    folders, folder = [Path(part) for part in parts], Path(out)
+    merge = plan_merge(folders)
+    are_audits = _are_audits(folders)
+    judged = [part for part in folders if (part / RESULTS).exists() or not merge.is_of_copies]
+    questions = _common_questions(judged) if are_audits and judged else None
+    facts = RecordMetadata.read(judged[0]) if questions else None
+    check_free(folder, merge)
+    if not are_audits and (folder / RUN).exists():
+        raise InputError(f"{folder} holds a run, the parts are banks; choose another folder with --out")
+    with (
+        locked_run_folder(folder, KIND, {}) if are_audits else nullcontext()
+    ):  # a bank alone is locked while written
+        bank = write_merge(merge, folder)
+        if questions is None or facts is None or not bank.is_complete:
+            return MergedRun(merge, bank, are_audits, None)
+        previews = joined_previews(judged)
+        if previews is not None:
+            previews.write(folder)
+        return MergedRun(merge, bank, are_audits, concluded(bank, questions, facts, folder))
+
+
+def _are_audits(folders: Sequence[Path]) -> bool:
+    """True for run folders of audits, false for banks; raises for anything else, or some of each."""
+    kinds = {folder: read_run(folder)[0] if (folder / RUN).exists() else None for folder in folders}
+    for folder, kind in kinds.items():
+        if kind not in (KIND, None):
+            raise InputError(f"{folder} is a run of kind {kind!r}; merge audits, or folders of banks")
+    if len(set(kinds.values())) > 1:
+        audits = [str(folder) for folder, kind in kinds.items() if kind]
+        banks = [str(folder) for folder, kind in kinds.items() if not kind]
+        raise InputError(f"{audits[0]} is an audit and {banks[0]} a bank alone; merge audits, or banks")
+    return kinds[folders[0]] == KIND
+
+
+def _common_questions(folders: Sequence[Path]) -> dict[str, Any]:
+    """What all of these audits were asked: attacks, FPR budgets, gate."""
+    asked = {folder: _questions(folder) for folder in folders}
+    first = folders[0]
+    for folder, questions in asked.items():
+        differing = differences(asked[first], questions, here="here")
+        if differing:
+            raise InputError(
+                f"{folder} was asked other questions than {first} ({'; '.join(differing[:4])}); "
+                "give both audits the same [attacks] and [gate] and run them again, which trains nothing"
+            )
+    return asked[first]
+
+
+def _questions(folder: Path) -> dict[str, Any]:
+    if not (folder / RESULTS).exists():
+        raise InputError(f"{folder / RESULTS} is missing; run the same audit again to write it")
+    questions: dict[str, Any] = read_json(folder / RESULTS)["config"]
+    if questions.get("targets"):
+        raise InputError(f"{folder} is an audit of one given model; merge audits of whole populations")
+    return questions

@@ -1,0 +1,345 @@
+"""The timed trial: a few seconds of the real recipe and of the judge, and the whole audit from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, log, prod
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.audits.population import metadata_of
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.disk.scratch import IN_MEMORY, Scratch
+from leakscope.engine import local
+from leakscope.evaluate.judge import judge
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.train import loop
+from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
+from leakscope.train.steps import GATHERED_AT_ONCE
+from leakscope.types import Design, Records, Signals
+
+_STEPS_TRIAL, _ORDERS_TRIAL, _QUESTIONS_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
+_UNSEEN = 0.25  # what a few seconds do not show (other load, heat); widens the range both ways
+_MOST_ROUNDS = 20
+_JUDGED_RECORDS = 1000
+
+_Work = Callable[[], object]
+_WorkOf = Callable[[int], _Work]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the models will be trained; `parameters` are one network's, None for an estimator."""
+
+    trainer: str
+    device: str
+    block_size: int
+    blocks: int
+    parameters: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A duration and the range it should fall in."""
+
+    expected: float
+    low: float
+    high: float
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.expected + other.expected, self.low + other.low, self.high + other.high)
+
+    def __mul__(self, times: float) -> Seconds:
+        return Seconds(self.expected * times, self.low * times, self.high * times)
+
+    def widened(self) -> Seconds:
+        """With a range for what a short trial does not show."""
+        return Seconds(self.expected, self.low * (1 - _UNSEEN), self.high * (1 + _UNSEEN))
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What was asked for, checked."""
+
+    records: Records
+    design: Design
+    recipe: AnyRecipe
+    identity: Identity
+    device: torch.device
+
+    @property
+    def block_size(self) -> int:
+        """Models in a full block."""
+        return min(self.identity.block_size, self.design.n_models)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the models make."""
+        return ceil(self.design.n_models / self.block_size)
+
+
+class Networks:
+    """A block of the recipe's networks, to be timed and measured."""
+
+    def __init__(self, request: Request, recipe: Recipe) -> None:
+        started = time.perf_counter()
+        self._request, self._recipe, self._seed = request, recipe, request.identity.seed
+        self._inputs = loop.inputs_from(request.records, request.device)
+        trainer, note = loop.choose_trainer(recipe, self._inputs)
+        self._preparing = time.perf_counter() - started
+        self._models = np.arange(1 if trainer == "serial" else request.block_size)
+        self._in_mask = request.design.in_mask[self._models]
+        self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
+        self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
+        size = sum(p.numel() for p in self._net.parameters())
+        self.training = Training(trainer, str(request.device), request.block_size, request.blocks, size, note)
+
+    def seconds(self) -> Seconds:
+        """All epochs, checkpoints and blocks, from a few steps, orders of records and questions."""
+        recipe, n_records, n_steps = self._recipe, len(self._request.records), self._batches.steps
+        set_up = _elapsed(self._make_stack)
+        most_orders = max(1, DRAWN_AT_ONCE // (4 * n_steps * self._batches.batch * len(self._models)))
+        order = seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
+        step = seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
+        question = seconds_a_unit(self._questions, min(64, n_records), n_records, _QUESTIONS_TRIAL)
+        block = (step * n_steps + order) * recipe.epochs + Seconds(set_up, set_up, set_up)
+        block += question * (n_records * len(recipe.evaluated_epochs))
+        preparing = Seconds(self._preparing, self._preparing, self._preparing)
+        return block * (self._request.design.n_models / len(self._models)) + preparing
+
+    def how(self) -> str:
+        """How `seconds` was measured."""
+        recipe = self._recipe
+        return (
+            f"steps and questions of {_counted(len(self._models), 'model')} at once, times "
+            f"{_counted(recipe.epochs, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
+            f"{_counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
+        )
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of (parameters, gradients and moments; workspace) of the models trained at once."""
+        recipe, n_steps, n_inputs = self._recipe, self._batches.steps, prod(self._inputs.shape)
+        n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
+        parameters = 4 * (2 + n_moments) * len(self._models) * int(self.training.parameters or 0)
+        rows, layers = len(self._models) * self._batches.batch, self._layer_outputs()
+        gathered = min(max(GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
+        orders = min(max(DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
+        training = 8 * (gathered + orders + n_steps * rows) + 4 * rows * sum(layers)
+        most_rows = max(1, loop.EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
+        asked_rows = len(self._models) * min(most_rows, len(self._request.records))
+        neighbours = max(map(sum, zip(layers, [*layers[1:], 0], strict=True)), default=0)
+        asking = 4 * asked_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
+        return parameters, max(training, asking)
+
+    def _layer_outputs(self) -> list[int]:
+        """Numbers that each layer of the network puts out for one row."""
+        counts: list[int] = []
+        layers = [module for module in self._net.modules() if not list(module.children())]
+        hooks = [m.register_forward_hook(lambda *call: counts.append(_n_numbers(call[2]))) for m in layers]
+        rows = self._inputs.x[:2].cpu()
+        with torch.no_grad():
+            self._net.eval()(rows)
+        for hook in hooks:
+            hook.remove()
+        return [count // len(rows) for count in counts]
+
+    def _make_stack(self) -> None:
+        nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
+        make = loop.MAKERS[self.training.trainer]
+        self._stack = make(nets, self._recipe.label_smoothing, self._request.device)
+
+    def _orders(self, n_epochs: int) -> _Work:
+        return lambda: list(self._batches.epochs(n_epochs))
+
+    def _steps(self, n_steps: int) -> _Work:
+        """Epochs of so many steps: every model has so many batches of members."""
+        n_before = self._in_mask.cumsum(axis=1) - self._in_mask
+        some = Design(self._in_mask & (n_before < n_steps * self._batches.batch))
+        batches = BatchPlan(some, self._models, self._recipe.batch_size, self._seed)
+        recipe = replace(self._recipe, epochs=self._recipe.epochs + _MOST_ROUNDS)
+        epochs = loop.train(self._stack, self._inputs, batches, recipe)
+        return lambda: self._settled(next(epochs))
+
+    def _questions(self, n_records: int) -> _Work:
+        some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
+        design, kept = Design(self._in_mask[:, :n_records]), tuple(self._request.identity.signals)
+        return lambda: self._settled(loop.ask(self._stack, some, design, kept))
+
+    def _settled(self, done: object) -> object:
+        """`done`, when the device has really done it."""
+        if self._request.device.type == "cuda":
+            torch.cuda.synchronize(self._request.device)
+        return done
+
+
+class Fits:
+    """As many models of an estimator or a user's own function as are fitted side by side, to be timed."""
+
+    def __init__(self, request: Request, recipe: EstimatorRecipe | FunctionRecipe) -> None:
+        from joblib import effective_n_jobs
+
+        name, at_once = "function", 1
+        if isinstance(recipe, EstimatorRecipe):
+            name, at_once = "estimators", effective_n_jobs(recipe.processes or -1)
+        self._request = request
+        self._models = np.arange(min(at_once, request.block_size))
+        self._in_mask = request.design.in_mask[self._models]
+        self._most = int(self._in_mask.sum(axis=1).max())
+        self._fitted = 0
+        self.training = Training(name, "cpu", request.block_size, request.blocks)
+
+    def seconds(self) -> Seconds:
+        """All rounds of all blocks, from a few fits on some or all of the members."""
+        n_models, size, at_once = self._request.design.n_models, self._request.block_size, len(self._models)
+        start = min(self._most, 20 * self._request.records.n_classes)
+        workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
+        fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
+        rounds = sum(ceil(min(size, n_models - first) / at_once) for first in range(0, n_models, size))
+        return fit * rounds + Seconds(workers, workers, workers)
+
+    def how(self) -> str:
+        """How `seconds` was measured."""
+        at_once = _counted(len(self._models), "model")
+        return f"{at_once} fitted side by side on {self._fitted:,} of {self._most:,} members, times all"
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of (the models: unknown; the processes' copies of their members, and their answers)."""
+        records = self._request.records
+        n_answers = self._request.block_size * len(records) * records.n_classes
+        return 0, len(self._models) * records.features.nbytes // 2 + 8 * n_answers
+
+    def _fits(self, n_members: int) -> _Work:
+        """All models on so many of their members."""
+        r, in_mask = self._request, self._in_mask.copy()
+        rng = np.random.default_rng(r.identity.seed)
+        for row in in_mask:
+            row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
+        kept = tuple(r.identity.signals)
+        worker = local.Worker(r.records, Design(in_mask), r.recipe, r.identity.seed, kept, r.device)
+        return lambda: worker.answers(self._models, lambda _: None)
+
+
+class RandomBank(Bank):
+    """Random answers in memory, to time the judge on."""
+
+    def __init__(self, request: Request, n_models: int, records: Records) -> None:
+        self.identity = request.identity.as_dict()
+        self._records, self._rng = records, np.random.default_rng(request.identity.seed)
+        self._design = Design(request.design.in_mask[:n_models, : len(records)])
+        arrays = {name: self._answers(name) for name in request.identity.signals}
+        self._signals = Signals(arrays, (1,), records.labels)
+
+    @property
+    def lost(self) -> dict[int, int]:
+        """No model is."""
+        return {}
+
+    @property
+    def scratch(self) -> Scratch:
+        """In memory."""
+        return IN_MEMORY
+
+    def design(self) -> Design:
+        """Some models and records of the real one."""
+        return self._design
+
+    def signals(self) -> Signals:
+        """The random answers; one checkpoint."""
+        return self._signals
+
+    def _answers(self, name: str) -> AnyArray:
+        n_models, n_records = self._design.in_mask.shape
+        classes = (self._records.n_classes,) if name == "logits" else ()
+        values = self._rng.standard_normal((n_models, 1, n_records, *classes), dtype=np.float32)
+        return values > 0 if name == "correct" else np.abs(values)
+
+
+def judging_seconds(request: Request, config: dict[str, Any]) -> Seconds:
+    """Facts and judge at work on random answers about some records; linear in records."""
+    n_models, n_records = request.design.n_models, len(request.records)
+    rng = np.random.default_rng(request.identity.seed)
+    some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])
+    started = time.perf_counter()
+    facts = metadata_of(some, Design(request.design.in_mask[:, : len(some)]))
+    gathering = time.perf_counter() - started
+
+    def judged(n: int) -> _Work:
+        bank = RandomBank(request, n, some)
+        return lambda: judge(bank, config, facts)
+
+    judging, _ = grown(judged, min(16, n_models), n_models, _JUDGING_TRIAL)
+    return (judging + Seconds(gathering, gathering, gathering)) * (n_records / len(some))
+
+
+def _shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> IntArray:
+    """In random order, but one of each class first: any head of it will do to fit and to judge."""
+    order = rng.permutation(index)
+    if not records.is_classification:
+        return order
+    first = np.unique(records.labels[order], return_index=True)[1]
+    return np.concatenate([order[first], np.delete(order, first)])
+
+
+def _elapsed(work: _Work) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def seconds_a_unit(work_of: _WorkOf, start: int, most: int, trial: float) -> Seconds:
+    """Seconds of one unit, from rounds of as many of them (`most` at most) as a short trial allows."""
+    first = _rounds(work_of(start), trial / 4)
+    n = min(max(int(start * trial / (8 * max(median(first), 1e-9))), start), most)
+    rounds = first if n == start else _rounds(work_of(n), trial)
+    return Seconds(median(rounds), min(rounds), max(rounds)) * (1 / n)
+
+
+def _rounds(work: _Work, trial: float) -> list[float]:
+    """Seconds of each round; the first one warms up, and counts only where it took the whole trial."""
+    rounds, started = [_elapsed(work)], time.perf_counter()
+    while rounds[0] < trial and time.perf_counter() - started < trial and len(rounds) < _MOST_ROUNDS:
+        rounds.append(_elapsed(work))
+    return rounds[1:] or rounds
+
+
+def grown(work_of: _WorkOf, start: int, full: int, trial: float) -> tuple[Seconds, int]:
+    """Seconds of the full size, and the largest size tried: doubled while the trial lasts."""
+    work_of(start)()  # warms up
+    sizes, seconds = [start], [_elapsed(work_of(start))]
+    while sizes[-1] < full and sum(seconds) + 2 * seconds[-1] * (len(sizes) > 1) < trial:
+        sizes.append(min(2 * sizes[-1], full))
+        seconds.append(_elapsed(work_of(sizes[-1])))
+    return extrapolated(sizes[-2:], seconds[-2:], full), sizes[-1]
+
+
+def extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
+    """Seconds of the full size, from the last one or two sizes.
+
+    Twice the size in less than twice the time: a fixed cost and a linear one. In more: a power of
+    the size, at most its square. The range is from the former to half a power more than the latter.
+    """
+    ratio, growth, affine = full / sizes[-1], 1.0, seconds[-1] * full / sizes[-1]
+    if len(sizes) == 2:
+        growth = log(seconds[1] / seconds[0]) / log(sizes[1] / sizes[0])
+        slope = max(seconds[1] - seconds[0], 0.0) / (sizes[1] - sizes[0])
+        affine = seconds[1] + slope * (full - sizes[1])
+    power = min(max(growth, 1.0), 2.0)
+    steeper = seconds[-1] * ratio ** (power + 0.5)
+    return Seconds(affine if growth < 1 else seconds[-1] * ratio**power, affine, steeper)
+
+
+def _n_numbers(output: object) -> int:
+    return output.numel() if isinstance(output, Tensor) else 0
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""The report of an audit: Markdown, figures and the HTML page."""

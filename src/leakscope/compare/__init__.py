@@ -1,0 +1,1 @@
+"""Audits beside each other: differences with intervals."""

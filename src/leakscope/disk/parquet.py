@@ -1,0 +1,187 @@
+"""Is a parquet file safe to read? Asked in a process of its own, which may die of the answer.
+
+polars believes what a page says of its size: a damaged file of 1,452 bytes makes it ask for 2^61 bytes, and
+when it does not get them it ends the whole process, with no exception to catch. Other damage makes it panic,
+with lines of its own on the screen. So every value is decoded once in a child process, whose memory and time
+are limited; only a file that it could read is read here. It costs a fifth of a second and a pass over the
+file, block by block.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.disk import parquet_probe
+from leakscope.disk.memory import machine_memory
+from leakscope.errors import CorruptBankError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MAGIC = b"PAR1"
+_LEAST_BYTES = 12  # the magic at both ends, and the footer's length
+_LIBRARIES = 2 << 30  # bytes of address space before anything is read: polars, and the stacks of its threads
+_LEAST_SECONDS = 60
+_BYTES_A_SECOND = 1 << 20  # hundreds of times slower than a disk of today
+_LONGEST_REASON = 300
+_ROW, _ORDER = "leakscope:row", "leakscope:order"
+
+
+class ParquetFileError(ValueError):
+    """The file cannot be read as parquet; says why."""
+
+
+class _Version(NamedTuple):
+    """One state of a file; `changed` in nanoseconds."""
+
+    path: Path
+    inode: int
+    n_bytes: int
+    changed: int
+
+
+_known_readable: set[_Version] = set()
+
+
+def check_parquet(path: Path) -> None:
+    """Raises ParquetFileError unless polars can decode every value of the file.
+
+    A file is decoded once in a process, for as long as it stays as it is.
+    """
+    try:
+        version = _version(path)
+        if version in _known_readable:
+            return
+        _check_ends(path)
+    except OSError as error:
+        raise ParquetFileError(f"cannot be read ({error.strerror or type(error).__name__})") from error
+    _decode_elsewhere(path.absolute(), version.n_bytes)
+    _known_readable.add(version)
+
+
+def note_written(path: Path) -> None:
+    """What this process has just written with polars need not be checked when a report reads it again."""
+    _known_readable.add(_version(path))
+
+
+def read_stored(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
+    """A parquet file that a run has written, or its columns of these names.
+
+    Raises:
+        CorruptBankError: it cannot be read, or has no such columns.
+    """
+    with as_corrupt_table_error(path):
+        import polars as pl
+
+        check_parquet(path)
+        return pl.read_parquet(path, columns=columns, glob=False, hive_partitioning=False)
+
+
+def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
+    """Some rows, in this order, of a parquet file that a run has written and that may not fit in memory.
+
+    Raises:
+        CorruptBankError: it cannot be read.
+    """
+    with as_corrupt_table_error(path):
+        import polars as pl
+
+        check_parquet(path)
+        scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        wanted = pl.LazyFrame({_ROW: rows.astype(np.uint32), _ORDER: np.arange(len(rows))})
+        found = scan.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
+        return found.drop(_ROW, _ORDER).collect(engine="streaming")
+
+
+def stored_columns(path: Path) -> list[str]:
+    """Names of the columns of a parquet file that a run has written."""
+    with as_corrupt_table_error(path):
+        import polars as pl
+
+        check_parquet(path)
+        return [*pl.read_parquet_schema(path)]
+
+
+def stored_height(path: Path) -> int:
+    """Number of rows of a parquet file that a run has written."""
+    with as_corrupt_table_error(path):
+        import polars as pl
+
+        check_parquet(path)
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+
+
+@contextmanager
+def as_corrupt_table_error(path: Path) -> Iterator[None]:
+    """Turns what polars refuses, in a file that a run has written, into one line."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, ParquetFileError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise CorruptBankError(
+            f"{path} is damaged ({said[0]}); run the same command again to write it"
+        ) from error
+
+
+def _check_ends(path: Path) -> None:
+    """What is cut off or something else altogether needs no process to be told."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(max(0, size - 8))
+        end = file.read(8)
+    if size < _LEAST_BYTES or start != _MAGIC or end[4:] != _MAGIC:
+        raise ParquetFileError("is no parquet file, or cut off (it does not begin and end with PAR1)")
+    if int.from_bytes(end[:4], "little") > size - _LEAST_BYTES:
+        raise ParquetFileError("has a footer that is longer than the file")
+
+
+def _version(path: Path) -> _Version:
+    if not path.is_file():
+        raise ParquetFileError("is no file")
+    facts = path.stat()
+    return _Version(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+def _decode_elsewhere(path: Path, n_bytes: int) -> None:
+    seconds = _LEAST_SECONDS + n_bytes / _BYTES_A_SECOND
+    most_bytes = _LIBRARIES + n_bytes + machine_memory()  # polars maps the file into memory
+    try:
+        done = _probed(path, most_bytes, seconds)
+    except subprocess.TimeoutExpired as error:
+        raise ParquetFileError(f"is not decoded after {seconds:,.0f} seconds") from error
+    if done.returncode == 0:
+        return
+    if done.returncode == parquet_probe.REFUSED and done.stdout:
+        raise ParquetFileError(_shown(done.stdout))
+    raise ParquetFileError(f"polars cannot decode it ({_last_words(done)})")
+
+
+def _probed(path: Path, most_bytes: int, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    # -P: this package's own folder is no place to import from, it has a types.py.
+    command = [sys.executable, "-P", parquet_probe.__file__, str(path), str(most_bytes)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Why the child ended: the first line that it wrote, or the last one of a traceback, or its signal."""
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith(b"<jemalloc>")]
+    if lines:
+        return _shown(lines[-1] if lines[0].startswith(b"Traceback") else lines[0])
+    if done.returncode < 0:
+        return f"it was ended by signal {-done.returncode}, as where memory runs out"
+    return f"exit code {done.returncode}"
+
+
+def _shown(said: bytes) -> str:
+    return said.decode("utf-8", "replace").strip()[:_LONGEST_REASON]

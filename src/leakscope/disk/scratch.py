@@ -1,0 +1,128 @@
+"""Arrays of models x records that may not fit in memory, and the blocks of records to walk over them by.
+
+Scores, and scores in order, have one number for every model and record. While they are small they lie in
+memory; large ones lie in a file without a name beside the run, which the system removes when its last user
+ends, however that happens.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.errors import StorageError
+
+RECORDS_AT_ONCE = 16_384
+"""Of a block: small enough for a processor's cache, large enough that numpy's own overhead is nothing."""
+_BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
+"""After so many, pages of memory maps are let go of."""
+_IN_MEMORY_BYTES = 1 << 26
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where large arrays go.
+
+    Attributes:
+        folder: on a disk with room; None: everything stays in memory.
+        in_memory_bytes: arrays up to this size stay in memory.
+    """
+
+    folder: Path | None = None
+    in_memory_bytes: int = field(default_factory=lambda: _IN_MEMORY_BYTES)
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """An array to fill; its content is arbitrary.
+
+        Raises:
+            StorageError: the disk has no room for it. A memory map that the disk cannot hold would end the
+                process later, without a word; so the room is set aside here.
+        """
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if self.folder is None or n_bytes <= self.in_memory_bytes:
+            return np.empty(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                if hasattr(os, "posix_fallocate"):  # Linux; macOS has none
+                    os.posix_fallocate(file.fileno(), 0, n_bytes)
+                else:
+                    file.truncate(n_bytes)
+                return np.memmap(file, dtype, "r+", 0, shape)
+        except OSError as error:
+            raise StorageError(
+                f"cannot set aside {n_bytes / 1e9:,.1f} GB in {self.folder} ({error.strerror}); "
+                "free some space, or choose another folder"
+            ) from error
+
+
+IN_MEMORY = Scratch()
+
+
+def temporary() -> Scratch:
+    """For what is read before there is a run folder; the environment's TMPDIR says where."""
+    return Scratch(Path(tempfile.gettempdir()))
+
+
+def blocks(n_records: int, at_once: int) -> Iterator[slice]:
+    """Slices that cover all records, in order."""
+    return (slice(start, min(start + at_once, n_records)) for start in range(0, n_records, at_once))
+
+
+def gather_records(array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int) -> npt.NDArray[Any]:
+    """The scattered records of every model, in memory; `array` is (models, ...), records lie along `axis`.
+
+    Touching one number of a memory map can bring in 2 MiB of it, so pages are let go of model by model.
+    """
+    found = []
+    for own in array:
+        found.append(np.take(own, records, axis - 1))
+        evict_pages(array)
+    return np.stack(found)
+
+
+def evict_pages(*arrays: npt.NDArray[Any]) -> None:
+    """Lets go of the pages of memory maps; what was written stays, and is read again when asked for."""
+    for found in map(map_behind, arrays):
+        if found is not None and hasattr(found._mmap, "madvise"):  # Linux and macOS
+            found._mmap.madvise(mmap.MADV_DONTNEED)
+
+
+def map_behind(array: Any) -> Any:
+    """The memory map of a file that an array is a view of; None: it has none, or a private copy of one.
+
+    What was written to a private map would be lost with its pages.
+    """
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    is_file = array is not None and array.mode != "c" and getattr(array, "_mmap", None) is not None
+    return array if is_file else None
+
+
+def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDArray[Any]) -> list[Found]:
+    """What `work` finds in each block of records, in order; blocks are worked on by all cores.
+
+    Args:
+        n_records: to cover.
+        work: called with the slice of a block; numpy works outside Python's lock, so threads serve.
+        mapped: arrays that the work reads or writes; where they are memory maps, pages are let go of.
+    """
+    found: list[Found] = []
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        all_blocks = blocks(n_records, RECORDS_AT_ONCE)
+        while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
+            found += threads.map(work, some)
+            evict_pages(*mapped)
+    return found

@@ -1,0 +1,207 @@
+"""Files that are either whole or absent: temporary name, flush to disk, rename.
+
+Everything leakscope writes goes through here, so a full disk or a read-only folder ends as one
+line, and a crash leaves nothing half-written under its final name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from leakscope.array_types import AnyArray
+from leakscope.disk.mmap_rows import row_blocks
+from leakscope.errors import StorageError
+
+_HASHED_AT_ONCE = 1 << 22
+TEMPORARY = ".leakscope-tmp-"
+"""In every temporary name; nobody else's files are called so: what a sweep removes is ours."""
+LOCK = ".leakscope-lock"
+"""The file that says who is at work in a folder."""
+_REASONS = {
+    errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
+    errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
+    errno.EROFS: "the file system is read-only; choose another folder with --out",
+    errno.EACCES: "no permission to write there; choose another folder with --out",
+    errno.EPERM: "no permission to write there; choose another folder with --out",
+    errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
+    errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
+    errno.ENOTEMPTY: "another process is at work there; wait for it, or choose another folder with --out",
+    errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
+}
+
+_watchers: list[Callable[[Path], None]] = []
+_confines: ContextVar[Path | None] = ContextVar("_confines", default=None)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusal to write into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, error.strerror or type(error).__name__)
+        raise StorageError(f"cannot write {path}: {reason}") from error
+
+
+@contextmanager
+def confined_to(folder: Path) -> Iterator[None]:
+    """Within the block nothing is written but in `folder`, whatever name or link leads out of it."""
+    before = _confines.set(folder.resolve())
+    try:
+        yield
+    finally:
+        _confines.reset(before)
+
+
+def _refuse_outside(path: Path) -> None:
+    inside = _confines.get()
+    if inside is not None and not path.resolve().is_relative_to(inside):
+        raise StorageError(f"{path} would be written outside {inside}, which a name or a link in it asks for")
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which appears as `path` only once it is complete and on disk."""
+    with storage_errors(path):
+        _refuse_outside(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    _tell_watchers(path)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which appears as `path` only once it is complete."""
+    with storage_errors(path):
+        _refuse_outside(path)
+        temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            temporary.replace(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    _tell_watchers(path)
+
+
+@contextmanager
+def watched(tell: Callable[[Path], None]) -> Iterator[None]:
+    """Calls `tell` with every file and folder that is committed within the block."""
+    _watchers.append(tell)
+    try:
+        yield
+    finally:
+        _watchers.remove(tell)
+
+
+def _tell_watchers(path: Path) -> None:
+    for tell in list(_watchers):
+        tell(path)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a whole file atomically."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes JSON atomically: sorted nothing, two-space indent, no NaN (undefined is null)."""
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """What `write_json` writes."""
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+
+
+def write_array(path: Path, array: AnyArray) -> None:
+    """Writes a plain `.npy` file atomically.
+
+    Not by numpy's own writer, which reports a full disk without saying that it is full.
+    """
+    with atomic_file(path) as file:
+        for part in npy_parts(array):
+            file.write(part)
+
+
+def holds_array(path: Path, array: AnyArray) -> bool:
+    """True when `path` is, byte for byte, what `write_array` would write."""
+    if not path.is_file() or path.stat().st_size > array.nbytes + 10_000:
+        return False
+    with path.open("rb") as file:
+        return all(file.read(len(part)) == part for part in npy_parts(array)) and not file.read(1)
+
+
+def npy_parts(array: AnyArray) -> Iterator[memoryview]:
+    """The bytes of a `.npy` file of the array, some at a time."""
+    yield memoryview(npy_header(array.dtype, array.shape))
+    at_least_one_axis = np.atleast_1d(array)
+    for rows in row_blocks(at_least_one_axis):
+        yield np.ascontiguousarray(at_least_one_axis[rows]).reshape(-1).view(np.uint8).data
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The header of a `.npy` file, as numpy writes it."""
+    if dtype.hasobject:
+        raise ValueError(f"Expected a plain dtype, got {dtype}: objects would need a pickle")
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": dtype.str, "fortran_order": False, "shape": tuple(int(n) for n in shape)}
+    )
+    return file.getvalue()
+
+
+def sha256_of(path: Path) -> str:
+    """Sha256 of a file's bytes."""
+    sha = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_HASHED_AT_ONCE):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def refuse_links(folder: Path) -> None:
+    """Raises when something in the folder is a link: what is written through it would land elsewhere."""
+    with storage_errors(folder):
+        for inside, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                if (Path(inside) / name).is_symlink():
+                    raise StorageError(
+                        f"{Path(inside) / name} is a link, and what a run writes must stay in its folder; "
+                        "put what it points to in its place, or remove it"
+                    )
+
+
+def is_temporary(path: Path) -> bool:
+    """True for a name that only a run at work has, or an interrupted one leaves behind."""
+    return path.name.startswith(".") and (TEMPORARY in path.name or path.name.startswith(LOCK))
+
+
+def sweep_temporaries(folder: Path) -> None:
+    """Removes what a killed run left under temporary names."""
+    for leftover in list(folder.rglob(f".*{TEMPORARY}*")):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)

@@ -1,0 +1,83 @@
+"""Millions of short texts: which are distinct, which come twice? By whole numbers, which sort far faster.
+
+numpy compares texts character by character and sorts them slowly. Here every text gets a 64-bit key; where
+keys could mislead (two texts with one key) the slow way is taken, so answers are always exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.disk.scratch import blocks, evict_pages, temporary
+
+_AT_ONCE = 1 << 20
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2^64 over the golden ratio
+
+
+class Distinct(NamedTuple):
+    """The distinct texts in order, and the place of each text's among them; int32 (texts,)."""
+
+    names: npt.NDArray[np.str_]
+    codes: npt.NDArray[np.int32]
+
+
+def distinct(texts: npt.NDArray[np.str_]) -> Distinct:
+    """Which texts there are; texts is (texts,)."""
+    found: dict[int, np.str_] = {}
+    for block in blocks(len(texts), _AT_ONCE):
+        keys, first = np.unique(_keys(texts[block]), return_index=True)
+        found = dict(zip(keys.tolist(), texts[block][first], strict=True)) | found
+        evict_pages(texts)
+        if len(found) > _AT_ONCE:  # as good as all are: a table of them gains nothing
+            return _sorted_slowly(texts)
+    known = np.array(sorted(found), dtype=np.uint64)
+    unordered = np.array([found[key] for key in known.tolist()], dtype=texts.dtype)
+    order = np.argsort(unordered)
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    codes = np.empty(len(texts), dtype=np.int32)
+    for block in blocks(len(texts), _AT_ONCE):
+        codes[block] = place[np.searchsorted(known, _keys(texts[block]))]
+        if (unordered[order][codes[block]] != texts[block]).any():
+            return _sorted_slowly(texts)
+        evict_pages(texts)
+    return Distinct(unordered[order], codes)
+
+
+def are_unique(texts: npt.NDArray[np.str_]) -> bool:
+    """True when no text comes twice."""
+    keys = np.empty(len(texts), dtype=np.uint64)
+    for block in blocks(len(texts), _AT_ONCE):
+        keys[block] = _keys(texts[block])
+        evict_pages(texts)
+    keys.sort()
+    return bool((keys[1:] != keys[:-1]).all()) or len(np.unique(texts)) == len(texts)
+
+
+def from_series(series: Any) -> npt.NDArray[np.str_]:
+    """A polars column of texts, none missing, as numpy's, on disk where they are many."""
+    longest = int(series.str.len_chars().max() or 0)
+    texts = temporary().empty((len(series),), f"U{max(longest, 1)}")
+    for block in blocks(len(series), _AT_ONCE >> 2):
+        texts[block] = series[block].to_list()
+        evict_pages(texts)
+    return texts
+
+
+def _keys(texts: npt.NDArray[np.str_]) -> npt.NDArray[np.uint64]:
+    """Equal texts have equal keys; different ones nearly always have different keys."""
+    characters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    keys = np.zeros(len(texts), dtype=np.uint64)
+    for column in characters.T:
+        keys += column
+        keys *= _MULTIPLIER
+        keys ^= keys >> np.uint64(29)
+    return keys
+
+
+def _sorted_slowly(texts: npt.NDArray[np.str_]) -> Distinct:
+    names, codes = np.unique(texts, return_inverse=True)
+    return Distinct(names, codes.reshape(-1).astype(np.int32))

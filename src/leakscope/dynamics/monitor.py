@@ -1,0 +1,205 @@
+"""Early warning without shadow models: which records will this training run give away?
+
+A few lines in any training loop, once an epoch:
+
+    monitor = leakscope.Monitor(n_records=len(train_set))
+    for epoch in range(epochs):
+        ...                              # train; collect each record's loss of this epoch
+        monitor.update(losses)
+        worst = monitor.top(0.05)        # record numbers, most exposed first
+
+A record is exposed when models without it would get it wrong but this one, having seen it, does not. One
+model cannot be asked what it would say without the record; but before it has fitted the record, it says
+nearly that. So the longer a record's loss stays high while the others' falls, the more exposed it ends:
+
+    exposure_i = sum over epochs of sqrt(loss_i) / sum over the same epochs of the records' mean sqrt(loss)
+
+which is 1 for a usual record. The root keeps a few huge losses from drowning the rest, and leaves the order
+the same in any unit of the loss. How good this is, against the loss-trace spread and others:
+docs/monitor.md, measured by benchmarks/monitor_on_a_bank.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.array_types import FloatArray, IntArray
+from leakscope.errors import InputError
+
+_SUMS_BYTES = 20  # a record: two float64 sums and one uint32 count
+_LARGEST_FLOAT16 = 65504.0
+_RECORDS_AT_ONCE = 65_536  # in the quantiles over kept epochs
+
+
+class Monitor:
+    """Ranks the records of one training run by predicted exposure, from their training losses alone.
+
+    Memory is `n_records * (20 + 2 * trace_length)` bytes, whatever the number of epochs: 84 MB for 1,000,000
+    records by default. Beside the sums behind `exposure`, it keeps the losses of at most `trace_length`
+    epochs in half precision: all epochs at first; when full, every second one, then every fourth, and so on.
+
+    Attributes:
+        n_records: how many records there are.
+        epochs: number of updates so far.
+    """
+
+    def __init__(self, n_records: int, trace_length: int = 32) -> None:
+        """A monitor that has seen nothing.
+
+        Args:
+            n_records: how many records there are; they are numbered from 0.
+            trace_length: epochs whose losses are kept for `spread`; even, at least 4.
+        """
+        if n_records < 1:
+            raise InputError(f"n_records={n_records}: must be at least 1")
+        if trace_length < 4 or trace_length % 2:
+            raise InputError(f"trace_length={trace_length}: must be even and at least 4")
+        self.n_records = n_records
+        self.epochs = 0
+        self._observed: FloatArray = np.zeros(n_records)  # sum of sqrt(loss)
+        self._expected: FloatArray = np.zeros(n_records)  # sum of the mean sqrt(loss) of the same epochs
+        self._n_seen = np.zeros(n_records, dtype=np.uint32)
+        self._trace = np.full((trace_length, n_records), np.nan, dtype=np.float16)
+        self._kept_epochs: list[int] = []
+        self._stride = 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held between updates: `n_records * (20 + 2 * trace_length)`."""
+        return self.n_records * (_SUMS_BYTES + self._trace.itemsize * len(self._trace))
+
+    @property
+    def kept_epochs(self) -> tuple[int, ...]:
+        """The epochs, from 1, whose losses `spread` looks at."""
+        return tuple(self._kept_epochs)
+
+    @property
+    def why_undefined(self) -> str:
+        """Why `exposure` is NaN for some records; empty when it is for none."""
+        n_unseen = int((self._n_seen == 0).sum())
+        n_flat = int((np.isnan(self.exposure()) & (self._n_seen > 0)).sum())
+        reasons = [f"{n_unseen:,} of {self.n_records:,} records were in no update"] if n_unseen else []
+        if n_flat:
+            reasons.append(f"{n_flat:,} records were only in updates where every loss was 0")
+        return "; ".join(reasons)
+
+    def update(self, losses: Any, indices: Any = None) -> None:
+        """Takes one epoch's losses.
+
+        Losses as they come up in training will do (each record's when its batch was trained on, augmented or
+        not), and so will those of a pass over the records at the end of the epoch.
+
+        Args:
+            losses: float (n_records,), or one for each of `indices`; 0 or more, low = well fitted. An array,
+                a list or a torch tensor on any device.
+            indices: int, the records the losses belong to, each at most once; None: all, in order.
+
+        Raises:
+            InputError: the losses are not one finite number of at least 0 for each record; nothing is taken.
+        """
+        values = np.asarray(_as_array(losses), dtype=np.float64)
+        at = slice(None) if indices is None else np.asarray(_as_array(indices))
+        self._check(values, at)
+        root = np.sqrt(values)
+        self._observed[at] += root
+        self._expected[at] += root.mean()
+        self._n_seen[at] += 1
+        self.epochs += 1
+        if (self.epochs - 1) % self._stride == 0:
+            self._keep(values, at)
+
+    def exposure(self) -> FloatArray:
+        """Predicted exposure; float64 (n_records,), higher = more exposed, 1 = as usual, NaN = unseen."""
+        ratio: FloatArray = np.full(self.n_records, np.nan)
+        np.divide(self._observed, self._expected, out=ratio, where=self._expected > 0)
+        return ratio
+
+    def spread(self) -> FloatArray:
+        """Loss-trace spread: inter-quartile range of each record's kept losses; NaN for an unseen record."""
+        kept = self._trace[: len(self._kept_epochs)]
+        found: FloatArray = np.full(self.n_records, np.nan)
+        for start in range(0, self.n_records, _RECORDS_AT_ONCE):
+            part = slice(start, start + _RECORDS_AT_ONCE)
+            found[part] = _quartile_range(kept[:, part].astype(np.float64))
+        return found
+
+    def ranking(self) -> IntArray:
+        """Numbers of the records with an exposure, most exposed first; ties by number; int64."""
+        order = np.argsort(-self.exposure(), kind="stable")  # NaN sorts last
+        n_defined = int((self._expected > 0).sum())
+        return order[:n_defined].astype(np.int64)
+
+    def top(self, share: float) -> IntArray:
+        """The most exposed `share` of the records that have an exposure, at least one of them; int64."""
+        if not 0 < share <= 1:
+            raise InputError(f"share={share}: must be above 0 and at most 1")
+        ranking = self.ranking()
+        return ranking[: max(1, round(share * len(ranking)))]
+
+    def _check(self, values: FloatArray, at: npt.NDArray[Any] | slice) -> None:
+        n_wanted, of_what = (self.n_records, "records") if isinstance(at, slice) else (at.size, "indices")
+        if values.shape != (n_wanted,) or not n_wanted:
+            raise InputError(
+                f"losses has shape {values.shape}; give one number for each of {n_wanted:,} {of_what}"
+            )
+        if not isinstance(at, slice):
+            self._check_indices(at)
+        n_bad = int((~np.isfinite(values) | (values < 0)).sum())
+        if n_bad:
+            raise InputError(
+                f"{n_bad:,} of {len(values):,} losses are NaN, infinite or below 0; leave those records out "
+                "of `indices`, or give a loss that is never negative"
+            )
+
+    def _check_indices(self, at: npt.NDArray[Any]) -> None:
+        if at.ndim != 1 or at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= self.n_records:
+            raise InputError(f"indices must be a vector of integers within 0..{self.n_records - 1:,}")
+        named = np.zeros(self.n_records, dtype=np.bool_)
+        named[at] = True
+        if int(named.sum()) < len(at):
+            raise InputError("indices name a record twice; give each record's loss once an epoch")
+
+    def _keep(self, values: FloatArray, at: npt.NDArray[Any] | slice) -> None:
+        """Stores the epoch's losses; a full store first lets go of every second epoch."""
+        if len(self._kept_epochs) == len(self._trace):
+            self._stride *= 2
+            half = len(self._trace) // 2
+            self._trace[:half] = self._trace[::2]
+            self._trace[half:] = np.nan
+            self._kept_epochs = self._kept_epochs[::2]  # the length is even, so this epoch is next in line
+        self._trace[len(self._kept_epochs), at] = np.minimum(values, _LARGEST_FLOAT16)
+        self._kept_epochs.append(self.epochs)
+
+
+def _quartile_range(traces: FloatArray) -> FloatArray:
+    """Inter-quartile range of each column's numbers, NaN for one without; (epochs, records) -> (records,).
+
+    What `nanquantile` gives, which takes the columns one by one.
+    """
+    n = (~np.isnan(traces)).sum(axis=0)
+    spread: FloatArray = np.full(traces.shape[1], np.nan)
+    seen = np.flatnonzero(n)
+    if not len(seen):
+        return spread
+    ascending = np.sort(traces[:, seen], axis=0)  # NaN last
+
+    def quantile(q: float) -> FloatArray:
+        below, share = np.divmod(q * (n[seen] - 1), 1.0)
+        low = ascending[below.astype(np.int64), np.arange(len(seen))]
+        high = ascending[np.minimum(below.astype(np.int64) + 1, n[seen] - 1), np.arange(len(seen))]
+        interpolated: FloatArray = low + share * (high - low)
+        return interpolated
+
+    spread[seen] = quantile(0.75) - quantile(0.25)
+    return spread
+
+
+def _as_array(values: Any) -> Any:
+    """A torch tensor as an array (numpy cannot read one that needs gradients or lies on a GPU)."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.double() if tensor.is_floating_point() else tensor).numpy()

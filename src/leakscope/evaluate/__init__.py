@@ -1,0 +1,1 @@
+"""From a bank to figures with intervals, checks, a gate and a verdict."""

@@ -1,0 +1,139 @@
+"""What a run must remember about its records to be judged again without them: `facts.parquet`.
+
+A bank holds the models' answers; groups, duplicates and how well features alone tell the members are
+facts of the records. They are kept beside the bank, so that every number of a run can be recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.array_types import AnyArray, FloatArray, IntArray
+from leakscope.disk.parquet import check_parquet, note_written
+from leakscope.disk.scratch import blocks, evict_pages
+from leakscope.disk.storage import atomic_file
+from leakscope.disk.string_arrays import from_series
+from leakscope.errors import CorruptBankError, InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FACTS = "facts.parquet"
+_GROUP = "group:"
+_ROWS_AT_ONCE = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class RecordMetadata:
+    """Facts of the records; every array (records,).
+
+    Attributes:
+        ids: str.
+        labels: class names, or numbers for a regression target.
+        groups: column name -> str.
+        duplicate_of: int64, the first record with equal features and label; None: features unknown.
+        shift_scores: float64, how much a record's features look like those of the first target's members,
+            by a classifier that did not see it; NaN where not asked. None: features unknown.
+    """
+
+    ids: npt.NDArray[np.str_]
+    labels: AnyArray
+    groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
+    duplicate_of: IntArray | None = None
+    shift_scores: FloatArray | None = None
+
+    def write(self, folder: Path) -> None:
+        """Writes facts.parquet."""
+        optional = {"duplicate_of": self.duplicate_of, "shift_score": self.shift_scores}
+        write_columns(
+            folder / FACTS,
+            {
+                "id": self.ids,
+                "label": self.labels,
+                **{name: values for name, values in optional.items() if values is not None},
+                **{f"{_GROUP}{name}": values for name, values in self.groups.items()},
+            },
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> RecordMetadata:
+        """The facts of a run folder."""
+        import polars as pl
+
+        if not (folder / FACTS).exists():
+            raise InputError(f"{folder / FACTS} is missing; run the same audit again to write it")
+        try:
+            check_parquet(folder / FACTS)
+            frame = pl.read_parquet(folder / FACTS)
+            columns = {name: _array(frame[name]) for name in frame.columns}
+            _check_columns(columns)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise CorruptBankError(
+                f"{folder / FACTS} is damaged ({said[0]}); run the same audit again to write it"
+            ) from error
+        return cls(
+            columns["id"],
+            columns["label"],
+            {k.removeprefix(_GROUP): v for k, v in columns.items() if k.startswith(_GROUP)},
+            columns.get("duplicate_of"),
+            columns.get("shift_score"),
+        )
+
+
+def _array(series: pl.Series) -> AnyArray:
+    import polars as pl
+
+    return from_series(series) if series.dtype == pl.String else series.to_numpy()
+
+
+def _check_columns(columns: Mapping[str, AnyArray]) -> None:
+    """Raises ValueError when these are not the columns that `write` writes."""
+    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f"}
+    for name in ("id", "label"):
+        if name not in columns:
+            raise ValueError(f"it has no column {name!r}")
+    for name, values in columns.items():
+        if values.dtype.kind not in kinds.get(name, "U"):
+            raise ValueError(f"column {name!r} has type {values.dtype}")
+    duplicate_of = columns.get("duplicate_of", np.zeros(0, np.int64))
+    if len(duplicate_of) and not 0 <= duplicate_of.min() <= duplicate_of.max() < len(duplicate_of):
+        raise ValueError("column 'duplicate_of' names records that are not there")
+
+
+def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
+    """A parquet file of columns."""
+    n_rows = len(next(iter(columns.values())))
+
+    def some(rows: slice) -> dict[str, AnyArray]:
+        found = {name: np.array(values[rows]) for name, values in columns.items()}
+        evict_pages(*columns.values())
+        return found
+
+    write_rows(path, n_rows, some)
+
+
+def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, AnyArray]]) -> None:
+    """A parquet file, made and written some rows at a time.
+
+    Args:
+        path: of the file.
+        n_rows: in all.
+        rows: called with slices, in order; gives their columns.
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def frames(*_: Any) -> Iterator[pl.DataFrame]:
+        return (pl.DataFrame(dict(rows(block))) for block in blocks(n_rows, _ROWS_AT_ONCE))
+
+    source = register_io_source(frames, schema=pl.DataFrame(dict(rows(slice(0, 1)))).schema)
+    with atomic_file(path) as file:
+        source.sink_parquet(file)
+    note_written(path)

@@ -1,0 +1,86 @@
+"""The gauge of the first screen: a figure with its interval on a scale, and the limit it must keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from leakscope.report.templates import template
+
+_WIDTH, _LEFT, _RIGHT = 640.0, 32.0, 32.0
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A figure on a scale.
+
+    Attributes:
+        label: what is measured.
+        value: the figure; None where it is not resolvable.
+        low: lower end of its interval, or None.
+        high: upper end, or None.
+        start: left end of the scale.
+        end: right end.
+        limit: what the gate allows; None without a gate.
+        passed: whether the limit is kept; None without a gate.
+        reference: a value to compare with, like guessing.
+        reference_label: its name.
+        percent: numbers are rates, shown in percent.
+    """
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    start: float
+    end: float
+    limit: float | None = None
+    passed: bool | None = None
+    reference: float | None = None
+    reference_label: str = "guessing"
+    percent: bool = False
+
+    def shown(self, value: float) -> str:
+        """A number on the scale as text."""
+        if not self.percent:
+            return f"{value:.3g}"
+        digits = 1 if self.end - self.start < 0.1 else 0
+        return f"{100 * value:.{digits}f}%"
+
+
+def gauge_svg(gauge: Gauge) -> Markup:
+    """The gauge as inline SVG, with all of it in words as its title."""
+    ticks = [gauge.start + (gauge.end - gauge.start) * k / 5 for k in range(6)]
+    return template(
+        "gauge.html.j2",
+        gauge=gauge,
+        at=lambda value: _place(gauge, value),
+        words=_words(gauge),
+        ticks=ticks,
+        width=_WIDTH,
+        left=_LEFT,
+        right=_WIDTH - _RIGHT,
+    )
+
+
+def _place(gauge: Gauge, value: float) -> str:
+    """Where a value lies, in pixels; values beyond the scale lie at its end."""
+    share = (value - gauge.start) / (gauge.end - gauge.start)
+    return f"{_LEFT + min(max(share, 0.0), 1.0) * (_WIDTH - _LEFT - _RIGHT):.1f}"
+
+
+def _words(gauge: Gauge) -> str:
+    if gauge.value is None:
+        found = f"{gauge.label}: not resolvable"
+    else:
+        found = f"{gauge.label}: {_precise(gauge, gauge.value)}"
+    if gauge.low is not None and gauge.high is not None:
+        found += f" (95% interval {_precise(gauge, gauge.low)} to {_precise(gauge, gauge.high)})"
+    if gauge.limit is not None:
+        found += f"; the limit is {_precise(gauge, gauge.limit)}"
+    return found
+
+
+def _precise(gauge: Gauge, value: float) -> str:
+    return f"{100 * value:.1f}%" if gauge.percent else f"{value:.3f}"

@@ -1,1 +1,0 @@
-"""report.html: one self-contained file that works offline, from an e-mail, for years."""

@@ -1,0 +1,152 @@
+"""What the most exposed records look like: `previews.npz`, small, kept at audit time.
+
+A run folder keeps no features, yet a report is rebuilt from the folder alone, and a person who is told that
+a record is exposed wants to see it. So the audit keeps, of the most exposed records only, a thumbnail where
+features are pictures, or the fields that set the record apart from the others where they are a table. A
+redacted audit keeps none.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from leakscope.array_types import AnyArray, FloatArray, IntArray
+from leakscope.data.npz_file import _read_arrays, _text
+from leakscope.data.standardise import column_moments
+from leakscope.disk.mmap_rows import take_rows
+from leakscope.disk.storage import write_bytes
+from leakscope.errors import InputError
+from leakscope.types import Records
+
+PREVIEWS = "previews.npz"
+MOST_PREVIEWS = 200
+_MOST_PIXELS = 32
+_MOST_FIELDS = 6
+_MOST_CHARACTERS = 60
+_MOST_BYTES = 1 << 28  # unpacked; hundreds of times what one run keeps
+
+
+@dataclass(frozen=True, eq=False)
+class Previews:
+    """Some records as a person can recognise them.
+
+    Attributes:
+        records: int64 (previews,), which records.
+        pictures: uint8 (previews, height, width, channels), 1 or 3 channels; empty where there are none.
+        fields: str (previews,), what sets the record apart; empty where features are pictures.
+    """
+
+    records: IntArray
+    pictures: npt.NDArray[np.uint8]
+    fields: npt.NDArray[np.str_]
+
+    def write(self, folder: Path) -> None:
+        """Writes previews.npz."""
+        content = io.BytesIO()
+        np.savez_compressed(content, records=self.records, pictures=self.pictures, fields=self.fields)
+        write_bytes(folder / PREVIEWS, content.getvalue())
+
+    @classmethod
+    def read(cls, folder: Path) -> Previews | None:
+        """The previews of a run folder; None where it has none."""
+        path = folder / PREVIEWS
+        if not path.exists():
+            return None
+        try:
+            stored = _read_arrays(path, _MOST_BYTES)
+            previews = cls(stored["records"], stored["pictures"], stored["fields"])
+            previews._check()
+            _text("fields", previews.fields)
+        except (InputError, OSError, KeyError, ValueError) as error:
+            raise InputError(f"{path} cannot be read ({error}); remove it, and reports do without") from error
+        return previews
+
+    def _check(self) -> None:
+        """Raises ValueError when these are not what `write` writes."""
+        n, forms = len(self.records), (self.records.ndim, self.pictures.ndim, self.fields.ndim)
+        kinds = str(self.records.dtype), str(self.pictures.dtype), self.fields.dtype.kind
+        if forms != (1, 4, 1) or kinds != ("int64", "uint8", "U"):
+            raise ValueError("its arrays are not those of previews")
+        if not {len(self.pictures), len(self.fields)} <= {0, n} or self.pictures.shape[3] not in (1, 3):
+            raise ValueError(f"it has {len(self.pictures)} pictures and {len(self.fields)} texts of {n}")
+
+
+def previews_of(records: Records, which: IntArray) -> Previews:
+    """Thumbnails, or the telling fields, of the records at `which`."""
+    if records.features.ndim >= 3 or records.picture_shape is not None:
+        return Previews(which, thumbnails(records, which), np.zeros(0, dtype=np.str_))
+    return Previews(which, np.zeros((0, 0, 0, 1), dtype=np.uint8), telling_fields(records, which))
+
+
+def joined_previews(folders: Sequence[Path]) -> Previews | None:
+    """The previews of several runs of the same records as one; None where there are none."""
+    found = [previews for previews in map(Previews.read, folders) if previews is not None]
+    if not found:
+        return None
+    records, first = np.unique(np.concatenate([one.records for one in found]), return_index=True)
+    pictures = np.concatenate([one.pictures for one in found])
+    fields = np.concatenate([one.fields for one in found])
+    return Previews(
+        records,
+        pictures[first] if len(pictures) else pictures,
+        fields[first] if len(fields) else fields,
+    )
+
+
+def thumbnails(records: Records, which: IntArray) -> npt.NDArray[np.uint8]:
+    """Pictures of at most 32 x 32 pixels; uint8 (which, height, width, 1 or 3)."""
+    shape = records.picture_shape or records.features.shape[1:]
+    pictures = take_rows(records.features, which)
+    pictures = pictures.reshape(len(which), *(shape if len(shape) == 3 else (1, *shape[-2:])))
+    step = max(1, -(-max(pictures.shape[2:]) // _MOST_PIXELS))
+    small = pictures[:, : 3 if pictures.shape[1] >= 3 else 1, ::step, ::step]
+    if small.dtype != np.uint8:
+        low, high = float(small.min(initial=0.0)), float(small.max(initial=0.0))
+        small = np.rint((small - low) * (255 / (high - low if high > low else 1.0))).astype(np.uint8)
+    return np.ascontiguousarray(np.moveaxis(small, 1, 3))
+
+
+def telling_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
+    """The features in which a record lies furthest from the mean, in standard deviations; str (which,)."""
+    names = records.feature_names or tuple(f"feature {k}" for k in range(records.features.shape[1]))
+    of_column = column_moments(records.features)
+    scores = (take_rows(records.features, which).astype(np.float64) - of_column.mean) / of_column.spread
+    return np.array([_fields_in_words(names, row) for row in scores], dtype=np.str_)
+
+
+def _fields_in_words(names: Sequence[str], scores: FloatArray) -> str:
+    """ "age +2.1 sd, city=Paris": a category that a record does not have says little, and is passed over."""
+    furthest = np.argsort(-np.abs(scores), kind="stable")
+    told = [k for k in furthest.tolist() if scores[k] > 0 or "=" not in names[k]][:_MOST_FIELDS]
+    shown = {k: names[k][:_MOST_CHARACTERS] for k in told}
+    return ", ".join(shown[k] if "=" in names[k] else f"{shown[k]} {scores[k]:+.1f} sd" for k in told)
+
+
+def exposure_order(
+    advantage: AnyArray | None, bits: AnyArray | None, n_records: int, most: int | None = None
+) -> IntArray:
+    """Records by advantage, then by bits, the most exposed first; undefined ones last.
+
+    Args:
+        advantage: float (records,); None: not known.
+        bits: float (records,); None: not known.
+        n_records: in all.
+        most: how many to name; None: all.
+
+    Returns:
+        int64 (most,).
+    """
+    keys = [key for key in (advantage, bits) if key is not None]
+    asked = np.arange(n_records)
+    if keys and most is not None and most < n_records:  # only those that can be among the first are sorted
+        first = np.nan_to_num(keys[0], nan=-np.inf)
+        asked = np.flatnonzero(first >= np.partition(first, n_records - most)[n_records - most])
+    falling = [-np.nan_to_num(key[asked], nan=-np.inf) for key in keys]
+    order: IntArray = asked[np.lexsort([asked, *falling[::-1]])]
+    return order[:most]

@@ -1,0 +1,88 @@
+"""Checks a run folder against itself: checksums of every file, then every number from the signals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
+from leakscope.bank.results import parse_results, results_json
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json, read_run
+from leakscope.errors import CorruptBankError, InputError
+from leakscope.runs.kinds import known_kind
+
+_TOLERANCE = 1e-9
+"""Relative; another BLAS may differ in the last bits."""
+
+
+class Verification(NamedTuple):
+    """What was checked, and what was found wrong."""
+
+    checked: list[str]
+    problems: list[str]
+
+
+def verify_run(folder: Path) -> Verification:
+    """Every bank's checksums and, if those hold, every number of results.json."""
+    kind, config = read_run(folder)
+    module = known_kind(folder, kind)
+    folders = sorted({path.parent for name in (IDENTITY, MANIFEST) for path in folder.rglob(name)})
+    lost = [f"{path / IDENTITY}: is missing" for path in folders if not (path / IDENTITY).exists()]
+    if lost:
+        return Verification([], lost)
+    banks = [Bank.open(path) for path in folders]
+    problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
+    n_files = sum(len(bank.manifest["signals"]) + len(bank.manifest["files"]) for bank in banks)
+    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
+    if problems:
+        return Verification(checked, problems)
+    if not (folder / RESULTS).exists():
+        return Verification(checked, [f"{folder / RESULTS}: is missing"])
+    stored = read_json(folder / RESULTS)
+    differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
+    if not differing:
+        try:
+            recomputed = _recomputed(module, folder, stored)
+        except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
+            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
+        except NOT_OURS as error:  # a configuration or facts that no run of ours has written
+            said = f"{type(error).__name__}: {error}"
+            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again ({said})"])
+        differing = _differing(stored, recomputed)
+        checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
+    return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])
+
+
+def _recomputed(module: Any, folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
+    """The content of results.json again, from the folder alone."""
+    if module.RESULTS_TYPE is dict:
+        return dict(module.recompute(folder, stored.get("config", {})))
+    results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
+    return results_json(module.recompute(folder, results.config))
+
+
+def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:
+    """Where the two differ; versions of packages are facts of the old run, not results."""
+    if at.startswith(".runtime.") and isinstance(fresh, str):
+        return []
+    if isinstance(stored, dict) and isinstance(fresh, dict):
+        keys = dict.fromkeys([*fresh, *stored])
+        return [d for k in keys for d in _differing(stored.get(k), fresh.get(k), f"{at}.{k}", source)]
+    if isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        return [
+            d
+            for i, (a, b) in enumerate(zip(stored, fresh, strict=True))
+            for d in _differing(a, b, f"{at}[{i}]", source)
+        ]
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (stored, fresh))
+    same = math.isclose(stored, fresh, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) if numbers else stored == fresh
+    return [] if same else [f"{at[1:]} is {stored!r}, but {fresh!r} from {source}"]
+
+
+def _n_numbers(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(_n_numbers(v) for v in value.values())
+    if isinstance(value, list):
+        return sum(_n_numbers(v) for v in value)
+    return int(isinstance(value, int | float) and not isinstance(value, bool))

@@ -1,0 +1,1 @@
+"""A model's output about a record, as numbers that attacks read."""

@@ -1,0 +1,1 @@
+"""One given model: public labels in, private scores out."""

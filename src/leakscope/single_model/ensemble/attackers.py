@@ -1,0 +1,182 @@
+"""Three classifiers that learn membership from features, each calibrated to a probability.
+
+The attackers and their settings are those of a published coursework attack on a ResNet18 (random forest,
+LightGBM, multi-layer perceptron; isotonic calibration). The densities of the global likelihood ratio and the
+scaling are fitted with the classifier, inside each fold of the calibration: no label that a figure is judged
+on has been seen by anything that made it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.single_model.ensemble.features import GlobalLira, feature_matrix, log_odds
+from leakscope.single_model.ensemble.ties import break_ties
+
+CALIBRATION_FOLDS = 5
+
+
+class Attacker(Protocol):
+    """A kind of classifier with its settings; frozen."""
+
+    @property
+    def name(self) -> str:
+        """Short name, as the command line has it."""
+
+    def classifier(self, seed: int) -> Any:
+        """A fresh scikit-learn classifier."""
+
+
+@dataclass(frozen=True)
+class ForestAttacker:
+    """A random forest."""
+
+    n_trees: int = 100
+    max_depth: int = 15
+    min_split: int = 5
+    name: ClassVar[str] = "forest"
+
+    def classifier(self, seed: int) -> Any:
+        """The forest, on one thread: several add up the trees' votes in any order, which shows in ties."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(
+            self.n_trees,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_split,
+            random_state=seed,
+            n_jobs=1,
+        )
+
+
+@dataclass(frozen=True)
+class LightGbmAttacker:
+    """Gradient-boosted trees (LightGBM)."""
+
+    n_trees: int = 200
+    max_depth: int = 15
+    learning_rate: float = 0.05
+    name: ClassVar[str] = "lightgbm"
+
+    def classifier(self, seed: int) -> Any:
+        """The boosted trees, on one thread: on busy cores its threads wait for each other."""
+        from lightgbm import LGBMClassifier
+
+        return LGBMClassifier(
+            n_estimators=self.n_trees,
+            max_depth=self.max_depth,
+            learning_rate=self.learning_rate,
+            random_state=seed,
+            deterministic=True,
+            force_row_wise=True,
+            n_jobs=1,
+            verbose=-1,
+        )
+
+
+@dataclass(frozen=True)
+class MlpAttacker:
+    """A multi-layer perceptron."""
+
+    hidden: tuple[int, ...] = (64, 32)
+    max_iterations: int = 100
+    name: ClassVar[str] = "mlp"
+
+    def classifier(self, seed: int) -> Any:
+        """The perceptron."""
+        from sklearn.neural_network import MLPClassifier
+
+        return MLPClassifier(self.hidden, max_iter=self.max_iterations, random_state=seed)
+
+
+ATTACKERS: tuple[Attacker, ...] = (ForestAttacker(), LightGbmAttacker(), MlpAttacker())
+"""The published three with their published settings."""
+
+
+class MembershipScores(NamedTuple):
+    """Scores of records, float64 (records,) each; higher means member."""
+
+    score: FloatArray  # in [0, 1]: calibrated, its ties broken by the uncalibrated one
+    calibrated: FloatArray
+    uncalibrated: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedAttacker:
+    """An attacker that has learned from records of known membership."""
+
+    attacker: Attacker
+    model: Any
+    stopped_early: bool  # the perceptron reached its last iteration before it settled
+
+    def scores(self, logits: AnyArray, labels: IntArray) -> MembershipScores:
+        """How likely each record was trained on.
+
+        Args:
+            logits: float (records, classes), the attacked model's answers.
+            labels: int64 (records,).
+        """
+        inputs = attacker_inputs(logits, labels)
+        calibrated = np.clip(self.model.predict_proba(inputs)[:, 1].astype(np.float64), 0, 1)
+        folds = [fold.estimator.predict_proba(inputs)[:, 1] for fold in self.model.calibrated_classifiers_]
+        uncalibrated = np.asarray(np.mean(folds, axis=0, dtype=np.float64))
+        return MembershipScores(break_ties(calibrated, uncalibrated), calibrated, uncalibrated)
+
+
+def fit(
+    attacker: Attacker, logits: AnyArray, labels: IntArray, is_member: BoolArray, seed: int
+) -> FittedAttacker:
+    """Learns membership from the model's answers about records of known membership.
+
+    Args:
+        attacker: which classifier.
+        logits: float (records, classes).
+        labels: int64 (records,).
+        is_member: bool (records,), at least `CALIBRATION_FOLDS` of each side.
+        seed: of the classifier and the calibration folds.
+    """
+    folds = StratifiedKFold(CALIBRATION_FOLDS, shuffle=True, random_state=seed)
+    learner = make_pipeline(_LiraColumn(), StandardScaler(), attacker.classifier(seed))
+    model = CalibratedClassifierCV(learner, method="isotonic", cv=folds)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(attacker_inputs(logits, labels), is_member.astype(np.int64))
+    stopped_early = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    for warning in caught:
+        if not issubclass(warning.category, ConvergenceWarning):  # that one is a published setting
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return FittedAttacker(attacker, model, stopped_early)
+
+
+def attacker_inputs(logits: AnyArray, labels: IntArray) -> FloatArray:
+    """The ten features and, last, the log-odds that become the global likelihood ratio."""
+    return np.column_stack([feature_matrix(logits, labels), log_odds(logits, labels)])
+
+
+def settings(attacker: Attacker) -> dict[str, Any]:
+    """Plain data for results.json."""
+    return asdict(attacker)  # type: ignore[call-overload, no-any-return]
+
+
+class _LiraColumn(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turns the last column, log-odds, into the global likelihood ratio of the records it was fitted on."""
+
+    def fit(self, inputs: FloatArray, is_member: IntArray) -> _LiraColumn:
+        """Fits the two densities."""
+        self.lira_ = GlobalLira.fit(inputs[:, -1], is_member == 1)
+        return self
+
+    def transform(self, inputs: FloatArray) -> FloatArray:
+        """The same features with the ratio in the last column."""
+        return np.column_stack([inputs[:, :-1], self.lira_.score(inputs[:, -1])])

@@ -1,0 +1,1 @@
+"""The dynamics study: when a record becomes vulnerable."""

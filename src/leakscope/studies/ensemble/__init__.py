@@ -1,0 +1,1 @@
+"""The ensemble study: a feature-ensemble attack on one given model."""

@@ -1,0 +1,1 @@
+"""The leakage study: bits about one membership."""

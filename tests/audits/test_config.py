@@ -1,0 +1,206 @@
+"""Config files: what they become, and that every mistake in one is named at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from leakscope.audits.config import AuditConfig, read_config
+from leakscope.audits.population import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
+from leakscope.errors import InputError
+from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from tests.train.test_functions import neighbours
+
+
+def read(tmp_path: Path, content: str) -> AuditConfig:
+    path = tmp_path / "config.toml"
+    path.write_text(content, encoding="utf-8")
+    return read_config(path)
+
+
+def test_the_shortest_config_has_the_defaults_of_the_python_call(tmp_path: Path) -> None:
+    config = read(tmp_path, "[data]\ndataset = 'digits'\n")
+    assert config.recipe() == Recipe()
+    assert config.attacks.names == DEFAULT_ATTACKS
+    assert config.attacks.fpr == DEFAULT_FPR_BUDGETS
+    assert (config.population.models, config.population.design, config.population.seed) == (64, "balanced", 0)
+
+
+def test_every_training_setting_reaches_the_recipe(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        """
+        [data]
+        dataset = "digits"
+        [model]
+        net = "cnn"
+        options = {channels = 4}
+        [training]
+        optimizer = "sgd"
+        lr = 0.5
+        momentum = 0.9
+        nesterov = true
+        weight_decay = 0.01
+        schedule = "step"
+        step_epochs = [3, 6]
+        step_factor = 0.3
+        label_smoothing = 0.1
+        batch_size = 7
+        epochs = 9
+        checkpoints = [1, 9]
+        trainer = "serial"
+        """,
+    )
+    assert config.recipe() == Recipe(
+        net="cnn", net_options=(("channels", 4),), optimizer="sgd", lr=0.5, momentum=0.9, nesterov=True,
+        weight_decay=0.01, schedule="step", step_epochs=(3, 6), step_factor=0.3, label_smoothing=0.1,
+        batch_size=7, epochs=9, checkpoints=(1, 9), trainer="serial",
+    )  # fmt: skip
+
+
+def test_an_estimator_is_made_with_its_options(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.ensemble:RandomForestClassifier'\n"
+        "options = {n_estimators = 7}",
+    )
+    recipe = config.recipe()
+    assert isinstance(recipe, EstimatorRecipe)
+    assert isinstance(recipe.estimator, RandomForestClassifier)
+    assert recipe.estimator.n_estimators == 7
+
+
+def test_a_file_is_looked_up_beside_its_config_and_standardised(tmp_path: Path) -> None:
+    (tmp_path / "Leute.csv").write_text("größe,ja,wer\n100,a,x\n200,b,y\n300,a,z\n")
+    data = "[data]\nfile = 'Leute.csv'\nlabel = 'ja'\nid = 'wer'"
+    records = read(tmp_path, data).records(None, base=tmp_path)
+    assert records.features.mean() == pytest.approx(0, abs=1e-6)
+    assert records.features.std() == pytest.approx(1, abs=1e-6)
+    assert records.ids.tolist() == ["x", "y", "z"]
+    as_is = read(tmp_path, f"{data}\nstandardise = false").records(None, base=tmp_path)
+    np.testing.assert_array_equal(as_is.features[:, 0], [100, 200, 300])
+    text = f"[data]\nfile = '{tmp_path / 'Leute.csv'}'\nlabel = 'ja'\nfeatures = ['größe']\ngroups = ['wer']"
+    grouped = read(tmp_path, text).records(None, base=Path("/elsewhere"))
+    assert list(grouped.groups) == ["wer"]
+
+
+def test_a_home_folder_is_meant_where_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "people.csv").write_text("x,y\n1,a\n2,b\n")
+    records = read(tmp_path, "[data]\nfile = '~/people.csv'\nlabel = 'y'").records(
+        None, base=Path("/elsewhere")
+    )
+    assert len(records) == 2
+
+
+def test_options_of_a_dataset_reach_it(tmp_path: Path) -> None:
+    config = read(tmp_path, "[data]\ndataset = 'gaussian'\noptions = {n_samples = 40, n_classes = 4}")
+    records = config.records(None, base=tmp_path)
+    assert (len(records), records.n_classes) == (40, 4)
+
+
+def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read(
+            tmp_path,
+            """
+            colour = "red"
+            [data]
+            dataset = "digits"
+            file = "people.csv"
+            [model]
+            estimator = "sklearn.svm:SVC"
+            net = "mlp"
+            [training]
+            lr = 0
+            batch_size = 2.5
+            optimizer = "magic"
+            [population]
+            models = 1
+            design = "random"
+            seed = -1
+            [attacks]
+            fpr = [-0.1]
+            """,
+        )
+    message = str(error.value)
+    assert str(tmp_path / "config.toml") in message
+    assert "\n" not in message
+    for named in (
+        "colour is not a known setting",
+        "give either `dataset` or `file`",
+        "net would do nothing: give either `net` or `estimator`",
+        "training.lr=0: should be greater than 0",
+        "training.batch_size=2.5",
+        "training.optimizer='magic': should be 'sgd', 'adam' or 'adamw'",
+        "population.models=1: should be greater than or equal to 2",
+        "population.design='random'",
+        "population.seed=-1",
+        "attacks.fpr.0=-0.1",
+    ):
+        assert named in message
+
+
+@pytest.mark.parametrize(
+    ("training", "named"),
+    [
+        ("optimizer = 'adam'\nmomentum = 0.9", "momentum and nesterov belong to optimizer='sgd'"),
+        ("schedule = 'step'", "schedule='step' needs step_epochs"),
+        ("checkpoints = [3, 2]", "checkpoints=[3, 2]"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(tmp_path: Path, training: str, named: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, f"[data]\ndataset = 'digits'\n[training]\n{training}")
+    assert named in str(error.value)
+
+
+def test_bernoulli_takes_an_odd_number_of_models(tmp_path: Path) -> None:
+    config = read(tmp_path, "[data]\ndataset = 'digits'\n[population]\nmodels = 3\ndesign = 'bernoulli'")
+    assert config.population.models == 3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "named"),
+    [
+        ("sklearn.ensemble", "write for example 'sklearn.ensemble:RandomForestClassifier'"),
+        ("nowhere:Thing", "No module named 'nowhere'"),
+        (":Thing", "cannot be imported"),
+    ],
+)
+def test_an_estimator_that_cannot_be_imported_is_named(tmp_path: Path, estimator: str, named: str) -> None:
+    config = read(tmp_path, f"[data]\ndataset = 'digits'\n[model]\nestimator = '{estimator}'")
+    with pytest.raises(InputError) as error:
+        config.recipe()
+    assert f"model.estimator={estimator!r}" in str(error.value)
+    assert named in str(error.value)
+
+
+def test_a_gate_has_the_limits_of_its_section(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "[data]\ndataset = 'digits'\n[gate]\nmax_auc = 0.6\nmax_tpr = [{ fpr = 0.001, tpr = 0.05 }]\n"
+        "max_epsilon = 4\ndelta = 1e-6\nconfidence = 0.9",
+    )
+    assert config.gate is not None
+    assert config.gate.gate() == Gate(
+        max_auc=0.6, max_tpr=(TprLimit(0.001, 0.05),), max_epsilon=4, delta=1e-6, confidence=0.9
+    )
+    assert read(tmp_path, "[data]\ndataset = 'digits'").gate is None
+
+
+def test_a_training_function_is_imported(tmp_path: Path) -> None:
+    start = "[data]\ndataset = 'digits'\n[model]\ntrain = "
+    recipe = read(tmp_path, f"{start}'tests.train.test_functions:neighbours'").recipe()
+    assert isinstance(recipe, FunctionRecipe)
+    assert recipe.train is neighbours
+    with pytest.raises(InputError, match=r"model\.train='nowhere:train' cannot be imported"):
+        read(tmp_path, f"{start}'nowhere:train'").recipe()
+    with pytest.raises(InputError, match=r"training would do nothing: model\.train trains as it likes"):
+        read(tmp_path, f"{start}'a:b'\n[training]\nepochs = 3")
+    with pytest.raises(InputError, match="options would do nothing"):
+        read(tmp_path, f"{start}'a:b'\noptions = {{ width = 3 }}")

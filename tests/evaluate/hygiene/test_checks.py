@@ -1,0 +1,129 @@
+"""Each planted fault is named by its check and by no other; a clean population raises nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from leakscope.evaluate.hygiene.class_balance import check_sides
+from leakscope.evaluate.hygiene.duplicates import check_duplicates
+from leakscope.evaluate.hygiene.members import EveryModel, check_members, recognition
+from leakscope.evaluate.hygiene.outcome import odd_one
+from leakscope.evaluate.hygiene.shift import check_shift, shift_scores
+from tests.hygiene.populations import Population, outcomes, population, with_wrong_members
+
+
+def raised(given: Population, single: bool = True) -> dict[str, str]:
+    """Checks that found something, and how bad it is."""
+    return {o.name: o.status for o in outcomes(given, single) if o.status in ("warning", "failed")}
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_clean_population_raises_nothing(single: bool) -> None:
+    """By design about one alarm in some hundred populations is chance."""
+    assert [raised(population(seed), single) for seed in range(10)] == [{}] * 10
+
+
+def test_copies_across_the_sides_are_named() -> None:
+    clean = population(0)
+    copied = np.arange(len(clean.features))
+    copied[300:340] = np.arange(40)
+    assert raised(replace(clean, duplicate_of=copied)) == {"duplicates": "failed"}
+
+
+def test_the_share_of_copied_nonmembers_is_counted() -> None:
+    duplicate_of = np.array([0, 0, 2, 3, 3, 5])
+    in_mask = np.array([[True, False, True, False, False, True]])  # record 1 copies 0; 3 and 4 stay together
+    found = check_duplicates(duplicate_of, in_mask)
+    assert found.numbers == {"records_with_a_copy": 4.0, "share_of_nonmembers": pytest.approx(1 / 3)}
+    together = check_duplicates(np.array([0, 0, 2, 3]), np.array([[True, True, False, False]]))
+    assert together.status == "ok"
+    assert check_duplicates(None, in_mask).status == "not checked"
+
+
+def test_a_target_that_learned_otherwise_is_named() -> None:
+    clean = population(0)
+    log_odds = clean.log_odds.copy()
+    log_odds[0] -= 1.5
+    assert raised(replace(clean, log_odds=log_odds))["accuracy"] == "failed"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7])
+def test_members_that_were_never_trained_on_are_named(share: float) -> None:
+    found = [
+        next(o for o in outcomes(with_wrong_members(population(seed), share)) if o.name == "members")
+        for seed in range(4)
+    ]
+    assert [o.status for o in found] == ["failed"] * 4
+    assert np.mean([o.numbers["wrong_share"] for o in found]) == pytest.approx(share, abs=0.12)
+    assert f"{found[0].numbers['wrong_share']:.0%} of a target's stated members" in found[0].sentence
+
+
+def test_a_wrong_list_cannot_be_seen_where_nothing_leaks() -> None:
+    rng = np.random.default_rng(0)
+    in_mask = rng.random((8, 200)) < 0.5
+    found = check_members(EveryModel(rng.normal(0, 0.1, (8, 200)), in_mask), np.array([0]))
+    assert found.status == "not checked"
+    assert "leak too little" in found.sentence
+    assert check_members(None, np.array([0])).status == "not checked"
+
+
+def test_recognition_is_the_difference_of_mean_beliefs() -> None:
+    scores = np.array([[2.0, -1.0, 0.0, 900.0]])
+    in_mask = np.array([[True, False, False, True]])
+    expected = (np.tanh(1.0) + 1) / 2 - (np.tanh(-0.5) + 0) / 2
+    assert recognition(scores, in_mask) == pytest.approx([expected])
+
+
+def test_a_shift_between_the_sides_is_named() -> None:
+    clean = population(0)
+    features = clean.features + 1.2 * clean.stated[0][:, None] * (np.arange(6) < 2)
+    assert raised(replace(clean, features=features.astype(np.float32))) == {"shift": "failed"}
+
+
+def test_a_shift_only_a_crooked_line_can_see_is_named() -> None:
+    """Members on a ring, others at its centre and outside: equal means."""
+    rng = np.random.default_rng(0)
+    is_member = np.arange(600) % 2 == 0
+    radius = np.where(is_member, 1.0, rng.choice([0.2, 1.8], 600)) + rng.normal(0, 0.1, 600)
+    angle = rng.uniform(0, 2 * np.pi, 600)
+    ring = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    assert check_shift(shift_scores(ring.__getitem__, is_member), is_member).status == "failed"
+
+
+def test_too_few_records_are_not_tested_for_a_shift() -> None:
+    is_member = np.arange(30) % 2 == 0
+    scores = shift_scores(np.zeros((30, 2)).__getitem__, is_member)
+    assert np.isnan(scores).all()
+    assert check_shift(scores, is_member).status == "not checked"
+
+
+def test_many_records_are_drawn_and_long_ones_projected() -> None:
+    rng = np.random.default_rng(0)
+    is_member = rng.random(5_000) < 0.5
+    scores = shift_scores(rng.normal(size=(5_000, 4, 30)).__getitem__, is_member)
+    assert (~np.isnan(scores)).sum() == 4_000
+    assert check_shift(scores, is_member).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("n_members", "n_others", "n_models", "status"),
+    [(500, 500, 8, "ok"), (60, 500, 8, "warning"), (500, 5, 8, "failed"), (500, 500, 2, "warning")],
+)
+def test_near_empty_sides_are_named(n_members: int, n_others: int, n_models: int, status: str) -> None:
+    target = np.arange(n_members + n_others) < n_members
+    references = np.arange(n_models)[:, None] % 2 == np.arange(n_members + n_others) % 2
+    assert check_sides(target[None], references).status == status
+    assert check_sides(target[None], references[:0]).numbers["thin_share"] == 0
+
+
+def test_one_more_draw_is_as_odd_as_it_should_be() -> None:
+    """p-values of a fresh draw are uniform."""
+    rng = np.random.default_rng(0)
+    p = np.array([odd_one(row[0], row[1:]).p_lower for row in rng.normal(size=(4_000, 6))])
+    assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.012)
+    assert np.mean(p < 0.5) == pytest.approx(0.5, abs=0.03)
+    assert odd_one(0.9, np.array([1.0, 1.0, 1.0]), 0.01).p_lower > 0.1
+    assert odd_one(0.9, np.array([1.0, 1.0, 1.0])).p_lower == 0

@@ -1,0 +1,186 @@
+"""`verify` believes nothing: every byte against its checksum, every number from the signals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakscope.audits.population import audit
+from leakscope.errors import CorruptBankError, InputError
+from leakscope.runs.verification import verify_run
+from leakscope.studies.scaling import judge as scaling_judge
+from leakscope.studies.scaling import report as scaling_report
+from leakscope.studies.scaling.study import ScalingConfig, run
+from tests.bank.small_bank import flip
+from tests.engine.small_population import RECIPE, records
+
+Path_ = tuple[str | int, ...]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """One good run of each kind, to be copied before it is harmed."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scaling_report, "write_report", lambda results, out: None)
+        patched.setattr(scaling_judge, "_N_DRAWS", 50)
+        study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
+        run(study, folder / "study")
+        audit(records(), RECIPE, folder / "audit", models=8, fpr_budgets=(0.1,), device="cpu")
+        yield {"study": folder / "study", "audit": folder / "audit"}
+
+
+@pytest.fixture(params=["study", "audit"])
+def good(request: pytest.FixtureRequest, made: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made[request.param], tmp_path / "run"))
+
+
+@pytest.fixture
+def study(made: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made["study"], tmp_path / "run"))
+
+
+def number_paths(value: Any, at: Path_ = ()) -> Iterator[Path_]:
+    """Where the numbers of a JSON document are."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from number_paths(inner, (*at, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from number_paths(inner, (*at, index))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield at
+
+
+def changed(value: Any, at: Path_, by: float) -> Any:
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for step in at[:-1]:
+        inner = inner[step]
+    inner[at[-1]] += by
+    return copy
+
+
+def dotted(at: Path_) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at)
+    return text.removeprefix(".")
+
+
+def test_a_good_run_passes(good: Path) -> None:
+    found = verify_run(good)
+    assert found.problems == []
+    assert len(found.checked) == 2
+    results = json.loads((good / "results.json").read_text())
+    n_numbers = len(list(number_paths(results)))
+    assert found.checked[1] == f"{n_numbers:,} numbers of results.json"
+
+
+def test_every_changed_number_is_named(good: Path) -> None:
+    path = good / "results.json"
+    results = json.loads(path.read_text())
+    everywhere = list(number_paths(results))
+    assert len(everywhere) > 40
+    for at in everywhere[:: max(1, len(everywhere) // 20)]:
+        path.write_text(json.dumps(changed(results, at, by=1)))
+        problems = verify_run(good).problems
+        named = "cannot be computed again" if "fpr_budgets" in at else f"{dotted(at)} is "
+        assert any(f"{path}: {named}" in problem for problem in problems), dotted(at)
+
+
+def test_a_small_change_of_a_number_is_named_and_rounding_is_not(study: Path) -> None:
+    path = study / "results.json"
+    results = json.loads(path.read_text())
+    at: Path_ = ("results", 1, "repeats", 0, "auc", "lira")
+    path.write_text(json.dumps(changed(results, at, by=1e-6)))
+    (problem,) = verify_run(study).problems
+    assert problem.startswith(f"{path}: results[1].repeats[0].auc.lira is ")
+    assert problem.endswith("from the signals")
+    path.write_text(json.dumps(changed(results, at, by=1e-12)))
+    assert verify_run(study).problems == []
+
+
+def test_missing_and_added_fields_are_named(study: Path) -> None:
+    path = study / "results.json"
+    results = json.loads(path.read_text())
+    del results["results"][0]["mean_train_acc"]
+    results["results"][1]["mean_luck"] = 0.5
+    results["results"][2]["repeats"].pop()
+    path.write_text(json.dumps(results))
+    problems = "\n".join(verify_run(study).problems)
+    assert "results[0].mean_train_acc is None" in problems
+    assert "results[1].mean_luck is 0.5, but None" in problems
+    assert "results[2].repeats is" in problems
+
+
+def test_versions_of_packages_are_not_results(study: Path) -> None:
+    path = study / "results.json"
+    results = json.loads(path.read_text())
+    results["runtime"]["numpy"] = "1.0"
+    path.write_text(json.dumps(results))
+    assert verify_run(study).problems == []
+    results["runtime"]["n_models"] += 1
+    path.write_text(json.dumps(results))
+    assert len(verify_run(study).problems) == 1
+
+
+def test_a_flipped_byte_of_any_bank_file_is_named_with_its_file(good: Path) -> None:
+    files = [p for p in good.rglob("*") if p.suffix == ".npy" or p.name in ("identity.json", "manifest.json")]
+    assert len(files) >= 7
+    for path in files:
+        before = path.read_bytes()
+        flip(path, int(len(before) * 0.6))
+        try:
+            named = "\n".join(verify_run(good).problems)
+        except CorruptBankError as error:  # a JSON file that cannot be read, or a manifest that denies itself
+            named = str(error)
+        assert str(path) in named
+        path.write_bytes(before)
+    assert verify_run(good).problems == []
+
+
+def test_a_missing_file_is_named(good: Path) -> None:
+    files = [p for p in good.rglob("*") if p.suffix == ".npy" or p.name in ("identity.json", "results.json")]
+    for path in files:
+        before = path.read_bytes()
+        path.unlink()
+        assert str(path) in "\n".join(verify_run(good).problems)
+        path.write_bytes(before)
+
+
+def test_a_missing_bank_is_named(study: Path) -> None:
+    shutil.rmtree(study / "banks" / "width-00006")
+    (problem,) = verify_run(study).problems
+    assert "cannot be computed again" in problem
+    assert "width-00006 holds no bank" in problem
+
+
+def test_a_changed_request_is_named(study: Path) -> None:
+    """The configuration is a claim like any other: results.json must have what run.json asked for."""
+    path = study / "results.json"
+    results = json.loads(path.read_text())
+    results["config"]["seed"] += 1
+    path.write_text(json.dumps(results))
+    assert verify_run(study).problems == [f"{path}: config.seed is 43, but 42 from run.json"]
+
+
+def test_an_unfinished_run_is_refused_with_the_remedy(good: Path) -> None:
+    next(good.rglob("manifest.json")).unlink()
+    with pytest.raises(InputError, match="unfinished bank; run the same command again"):
+        verify_run(good)
+
+
+def test_an_unknown_kind_of_run_is_named(study: Path) -> None:
+    path = study / "run.json"
+    path.write_text(path.read_text().replace("study scaling", "study cooking"))
+    with pytest.raises(CorruptBankError, match="unknown kind of run 'study cooking'"):
+        verify_run(study)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a run folder"):
+        verify_run(tmp_path)
