@@ -1,32 +1,34 @@
-"""Config files: TOML checked by pydantic, all problems at once.
+"""Config files: TOML in, the settings and the source of an audit out.
 
-Only this edge knows pydantic; what comes out are the plain nouns of the rest of the package.
+The sections are read into the dataclasses that the rest of the package uses: `[training]` is a `Recipe`,
+`[gate]` a `Gate`, `[population]` and `[attacks]` are `AuditSettings`. Nothing is defined twice, and all
+problems of a file are reported at once.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from leakscope.attacks.registry import attack_classes
-from leakscope.audits.population import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
+from leakscope.audits.settings import TRAINING, AuditSettings
+from leakscope.audits.source import Source
+from leakscope.audits.toml_tables import Problems, field_names, made, table_values
 from leakscope.errors import InputError
-from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, TprLimit
+from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Records
+from leakscope.user_code import import_object, names_code
 
-_OF_A_FILE = {"label", "id", "groups", "features", "task", "standardise"}
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+_OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
+_SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions")
 
 
-class DataSection(_Section):
-    """Which records: a known dataset, or a file or folder of your own."""
+@dataclass(frozen=True)
+class DataSection:
+    """Which records: a dataset by name or by "package.module:function", or a file or folder of your own."""
 
     dataset: str | None = None
     file: Path | None = None
@@ -35,245 +37,288 @@ class DataSection(_Section):
     groups: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     task: Literal["auto", "classification", "regression"] = "auto"
-    standardise: bool = True
-    options: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def _one_source(self) -> DataSection:
-        if (self.dataset is None) == (self.file is None):
-            raise ValueError("give either `dataset` or `file`")
-        of_the_other = {"options"} if self.dataset is None else _OF_A_FILE
-        _refuse_unused(self, of_the_other, f"only for `{'dataset' if self.file else 'file'}`")
-        return self
+    standardise: bool | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
-class ModelSection(_Section):
-    """One of: a network (`net`), a scikit-learn estimator (`estimator`), a training function (`train`).
-
-    `options` are the network's or the estimator's.
-    """
+@dataclass(frozen=True)
+class ModelSection:
+    """How models are made: a network, an estimator or a training function; `options` belong to the first two."""
 
     net: str = "mlp"
     estimator: str | None = None
     train: str | None = None
-    options: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> ModelSection:
-        if self.estimator is not None:
-            _refuse_unused(self, {"net", "train"}, "give either `net` or `estimator` or `train`")
-        if self.train is not None:
-            _refuse_unused(self, {"net", "options"}, "`train` is a whole training function")
-        return self
+    options: dict[str, Any] = field(default_factory=dict)
 
 
-class TrainingSection(_Section):
-    """How a network is trained; field by field as in `leakscope.recipe.Recipe`."""
+@dataclass(frozen=True)
+class TargetSection:
+    """A given model: its weights, an estimator's file or a function, and a file with its members' ids."""
 
-    optimizer: Literal["sgd", "adam", "adamw"] = "adam"
-    lr: float = Field(default=0.001, gt=0)
-    momentum: float = Field(default=0.0, ge=0, lt=1)
-    nesterov: bool = False
-    sam_rho: float = Field(default=0.0, ge=0)
-    weight_decay: float = Field(default=0.0, ge=0)
-    schedule: Literal["constant", "cosine", "step"] = "constant"
-    step_epochs: tuple[int, ...] = ()
-    step_factor: float = Field(default=0.1, gt=0)
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    flips: bool = False
-    crop: int = Field(default=0, ge=0)
-    precision: Literal["float32", "bfloat16"] = "float32"
-    batch_size: int = Field(default=64, ge=1)
-    epochs: int = Field(default=30, ge=1)
-    checkpoints: tuple[int, ...] = ()
-    trainer: Literal["auto", "stacked", "serial"] = "auto"
-
-    @model_validator(mode="after")
-    def _makes_a_recipe(self) -> TrainingSection:
-        try:
-            Recipe(**self.model_dump())
-        except InputError as error:
-            raise ValueError(str(error)) from error
-        return self
-
-
-class PopulationSection(_Section):
-    """How many models, and who is in them."""
-
-    models: int = Field(default=64, ge=2)
-    design: Literal["balanced", "bernoulli", "pairs"] = "balanced"
-    seed: int = Field(default=0, ge=0)
-    signals: tuple[str, ...] = ()
-    device: str = "auto"
-    engine: Literal["local", "ray"] = "local"
-    address: str | None = None
-
-    @model_validator(mode="after")
-    def _halves(self) -> PopulationSection:
-        if self.models % 2 and self.design != "bernoulli":
-            raise ValueError(f"models={self.models}: a {self.design} design needs an even number of models")
-        return self
-
-
-class AttackSection(_Section):
-    """Which attacks, judged where."""
-
-    names: tuple[str, ...] = DEFAULT_ATTACKS
-    fpr: tuple[Annotated[float, Field(ge=0, le=1)], ...] = DEFAULT_FPR_BUDGETS
-
-    @model_validator(mode="after")
-    def _known_attacks(self) -> AttackSection:
-        unknown = [name for name in self.names if name not in attack_classes()]
-        if unknown or not self.names:
-            raise ValueError(f"names={list(self.names)}: choose from {', '.join(sorted(attack_classes()))}")
-        return self
-
-
-class TprLimitSection(_Section):
-    """One entry of `max_tpr`."""
-
-    fpr: float
-    tpr: float
-
-
-class GateSection(_Section):
-    """Limits; field by field as in `leakscope.evaluate.gate.Gate`."""
-
-    max_auc: float | None = None
-    max_advantage: float | None = None
-    max_tpr: tuple[TprLimitSection, ...] = ()
-    max_epsilon: float | None = None
-    max_exposed_share: float | None = None
-    delta: float = DEFAULT_DELTA
-    confidence: float = DEFAULT_CONFIDENCE
-
-    @model_validator(mode="after")
-    def _makes_a_gate(self) -> GateSection:
-        try:
-            self.gate()
-        except InputError as error:
-            raise ValueError(str(error).removeprefix("gate: ")) from error
-        if self.max_epsilon is None:
-            _refuse_unused(self, {"delta", "confidence"}, "they belong to `max_epsilon`")
-        return self
-
-    def gate(self) -> Gate:
-        """The limits."""
-        limits = tuple(TprLimit(limit.fpr, limit.tpr) for limit in self.max_tpr)
-        return Gate(**{**dict(self), "max_tpr": limits})
-
-
-class TargetSection(_Section):
-    """A given, trained network: its weights, and a file with its members' ids, one a line."""
-
-    weights: Path
     members: Path
+    weights: Path | None = None
+    net: str | None = None
+    options: dict[str, Any] | None = None
+    pixel_mean: tuple[float, ...] | None = None
+    pixel_std: tuple[float, ...] | None = None
+    estimator: Path | None = None
+    trust: bool = False
+    predict: str | None = None
 
 
-class AuditConfig(_Section):
-    """A whole audit."""
+@dataclass(frozen=True)
+class PredictionsSection:
+    """Saved predictions to audit without training."""
 
-    data: DataSection
-    model: ModelSection = ModelSection()
-    training: TrainingSection = TrainingSection()
-    population: PopulationSection = PopulationSection()
-    attacks: AttackSection = AttackSection()
-    gate: GateSection | None = None
-    target: TargetSection | None = None
+    file: Path
 
-    @model_validator(mode="after")
-    def _nothing_unused(self) -> AuditConfig:
-        if self.target is not None and (self.model.estimator or self.model.train):
-            raise ValueError("[target] has a network's weights; give model.net, the network they belong to")
-        if self.model.estimator is not None:
-            _refuse_unused(self, {"training"}, "an estimator's settings are model.options")
-        if self.model.train is not None:
-            _refuse_unused(self, {"training"}, "model.train trains as it likes")
-        return self
 
-    def records(self, data_dir: Path | None, base: Path) -> Records:
-        """The records; a relative `file` is looked up beside the config file."""
+@dataclass(frozen=True)
+class AuditConfig:
+    """A config file.
+
+    Attributes:
+        path: of the file; relative paths in it are looked up beside it.
+        settings: what to ask, and how to train.
+        data: which records; None for saved predictions.
+        model: how models are made.
+        training: how networks are trained.
+        target: a given model; None: the population itself is audited.
+        predictions: saved predictions; None where records are given.
+    """
+
+    path: Path
+    settings: AuditSettings
+    data: DataSection | None
+    model: ModelSection
+    training: Recipe
+    target: TargetSection | None
+    predictions: PredictionsSection | None
+
+    def source(self, data_dir: Path | None) -> Source:
+        """What to audit; reads the records or the predictions."""
+        from leakscope.audits.given import GivenModel
+        from leakscope.audits.members import read_members
+        from leakscope.audits.population import TrainedPopulation
+        from leakscope.audits.predictions import SavedPredictions
+
+        if self.predictions is not None:
+            return SavedPredictions(self._beside(self.predictions.file))
+        records, recipe = self.records(data_dir), self.recipe()
+        if self.target is None:
+            return TrainedPopulation(records, recipe)
+        members = read_members(self._beside(self.target.members), records)
+        return GivenModel(records, self._given_model(self.target), members, recipe)
+
+    def records(self, data_dir: Path | None) -> Records:
+        """The records of `[data]`."""
         from leakscope.data.files import read_table
         from leakscope.data.registry import load
         from leakscope.data.standardise import standardised
 
-        if self.data.dataset is not None:
-            return load(self.data.dataset, data_dir, **self.data.options)
-        d = self.data
-        assert d.file is not None, "the validator lets no such config through"
-        path = base / d.file.expanduser()
-        read = read_table(path, d.label, d.id, d.groups, d.features, d.task)
+        data = self.data
+        assert data is not None, "a config without predictions has data"
+        if data.file is None:
+            assert data.dataset is not None, "one of the two is given"
+            if names_code(data.dataset):  # makes a module beside the config file importable
+                import_object("data.dataset", data.dataset, "my_package.data:load", self.path.parent)
+            return load(data.dataset, data_dir, **data.options)
+        path = self._beside(data.file)
+        records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
         if not path.is_dir():
-            return standardised(read) if d.standardise else read
-        if "standardise" in d.model_fields_set and d.standardise:
-            raise InputError(f"{path}: standardise=true is for tables; a folder's features stay as they are")
-        return read
+            return records if data.standardise is False else standardised(records)
+        if data.standardise:
+            raise InputError(f"{path}: standardise=true is for tables; the features of a folder stay as they are")
+        return records
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
-        if self.model.estimator is not None:
-            return EstimatorRecipe(_estimator(self.model.estimator, self.model.options))
-        if self.model.train is not None:
-            return FunctionRecipe(_imported("model.train", self.model.train, "my_package.module:train"))
-        return Recipe(
-            net=self.model.net, net_options=tuple(self.model.options.items()), **self.training.model_dump()
+        model, folder = self.model, self.path.parent
+        if model.estimator is not None:
+            example = "sklearn.ensemble:RandomForestClassifier"
+            make = import_object("model.estimator", model.estimator, example, folder)
+            try:
+                return EstimatorRecipe(make(**model.options))
+            except TypeError as error:
+                raise InputError(f"model.options: {error}") from error
+        if model.train is not None:
+            return FunctionRecipe(import_object("model.train", model.train, "my_package.module:train", folder))
+        if names_code(model.net):
+            import_object("model.net", model.net, "my_package.nets:build", folder)
+        return replace(self.training, net=model.net, net_options=tuple(model.options.items()))
+
+    def _given_model(self, target: TargetSection) -> Any:
+        from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
+
+        if target.predict is not None:
+            example = "my_package.serving:predict"
+            return PredictFunction(import_object("target.predict", target.predict, example, self.path.parent))
+        if target.estimator is not None:
+            return FittedEstimator(self._beside(target.estimator), target.trust)
+        assert target.weights is not None, "one of the three is given"
+        options = self.model.options if target.options is None else target.options
+        return NetWeights(
+            self._beside(target.weights),
+            target.net or self.model.net,
+            tuple(options.items()),
+            target.pixel_mean,
+            target.pixel_std,
+            self.settings.device or "auto",
         )
+
+    def _beside(self, path: Path) -> Path:
+        """A path of the config file, which may be relative to it."""
+        return self.path.parent / path.expanduser()
 
 
 def read_config(path: Path) -> AuditConfig:
     """The config in a TOML file; every problem in it is named, in one error."""
+    text = _text(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not a config: lists and tables are nested too deeply") from error
+    problems = Problems()
+    config = _config(path, content, text, problems)
+    if config is None or problems.lines:
+        raise InputError(f"{path}: {'; '.join(problems.lines)}")
+    return config
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{path} is not there; give the path of a TOML file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
-    except RecursionError as error:
-        raise InputError(f"{path} is not a config: lists and tables lie too deep in each other") from error
+
+
+def _config(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditConfig | None:
+    for name in content:
+        if name not in _SECTIONS:
+            problems.unknown("", name, _SECTIONS)
+    _check_unused(content, problems)
+    data = _section(DataSection, content, "data", problems)
+    target = _section(TargetSection, content, "target", problems)
+    predictions = _section(PredictionsSection, content, "predictions", problems)
+    model = _section(ModelSection, content, "model", problems) or ModelSection()
+    of_training = table_values(
+        content, "training", Recipe, problems, field_names(Recipe, ("net", "net_options"))
+    )
+    training = made(Recipe, of_training, "training", problems)
+    settings = _settings(path, content, text, problems)
+    if training is None or settings is None:
+        return None
+    return AuditConfig(path, settings, data, model, training, target, predictions)
+
+
+def _section(cls: type[Any], content: dict[str, Any], name: str, problems: Problems) -> Any:
+    if name not in content:
+        return None
+    before = len(problems.lines)
+    values = table_values(content, name, cls, problems, field_names(cls))
+    return made(cls, values, name, problems) if len(problems.lines) == before else None
+
+
+def _settings(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditSettings | None:
+    population = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
+    of_attacks = table_values(content, "attacks", _AttacksSection, problems, field_names(_AttacksSection))
+    gate = None
+    if "gate" in content:
+        gate = made(Gate, table_values(content, "gate", Gate, problems, field_names(Gate)), "gate", problems)
+    given = {**population, "fpr": of_attacks.get("fpr"), "gate": gate, "config_text": text}
     try:
-        return AuditConfig.model_validate(content)
-    except ValidationError as error:
-        problems = "; ".join(_in_words(e) for e in error.errors())
-        raise InputError(f"{path}: {problems}") from error
+        settings = AuditSettings(**given)
+    except InputError as error:
+        problems.add(str(error))
+        return None
+    return _with_attacks(settings, of_attacks.get("names"), path, problems)
 
 
-def _refuse_unused(section: BaseModel, names: set[str], why: str) -> None:
-    """A setting that would silently do nothing is a mistake."""
-    unused = sorted(names & section.model_fields_set)
-    if unused:
-        raise ValueError(f"{', '.join(unused)} would do nothing: {why}")
+@dataclass(frozen=True)
+class _AttacksSection:
+    """`[attacks]`: which attacks, judged at which false positive rates."""
+
+    names: tuple[str | dict[str, Any], ...] = ()
+    fpr: tuple[float, ...] = ()
 
 
-def _in_words(problem: Any) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"{where} is not a known setting"
-    if problem["type"] == "missing":
-        return f"{where} is missing"
-    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    given = problem["input"]
-    shown = "" if isinstance(given, dict) else f"={given!r}"
-    return f"{where}{shown}: {message}" if where else message
+def _with_attacks(
+    settings: AuditSettings, names: Sequence[Any] | None, path: Path, problems: Problems
+) -> AuditSettings | None:
+    from leakscope.attacks.spec import resolve_all
 
-
-def _estimator(path: str, options: dict[str, Any]) -> Any:
-    found = _imported("model.estimator", path, "sklearn.ensemble:RandomForestClassifier")
     try:
-        return found(**options)
-    except TypeError as error:
-        raise InputError(f"model.options: {error}") from error
+        for name in filter(names_code, settings.signals or ()):
+            import_object("population.signals", name, "my_package.signals:my_signal", path.parent)
+        if names is None:
+            return settings
+        return replace(settings, attacks=resolve_all(names, path.parent))
+    except InputError as error:
+        problems.add(f"attacks.names: {error}")
+        return None
 
 
-def _imported(setting: str, path: str, example: str) -> Any:
-    """What "package.module:name" means."""
-    import importlib
+def _check_unused(content: dict[str, Any], problems: Problems) -> None:
+    """Notes settings that would do nothing, and combinations that mean nothing."""
+    data, model, target = (_table(content, name) for name in ("data", "model", "target"))
+    if "predictions" in content:
+        unused = [name for name in ("data", "model", "training", "population", "target") if name in content]
+        if unused:
+            problems.add(f"{', '.join(unused)} would do nothing: saved predictions are audited without training")
+    elif "data" not in content:
+        problems.add("data is missing: name a dataset or a file, or saved predictions in [predictions]")
+    elif ("dataset" in data) == ("file" in data):
+        problems.add("data: give either `dataset` or `file`")
+    if "dataset" in data:
+        _unused(data, "data", _OF_A_FILE, "only for `file`", problems)
+    elif "file" in data:
+        _unused(data, "data", ("options",), "only for `dataset`", problems)
+    _check_model(content, model, problems)
+    if "target" in content:
+        _check_target(target, problems)
+    gate = _table(content, "gate")
+    if "max_epsilon" not in gate:
+        _unused(gate, "gate", ("delta", "confidence"), "they belong to `max_epsilon`", problems)
 
-    module, _, name = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}"
-        ) from error
+
+def _check_model(content: dict[str, Any], model: dict[str, Any], problems: Problems) -> None:
+    if "estimator" in model:
+        _unused(model, "model", ("net", "train"), "give either `net` or `estimator` or `train`", problems)
+    if "train" in model:
+        _unused(model, "model", ("net", "options"), "`train` is a whole training function", problems)
+    if "training" in content and "estimator" in model:
+        problems.add("training would do nothing: the settings of an estimator are model.options")
+    elif "training" in content and "train" in model:
+        problems.add("training would do nothing: model.train has its own training settings")
+
+
+def _check_target(target: dict[str, Any], problems: Problems) -> None:
+    kinds = [name for name in ("weights", "estimator", "predict") if name in target]
+    if len(kinds) != 1:
+        problems.add("target: give one of `weights`, `estimator` or `predict`")
+        return
+    belongs = {
+        "weights": ("net", "options", "pixel_mean", "pixel_std"),
+        "estimator": ("trust",),
+        "predict": (),
+    }
+    for kind, names in belongs.items():
+        if kind not in kinds:
+            _unused(target, "target", names, f"only for `{kind}`", problems)
+
+
+def _unused(
+    table: dict[str, Any], section: str, names: Sequence[str], why: str, problems: Problems
+) -> None:
+    given = [name for name in names if name in table]
+    if given:
+        problems.add(f"{section}: {', '.join(given)} would do nothing: {why}")
+
+
+def _table(content: dict[str, Any], name: str) -> dict[str, Any]:
+    table = content.get(name, {})
+    return table if isinstance(table, dict) else {}

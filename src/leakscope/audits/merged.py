@@ -1,27 +1,102 @@
-"""Run folders merged into one, and judged at once where they are audits.
+"""Runs to merge: audits of the same records and recipe with other seeds are one larger audit.
 
-Audits of the same records, recipe and questions with other seeds are one larger audit that was trained in
-parts. Its bank is the parts' banks as one (`bank/merge.py`), what it remembers of the records is what the
-first part remembers, and its verdict is made from all models together: every one is a target, and all
-others judge it.
+Its bank is the parts' banks as one (`bank/merge.py`), what it knows about the records is what the first part
+knows, and its verdict is made from all models together: every model is a target, and all others judge it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from leakscope.audits.population import KIND, concluded
+from leakscope.attacks.base import Attack
+from leakscope.attacks.spec import resolve_all
+from leakscope.audits.run import KIND, run_audit
+from leakscope.audits.settings import JUDGING, AuditSettings, ResolvedSettings
+from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import differences
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
-from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_json, read_run
+from leakscope.bank.results import read_results
+from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_run
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import AuditResults, EvaluationConfig, Source
 from leakscope.evaluate.verdict import Verdict
 from leakscope.report.previews import joined_previews
+
+
+@dataclass(frozen=True, eq=False)
+class MergedRuns:
+    """Run folders of audits, to be judged as one.
+
+    Attributes:
+        folders: at least two.
+    """
+
+    folders: Sequence[Path]
+
+    uses: ClassVar[frozenset[str]] = JUDGING
+
+    @cached_property
+    def configs(self) -> list[EvaluationConfig]:
+        """What each of the audits was asked."""
+        return [_config_of(folder) for folder in self.folders if (folder / RESULTS).exists()]
+
+    @property
+    def default_attacks(self) -> tuple[Attack, ...]:
+        """Every attack that one of the audits was asked about."""
+        return resolve_all(attack for config in self.configs for attack in config.attacks)
+
+    def prepare(self, settings: ResolvedSettings) -> PreparedMerge:
+        """Checks that the parts fit together and that their gates agree."""
+        merge = plan_merge(list(self.folders))
+        gates = {config.gate for config in self.configs} if settings.gate is None else {settings.gate}
+        if len(gates) > 1:
+            raise InputError(
+                f"{', '.join(map(str, self.folders))} have different gates; rerun the audits with the same "
+                "[gate], which trains nothing"
+            )
+        first = self.configs[0]
+        budgets = [fpr for config in self.configs for fpr in config.fpr_budgets]
+        facts = {"parts": f"{len(self.folders)} audits of the same records and recipe with different seeds"}
+        config = replace(
+            first,
+            attacks=settings.attack_specs,
+            fpr_budgets=tuple(dict.fromkeys(budgets)),
+            gate=gates.pop(),
+            source=Source("merged", facts),
+        )
+        return PreparedMerge(merge, config, self.folders)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMerge:
+    """Parts that fit together."""
+
+    merge: Merge
+    config: EvaluationConfig
+    folders: Sequence[Path]
+    request: ClassVar[None] = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Members and non-members of the first model, and the number of models."""
+        n_members = int(self.merge.design.in_mask[0].sum())
+        n_models, n_records = self.merge.design.in_mask.shape
+        return Sizes(n_members, n_records - n_members, n_models, n_records)
+
+    def collect(self, folder: Path, progress: Progress) -> Evidence:
+        """Copies the parts' models into one bank."""
+        bank = write_merge(self.merge, folder)
+        previews = joined_previews([part for part in self.folders if (part / RESULTS).exists()])
+        if previews is not None:
+            previews.write(folder)
+        judged = next(part for part in self.folders if (part / RESULTS).exists())
+        return Evidence(bank, RecordMetadata.read(judged), self.config)
 
 
 class MergedRun(NamedTuple):
@@ -40,36 +115,31 @@ class MergedRun(NamedTuple):
     verdict: Verdict | None
 
 
-def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
-    """Merges audits or banks into `out`; audits are judged by the questions they have in common.
+def merge_runs(
+    parts: Sequence[Path | str], out: Path | str, settings: AuditSettings | None = None
+) -> MergedRun:
+    """Merges audits or banks into `out`; audits are judged at once, all models together.
 
     Args:
         parts: run folders of audits, or folders of banks; at least two.
-        out: folder of the merged run; an interrupted merge in it goes on, another run's is refused.
+        out: folder of the merged run; an interrupted merge resumes, another run's folder is refused.
+        settings: attacks, false positive rates and gate; by default those of the parts.
 
     Raises:
-        InputError: the parts do not fit together, or were asked different questions.
+        InputError: the parts do not fit together.
         CorruptBankError: a part is damaged; the message names it.
     """
     folders, folder = [Path(part) for part in parts], Path(out)
     merge = plan_merge(folders)
     are_audits = _are_audits(folders)
-    judged = [part for part in folders if (part / RESULTS).exists() or not merge.is_of_copies]
-    questions = _common_questions(judged) if are_audits and judged else None
-    facts = RecordMetadata.read(judged[0]) if questions else None
     check_free(folder, merge)
     if not are_audits and (folder / RUN).exists():
         raise InputError(f"{folder} holds a run, the parts are banks; choose another folder with --out")
-    with (
-        locked_run_folder(folder, KIND, {}) if are_audits else nullcontext()
-    ):  # a bank alone is locked while written
-        bank = write_merge(merge, folder)
-        if questions is None or facts is None or not bank.is_complete:
-            return MergedRun(merge, bank, are_audits, None)
-        previews = joined_previews(judged)
-        if previews is not None:
-            previews.write(folder)
-        return MergedRun(merge, bank, are_audits, concluded(bank, questions, facts, folder))
+    if are_audits and not merge.missing and _have_results(folders, merge):
+        verdict = run_audit(settings or AuditSettings(), MergedRuns(folders), folder)
+        return MergedRun(merge, Bank.open(folder), are_audits, verdict)
+    with locked_run_folder(folder, KIND, {}) if are_audits else nullcontext():
+        return MergedRun(merge, write_merge(merge, folder), are_audits, None)
 
 
 def _are_audits(folders: Sequence[Path]) -> bool:
@@ -85,24 +155,16 @@ def _are_audits(folders: Sequence[Path]) -> bool:
     return kinds[folders[0]] == KIND
 
 
-def _common_questions(folders: Sequence[Path]) -> dict[str, Any]:
-    """What all of these audits were asked: attacks, FPR budgets, gate."""
-    asked = {folder: _questions(folder) for folder in folders}
-    first = folders[0]
-    for folder, questions in asked.items():
-        differing = differences(asked[first], questions, here="here")
-        if differing:
-            raise InputError(
-                f"{folder} was asked other questions than {first} ({'; '.join(differing[:4])}); "
-                "give both audits the same [attacks] and [gate] and run them again, which trains nothing"
-            )
-    return asked[first]
+def _have_results(folders: Sequence[Path], merge: Merge) -> bool:
+    """Whether the parts say what to ask: every one, or any one where they are copies of one bank."""
+    without = [folder for folder in folders if not (folder / RESULTS).exists()]
+    if without and not merge.is_of_copies:
+        raise InputError(f"{without[0] / RESULTS} is missing; run the same audit again to write it")
+    return len(without) < len(folders)
 
 
-def _questions(folder: Path) -> dict[str, Any]:
-    if not (folder / RESULTS).exists():
-        raise InputError(f"{folder / RESULTS} is missing; run the same audit again to write it")
-    questions: dict[str, Any] = read_json(folder / RESULTS)["config"]
-    if questions.get("targets"):
+def _config_of(folder: Path) -> EvaluationConfig:
+    config = read_results(folder, AuditResults).config
+    if config.targets:
         raise InputError(f"{folder} is an audit of one given model; merge audits of whole populations")
-    return questions
+    return config

@@ -1,178 +1,122 @@
-"""The main path: records in, a population of models, attacks, a verdict.
-
-Start here. Everything an audit does happens in `audit`, top to bottom:
-
-    records -> design -> bank of trained models -> attacks -> statistics -> results, report
-"""
+"""A population to train: many models of one recipe, each on a random half of the records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from leakscope.attacks.registry import attack_classes
-from leakscope.attacks.spec import resolve
-from leakscope.bank.bank import Bank
-from leakscope.bank.object_store import working_copy
-from leakscope.bank.run_folder import RESULTS, locked_run_folder, to_jsonable
+from leakscope.array_types import AnyArray
+from leakscope.attacks.base import Attack
+from leakscope.attacks.registry import default_attacks
+from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.design import make_design
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.mmap_rows import take_rows
-from leakscope.disk.storage import write_json
-from leakscope.errors import InputError
-from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.verdict import Verdict
+from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
-    from leakscope.evaluate.judge import Judged
-
-KIND = "audit"
-DEFAULT_ATTACKS = ("correctness", "loss", "lira", "eb_lira")
-DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
+    from leakscope.engine.local import Engine
+    from leakscope.engine.request import TrainingRequest
 
 
-def audit(
-    records: Records,
-    recipe: AnyRecipe,
-    out: Path | str = "runs/audit",
-    models: int = 64,
-    seed: int = 0,
-    design: str = "balanced",
-    attacks: Sequence[str] = DEFAULT_ATTACKS,
-    fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
-    signals: Sequence[str] = (),
-    gate: Gate | None = None,
-    device: str = "auto",
-    progress: Callable[[float], None] = lambda _: None,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
-    engine: str = "local",
-    address: str | None = None,
-) -> Verdict:
-    """Trains a population on random halves of the records and measures what the models give away.
+@dataclass(frozen=True, eq=False)
+class TrainedPopulation:
+    """Records, and the recipe of the models to train on random halves of them.
 
-    Args:
-        records: who is in question.
+    Attributes:
+        records: the records in question.
         recipe: how one model is trained.
-        out: run folder, or an address like s3://bucket/run; a run that was interrupted there goes on,
-            another run's is refused.
-        models: number of models; every one is the target in turn, judged by the others.
-        seed: all randomness derives from it.
-        design: "balanced", "bernoulli" or "pairs".
-        attacks: names of attacks.
-        fpr_budgets: false positive rates at which the true positive rate is reported.
-        signals: more signals to keep in the bank than the attacks need.
-        gate: limits; `Verdict.gate_failed` says whether one was broken.
-        device: "auto", "cpu" or "cuda".
-        progress: called with models' worth of training done.
-        disclosure: what report.html may tell about single records.
-        engine: who trains: "local" (this machine) or "ray" (a cluster).
-        address: of the Ray cluster: "auto" (the default) or "HOST:PORT".
     """
-    from leakscope.engine.local import check_request, complete_bank  # torch comes with it
-    from leakscope.engine.registry import engine_named
 
-    trainer = engine_named(engine, address)
-    check_questions(attacks, fpr_budgets)
-    kept = required_signals(attacks, signals)
-    population = make_design(design, models, len(records), seed)
-    check_request(records, population, recipe, seed, kept, device, trainer)  # before anything is written
-    with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress, trainer)
-        config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
-        return concluded(bank, config, metadata_of(records, population), folder, disclosure, records)
+    records: Records
+    recipe: AnyRecipe
 
+    uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
 
-def concluded(
-    bank: Bank,
-    config: dict[str, Any],
-    facts: RecordMetadata,
-    folder: Path,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
-    records: Records | None = None,
-) -> Verdict:
-    """Judges a complete bank and writes everything there is to read about it.
+    @property
+    def default_attacks(self) -> tuple[Attack, ...]:
+        """The attacks of a population that the task's signals allow."""
+        return attacks_for(self.records, "population")
 
-    Args:
-        bank: the models' answers.
-        config: what is asked, see `leakscope.evaluate.judge.judge`.
-        facts: what is known of the records.
-        folder: of the run.
-        disclosure: what report.html may tell about single records.
-        records: to keep previews of the most exposed; None: their features are unknown.
-    """
-    from leakscope.audits.report.markdown import write_report
-    from leakscope.evaluate.judge import judge, write_record_table
-
-    judged = judge(bank, config, facts)
-    results = to_jsonable(judged.results)
-    facts.write(folder)
-    write_record_table(folder, facts, judged)
-    write_json(folder / RESULTS, results)
-    _keep_previews(folder, records, judged, disclosure)
-    write_report(results, judged.design, judged.scores, folder, disclosure)
-    return Verdict(results, folder)
+    def prepare(self, settings: ResolvedSettings) -> PreparedPopulation:
+        """Checks records, recipe, design, signals and device."""
+        request, engine = training_request(self.records, self.recipe, settings)
+        facts = {"models": f"{settings.models} models trained on {settings.design} halves of the records"}
+        config = evaluation_config(self.records.name, settings, Source("population", facts, settings.config_text))
+        return PreparedPopulation(request, engine, config, settings)
 
 
-def _keep_previews(folder: Path, records: Records | None, judged: Judged, disclosure: Disclosure) -> None:
-    """Previews of the most exposed records; of a redacted audit none, not even an earlier run's."""
-    from leakscope.report.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
+@dataclass(frozen=True, eq=False)
+class PreparedPopulation:
+    """A population whose request is checked."""
 
-    if disclosure.redacted:
-        (folder / PREVIEWS).unlink(missing_ok=True)
-    elif records is not None:
-        advantage = None if judged.risk is None else judged.risk.column("advantage")
-        bits = None if judged.leakage is None else judged.leakage.bits
-        order = exposure_order(advantage, bits, len(records), MOST_PREVIEWS)
-        previews_of(records, order).write(folder)
+    request: TrainingRequest
+    engine: Engine
+    config: EvaluationConfig
+    settings: ResolvedSettings
+
+    @property
+    def sizes(self) -> Sizes:
+        """Members and non-members of the target with fewest, and the number of models."""
+        n_members = self.request.design.in_mask.sum(axis=1)
+        n_records = self.request.design.n_records
+        return Sizes(int(n_members.min()), int((n_records - n_members).min()), len(n_members), n_records)
+
+    def collect(self, folder: Path, progress: Progress) -> Evidence:
+        """Trains the models that are missing; a finished run is extended to more models."""
+        from leakscope.audits.extension import trained_bank
+
+        bank = trained_bank(folder, self.request, self.settings.design, self.engine, progress)
+        records = self.request.records
+        return Evidence(bank, metadata_of(records, bank.design()), self.config, records)
 
 
-def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The results from the bank and the records' facts alone; what `leakscope verify` compares."""
-    from leakscope.evaluate.judge import judge
+def training_request(
+    records: Records, recipe: AnyRecipe, settings: ResolvedSettings
+) -> tuple[TrainingRequest, Engine]:
+    """The models to train and the backend that trains them, both checked."""
+    from leakscope.engine.registry import engine_named  # torch comes with it
+    from leakscope.engine.request import TrainingRequest, check_request
 
-    results: dict[str, Any] = to_jsonable(
-        judge(Bank.open(folder), config, RecordMetadata.read(folder)).results
+    design = make_design(settings.design, settings.models, len(records), settings.seed)
+    request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
+    engine = engine_named(settings.engine, settings.address)
+    check_request(request, engine)
+    return request, engine
+
+
+def evaluation_config(
+    name: str, settings: ResolvedSettings, source: Source, targets: tuple[int, ...] | None = None
+) -> EvaluationConfig:
+    """What is asked of the outputs, as results.json holds it."""
+    gate = settings.gate
+    limits = {} if gate is None else {"delta": gate.delta, "confidence": gate.confidence}
+    return EvaluationConfig(
+        name, settings.attack_specs, settings.fpr_budgets, targets, gate=gate, source=source, **limits
     )
-    return results
 
 
-def asked(attacks: Sequence[str], fpr_budgets: Sequence[float], gate: Gate | None) -> dict[str, Any]:
-    """What is asked of a bank, as plain data; a gate's FPRs are judged as well."""
-    gate_budgets = [limit.fpr for limit in gate.max_tpr] if gate else []
-    return {
-        "attacks": list(attacks),
-        "fpr_budgets": list(dict.fromkeys([*fpr_budgets, *gate_budgets])),
-        "epsilon": {"delta": gate.delta, "confidence": gate.confidence} if gate else None,
-        "gate": gate.as_dict() if gate else None,
-    }
+def attacks_for(records: Records, audit: str) -> tuple[Attack, ...]:
+    """The default attacks of an audit whose signals models of these records have."""
+    from leakscope.signals.registry import signal_names
+
+    known = set(signal_names("classification" if records.is_classification else "regression"))
+    return tuple(attack for attack in default_attacks(audit) if known.issuperset(attack.needs))
 
 
-def metadata_of(records: Records, design: Design | None = None) -> RecordMetadata:
-    """What a run remembers of its records; a shift is looked for in the first model's members."""
+def metadata_of(records: Records, design: Design) -> RecordMetadata:
+    """What a run remembers about its records; a shift is looked for between the first model's two halves."""
     from leakscope.evaluate.hygiene.shift import shift_scores
 
-    is_classification = records.is_classification
-    labels = np.array(records.class_names)[records.labels] if is_classification else records.labels
-    shift = None if design is None else shift_scores(partial(take_rows, records.features), design.in_mask[0])
+    def features(index: AnyArray) -> AnyArray:
+        return take_rows(records.features, index)
+
+    labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
+    shift = shift_scores(features, design.in_mask[0])
     return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift)
-
-
-def required_signals(attacks: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
-    """The signals a bank keeps for these attacks."""
-    return tuple({signal for name in attacks for signal in resolve(name).needs} | set(more))
-
-
-def check_questions(attacks: Sequence[str], fpr_budgets: Sequence[float]) -> None:
-    """Raises when an attack or an FPR budget is not one."""
-    unknown = [name for name in attacks if name not in attack_classes()]
-    if unknown or not attacks:
-        raise InputError(f"attacks={list(attacks)}: choose from {', '.join(sorted(attack_classes()))}")
-    if not all(0 < budget <= 1 for budget in fpr_budgets):
-        raise InputError(f"fpr_budgets={list(fpr_budgets)}: must be rates above 0 and at most 1, like 0.01")

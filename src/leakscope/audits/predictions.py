@@ -1,185 +1,164 @@
-"""An audit without training: judge the answers of one model that were saved earlier.
+"""Saved predictions: the outputs of one model, and possibly of reference models, without any training.
 
-    verdict = leakscope.audit_predictions("predictions.npz")
-
-With membership alone, attacks that need no other model are run, and intervals are over records. With
-other models' answers about the same records, the target is also judged by them: it is row 0 of a bank,
-the others are its references. The run folder is an ordinary one: `verify` recomputes every number.
+With membership alone, attacks that need no reference model are run, and intervals are over records. With the
+outputs of reference models, the target is row 0 of a bank and the references are its other rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
-from leakscope.attacks.registry import PER_RECORD, attack_classes
-from leakscope.audits.population import (
-    DEFAULT_FPR_BUDGETS,
-    KIND,
-    asked,
-    check_questions,
-    concluded,
-    required_signals,
-)
-from leakscope.bank.bank import Bank
+from leakscope.attacks.base import Attack
+from leakscope.attacks.registry import PER_RECORD, default_attacks
+from leakscope.audits.population import evaluation_config
+from leakscope.audits.rows import signals_of, write_rows
+from leakscope.audits.settings import JUDGING, ResolvedSettings
+from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.identity import Identity
-from leakscope.bank.object_store import working_copy
-from leakscope.bank.run_folder import locked_run_folder
 from leakscope.data.predictions import Predictions, read_predictions
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.disk.scratch import Scratch, gather_records, over_blocks
+from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
-from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.verdict import Verdict
-from leakscope.types import Design, Records, digest_arrays
-
-ALONE = ("correctness", "loss", "population")
-WITH_REFERENCES = ("lira", "eb_lira")
-WITH_OUT_REFERENCES = ("reference", "calibrated")
-"""Attacks by what they need: nothing, models that saw a record and that did not, or the latter only."""
+from leakscope.evaluate.results import EvaluationConfig, Source
+from leakscope.types import Design, digest_arrays
 
 
-def audit_predictions(
-    predictions: Predictions | Path | str,
-    out: Path | str = "runs/predictions",
-    attacks: Sequence[str] | None = None,
-    fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
-    gate: Gate | None = None,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
-    records: Records | None = None,
-) -> Verdict:
-    """Measures what one model's saved answers give away about its members.
+@dataclass(frozen=True, eq=False)
+class SavedPredictions:
+    """Predictions that were saved earlier.
 
-    Args:
-        predictions: the answers, or a npz, csv or parquet file with them (`read_predictions`); they must
-            say who was a member, and may hold other models' answers.
-        out: run folder; the folder of another run is refused.
-        attacks: names of attacks; by default those that these predictions allow.
-        fpr_budgets: false positive rates at which the true positive rate is reported.
-        gate: limits; `Verdict.gate_failed` says whether one was broken.
-        disclosure: what report.html may tell about single records.
-        records: those of the predictions, in their order, to show previews of; None: features are unknown.
+    Attributes:
+        given: the predictions, or a npz, csv or parquet file with them (`leakscope.data.predictions`). They
+            must say who is a member.
     """
-    if not isinstance(predictions, Predictions):
-        predictions = read_predictions(predictions, membership="required")
-    is_member = _both_sides(predictions)
-    names = default_attacks(predictions) if attacks is None else tuple(attacks)
-    check_questions(names, fpr_budgets)
-    _check_references(names, predictions)
-    with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        bank = _bank_of(predictions, is_member, names, folder)
-        config = {"records": predictions.name, "targets": [0], **asked(names, fpr_budgets, gate)}
-        return concluded(bank, config, _facts_of(predictions, is_member), folder, disclosure, records)
 
+    given: Predictions | Path | str
 
-def default_attacks(predictions: Predictions) -> tuple[str, ...]:
-    """The attacks these predictions allow."""
-    references: tuple[str, ...] = ()
-    if predictions.shadow_in_mask is not None:
-        references = WITH_REFERENCES if predictions.shadow_in_mask.any() else WITH_OUT_REFERENCES
-    return tuple(name for name in (*ALONE, *references) if name in attack_classes())
+    uses: ClassVar[frozenset[str]] = JUDGING
 
+    @cached_property
+    def predictions(self) -> Predictions:
+        """The predictions, read once."""
+        if isinstance(self.given, Predictions):
+            return self.given
+        return read_predictions(self.given, membership="required")
 
-def _both_sides(predictions: Predictions) -> BoolArray:
-    is_member = predictions.is_member
-    if is_member is None or is_member.all() or not is_member.any():
-        raise InputError(
-            f"{predictions.name}: is_member must say who was trained on, and name members and others; "
-            "without it nothing can be judged"
+    @property
+    def references(self) -> str:
+        """The reference models whose outputs were saved: "none", "out" or "both"."""
+        in_mask = self.predictions.shadow_in_mask
+        if in_mask is None:
+            return "none"
+        return "both" if in_mask.any() else "out"
+
+    @property
+    def default_attacks(self) -> tuple[Attack, ...]:
+        """The attacks these predictions allow."""
+        return default_attacks({"none": "alone", "out": "out_references", "both": "references"}[self.references])
+
+    def prepare(self, settings: ResolvedSettings) -> PreparedPredictions:
+        """Checks that members and non-members are named, and that the attacks have the references they need."""
+        predictions = self.predictions
+        members = predictions.is_member
+        if members is None or members.all() or not members.any():
+            raise InputError(
+                f"{predictions.name}: is_member must name members and non-members; without both nothing can "
+                "be measured"
+            )
+        lacking = [attack.label for attack in settings.attacks if attack.references != "none"]
+        if lacking and self.references == "none":
+            alone = ", ".join(attack.name for attack in default_attacks("alone"))
+            raise InputError(
+                f"attacks={lacking}: need the outputs of reference models; add shadow_logits and "
+                f"shadow_members, or choose from {alone}"
+            )
+        kind = f"saved {predictions.kind} of one model"
+        n_references = 0 if predictions.shadow_logits is None else len(predictions.shadow_logits)
+        facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
+        source = Source("predictions", facts, settings.config_text)
+        return PreparedPredictions(
+            predictions, members, settings, evaluation_config(predictions.name, settings, source, (0,))
         )
-    return is_member
 
 
-def _check_references(names: Sequence[str], predictions: Predictions) -> None:
-    needing = [name for name in names if name not in ALONE]
-    if needing and predictions.shadow_logits is None:
-        raise InputError(
-            f"attacks={needing}: need other models' answers; add shadow_logits and shadow_members, "
-            f"or choose from {', '.join(ALONE)}"
+@dataclass(frozen=True, eq=False)
+class PreparedPredictions:
+    """Predictions and what is asked of them, checked."""
+
+    predictions: Predictions
+    is_member: BoolArray
+    settings: ResolvedSettings
+    config: EvaluationConfig
+    request: ClassVar[None] = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Members and non-members of the target, and the number of models."""
+        references = self.predictions.shadow_in_mask
+        n_members = int(self.is_member.sum())
+        n_models = 1 if references is None else 1 + len(references)
+        return Sizes(n_members, len(self.predictions) - n_members, n_models, len(self.predictions))
+
+    def collect(self, folder: Path, progress: Progress) -> Evidence:
+        """Writes the predictions as a bank: the target first, then the references."""
+        predictions, scratch = self.predictions, Scratch(folder)
+        names = tuple(sorted({*self.settings.signals, *PER_RECORD.needs, "correct"}))
+        design = _design(predictions, self.is_member, scratch)
+
+        def row(model: int) -> dict[str, AnyArray]:
+            logits = _logits(predictions, model)
+            return signals_of(lambda records: logits[records], predictions.labels, names, scratch)
+
+        bank = write_rows(
+            folder,
+            _identity(predictions, design, names),
+            design,
+            predictions.labels,
+            row,
+            "saved predictions; nothing was trained",
         )
-
-
-def _bank_of(predictions: Predictions, is_member: BoolArray, names: Sequence[str], folder: Path) -> Bank:
-    """The predictions as a bank: the target first, then the other models, each a block."""
-    scratch, kept = Scratch(folder), required_signals([*names, PER_RECORD.label], ("correct",))
-    design = _design(predictions, is_member, scratch)
-    bank = Bank.create(folder, _identity(predictions, design, kept), design, predictions.labels)
-    if not bank.is_complete or bank.damage():
-        signals = _signals(predictions, design.n_models, kept, scratch)
-        for model in range(design.n_models):
-            own = {name: values[model : model + 1] for name, values in signals.items()}
-            bank.add_block(model, own, {"lost_models": {}})
-        bank.finish({"note": "saved predictions; nothing was trained"})
-    return bank
+        return Evidence(bank, _metadata(predictions, self.is_member), self.config)
 
 
 def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
-    others = predictions.shadow_in_mask
-    n_models = 1 if others is None else 1 + len(others)
-    in_mask = scratch.empty((n_models, len(predictions)), np.bool_)
+    references = predictions.shadow_in_mask
+    in_mask = scratch.empty((1 if references is None else 1 + len(references), len(predictions)), np.bool_)
     in_mask[0] = is_member
-    for row, saw in zip(in_mask[1:], () if others is None else others, strict=True):
-        row[:] = saw
+    for row, members in zip(in_mask[1:], () if references is None else references, strict=True):
+        row[:] = members
     return Design(in_mask)
 
 
-def _identity(predictions: Predictions, design: Design, kept: Sequence[str]) -> Identity:
-    others = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
+def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) -> Identity:
+    references = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
     records_sha256 = digest_arrays(predictions.ids, predictions.labels)
     return Identity(
         records={"name": predictions.name, "records": len(predictions), "sha256": records_sha256},
         design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
         recipe={
             "saved": predictions.kind,
-            "sha256": digest_arrays(predictions.logits, *others),
+            "sha256": digest_arrays(predictions.logits, *references),
             "evaluated_epochs": [1],
         },
         seed=0,
-        signals=sorted(kept),
+        signals=list(names),
         block_size=1,
     )
 
 
-def _signals(
-    predictions: Predictions, n_models: int, kept: Sequence[str], scratch: Scratch
-) -> dict[str, AnyArray]:
-    """name -> (models, 1, records[, classes]), block of records by block."""
-    import torch
-
-    from leakscope.signals.classification import classification_signals
-
-    def answers(model: int, records: slice) -> dict[str, AnyArray]:
-        logits, labels = np.array(_logits(predictions, model)[records]), predictions.labels[records]
-        found = classification_signals(
-            torch.from_numpy(logits)[None], torch.from_numpy(labels)[None], tuple(sorted(kept))
-        )
-        return {name: values.numpy()[0] for name, values in found.items()}
-
-    def fill(model: int, records: slice) -> None:
-        for name, values in answers(model, records).items():
-            signals[name][model, 0, records] = values
-
-    signals = {
-        name: scratch.empty((n_models, 1, len(predictions), *first.shape[1:]), first.dtype)
-        for name, first in answers(0, slice(0, 1)).items()
-    }
-    for model in range(n_models):
-        over_blocks(len(predictions), partial(fill, model), _logits(predictions, model), *signals.values())
-    return signals
-
-
 def _logits(predictions: Predictions, model: int) -> AnyArray:
-    """Of the target (0) or one of the others; (records, classes)."""
-    others = predictions.shadow_logits
-    return predictions.logits if model == 0 or others is None else others[model - 1]
+    """Logits of the target (0) or of a reference; (records, classes)."""
+    references = predictions.shadow_logits
+    return predictions.logits if model == 0 or references is None else references[model - 1]
 
 
-def _facts_of(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
+def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
     from leakscope.evaluate.hygiene.shift import shift_scores
 
     labels = predictions.labels.astype(f"U{len(str(predictions.n_classes))}")
@@ -188,14 +167,12 @@ def _facts_of(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
 
 
 def _features_of(predictions: Predictions, records: IntArray) -> AnyArray:
-    """What is known of records without the target: class, groups, what models that never saw them say."""
+    """What is known of records without the target: class, groups, mean outputs of models that never saw them."""
     columns = [predictions.labels[records], *(values[records] for values in predictions.groups.values())]
     features = [np.unique(column, return_inverse=True)[1].reshape(-1, 1) for column in columns]
     if predictions.shadow_logits is not None and predictions.shadow_in_mask is not None:
-        logits, in_mask = (
-            gather_records(given, records, 1)
-            for given in (predictions.shadow_logits, predictions.shadow_in_mask)
-        )
+        logits = gather_records(predictions.shadow_logits, records, 1)
+        in_mask = gather_records(predictions.shadow_in_mask, records, 1)
         if not in_mask.all(axis=0).any():
             n_out = (~in_mask).sum(axis=0)
             features.append(np.where(in_mask[..., None], 0, logits).sum(axis=0) / n_out[:, None])

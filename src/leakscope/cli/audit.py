@@ -1,40 +1,52 @@
-"""`leakscope audit CONFIG.toml`: train the population, attack, judge, report."""
+"""`leakscope audit CONFIG.toml`: train the population, attack it, judge it, write the report."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli.output import AsJson, DataDir, Quiet, Redact, WithMembership
+from leakscope.cli.output import (
+    AsJson,
+    Attacks,
+    DataDir,
+    FprBudgets,
+    Quiet,
+    Redact,
+    WithMembership,
+)
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.table import Table
 
-    from leakscope.audits.config import AuditConfig
-    from leakscope.disclosure import Disclosure
+    from leakscope.audits.settings import AuditSettings
+    from leakscope.audits.source import Source
+    from leakscope.evaluate.results import AuditResults
     from leakscope.evaluate.verdict import Verdict
-    from leakscope.types import Records
 
 
 def audit(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; see examples/.")] = None,
     predictions: Annotated[
-        Path | None, typer.Option(help="Judge these saved answers (npz, csv, parquet); nothing is trained.")
+        Path | None, typer.Option(help="Audit saved predictions (npz, csv, parquet); nothing is trained.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Run folder, or s3://BUCKET/RUN; by default runs/ and the file's name."),
+        typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/ and the name of the file)."),
     ] = None,
+    models: Annotated[
+        int | None, typer.Option(help="Number of models; more than a finished run holds extends it.")
+    ] = None,
+    attacks: Attacks = None,
+    fpr: FprBudgets = None,
     engine: Annotated[
-        str | None, typer.Option(help="Who trains: local or ray; by default as the TOML file says.")
+        str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Of the Ray cluster: auto or HOST:PORT.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.")] = None,
     data_dir: DataDir = None,
     redact: Redact = False,
     with_membership: WithMembership = False,
@@ -43,116 +55,59 @@ def audit(
 ) -> None:
     """Train a population of your model on random halves of your records, and measure what leaks.
 
-    With --predictions, judge one model by the answers you saved.
+    With --predictions, audit one model by the predictions you saved.
     """
+    from leakscope.audits.run import run_audit
+    from leakscope.cli.output import listed, rates, training_progress
     from leakscope.disclosure import Disclosure
 
-    disclosure = Disclosure(redact, with_membership)
-    if config is not None and predictions is None:
-        where = _Where(out or Path("runs") / config.stem, engine, address)
-        verdict = _audit_config(config, where, data_dir, disclosure, shown=not (quiet or as_json))
-    elif predictions is not None and config is None:
-        if engine or address:
-            raise InputError("--engine and --address would do nothing: with --predictions nothing is trained")
-        verdict = _audit_file(predictions, out, disclosure)
-    else:
-        raise InputError("give either a TOML file or --predictions FILE; see examples/")
+    given = {
+        "models": models,
+        "attacks": listed(attacks),
+        "fpr": rates(fpr),
+        "engine": engine,
+        "address": address,
+    }
+    settings, source = configured(config, predictions, data_dir, given)
+    settings = replace(settings, disclosure=Disclosure(redact, with_membership))
+    file = config or predictions
+    assert file is not None, "`configured` refuses anything else"
+    with training_progress(_n_models(settings, source), shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(settings, source, out or Path("runs") / file.stem, progress)
     show(verdict, quiet, as_json)
-    exit_by_gate(verdict, told=not (quiet or as_json))
+    exit_by_gate(verdict, printed=not (quiet or as_json))
 
 
-class _Where(NamedTuple):
-    """Where a run is kept and trained, as the command line says; None: as the TOML file says."""
-
-    out: Path
-    engine: str | None
-    address: str | None
-
-    def trainer(self, settings: AuditConfig) -> tuple[str, str | None]:
-        """The engine and its address."""
-        engine = self.engine or settings.population.engine
-        of_file = settings.population.address if engine == settings.population.engine else None
-        return engine, self.address or of_file
-
-
-def _audit_config(
-    config: Path, where: _Where, data_dir: Path | None, disclosure: Disclosure, shown: bool
-) -> Verdict:
+def configured(
+    config: Path | None, predictions: Path | None, data_dir: Path | None, given: dict[str, Any]
+) -> tuple[AuditSettings, Source]:
+    """Settings and source from a config file or a file of predictions, with command-line options on top."""
     from leakscope.audits.config import read_config
-    from leakscope.audits.population import audit as run_audit
-    from leakscope.cli.output import training_progress
+    from leakscope.audits.predictions import SavedPredictions
+    from leakscope.audits.settings import AuditSettings
 
-    sys.path.insert(0, str(config.parent.resolve()))  # a module of the user's may lie beside the config
-    settings = read_config(config)
-    records = settings.records(data_dir, base=config.parent)
-    engine, address = where.trainer(settings)
-    with training_progress(settings.population.models, shown) as progress:
-        if settings.target is not None:
-            return _audit_target(settings, records, config, where, disclosure, progress)
-        return run_audit(
-            records,
-            settings.recipe(),
-            where.out,
-            models=settings.population.models,
-            seed=settings.population.seed,
-            design=settings.population.design,
-            attacks=settings.attacks.names,
-            fpr_budgets=settings.attacks.fpr,
-            signals=settings.population.signals,
-            gate=settings.gate.gate() if settings.gate else None,
-            device=settings.population.device,
-            progress=progress,
-            disclosure=disclosure,
-            engine=engine,
-            address=address,
-        )
+    options = {name: value for name, value in given.items() if value is not None}
+    if config is not None and predictions is None:
+        read = read_config(config)
+        if options.get("engine") not in (None, read.settings.engine):
+            options.setdefault("address", None)  # the config's address belongs to the config's engine
+        return replace(read.settings, **options), read.source(data_dir)
+    if predictions is not None and config is None:
+        return AuditSettings(**options), SavedPredictions(predictions)
+    raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 
-def _audit_target(
-    settings: AuditConfig,
-    records: Records,
-    config: Path,
-    where: _Where,
-    disclosure: Disclosure,
-    progress: Callable[[float], None],
-) -> Verdict:
-    """The given network of [target], judged by references of the config's recipe."""
-    from leakscope.audits.target import audit_target, read_members
-    from leakscope.recipe import Recipe
+def _n_models(settings: AuditSettings, source: Source) -> int:
+    from leakscope.audits.settings import DEFAULT_MODELS
 
-    target, recipe = settings.target, settings.recipe()
-    engine, address = where.trainer(settings)
-    assert target is not None, "called for configs with a target"
-    assert isinstance(recipe, Recipe), "the config's validator lets no other recipe through"
-    return audit_target(
-        records,
-        recipe,
-        config.parent / target.weights,
-        read_members(config.parent / target.members, records),
-        where.out,
-        models=settings.population.models,
-        seed=settings.population.seed,
-        fpr_budgets=settings.attacks.fpr,
-        gate=settings.gate.gate() if settings.gate else None,
-        device=settings.population.device,
-        progress=progress,
-        disclosure=disclosure,
-        engine=engine,
-        address=address,
-    )
+    return settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
 
 
-def _audit_file(predictions: Path, out: Path | None, disclosure: Disclosure) -> Verdict:
-    from leakscope.audits.predictions import audit_predictions
-
-    return audit_predictions(predictions, out or Path("runs") / predictions.stem, disclosure=disclosure)
-
-
-def exit_by_gate(verdict: Verdict, told: bool) -> None:
-    """Ends the command with exit code 1 when the gate failed; says so now, unless it was told before."""
+def exit_by_gate(verdict: Verdict, printed: bool) -> None:
+    """Ends the command with exit code 1 when the gate failed; prints why, unless it was printed already."""
     if not verdict.gate_failed:
         return
-    if not told:
+    if not printed:
         for line in verdict.gate_in_words():
             print(f"leakscope: {line}", file=sys.stderr)
     raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli.output import AsJson, Quiet
+from leakscope.cli.output import AsJson, Quiet, Redact
 
 if TYPE_CHECKING:
     from leakscope.audits.merged import MergedRun
@@ -24,6 +24,7 @@ def _root() -> None:
 def merge(
     parts: Annotated[list[Path], typer.Argument(help="Run folders of audits, or folders of banks.")],
     out: Annotated[Path, typer.Option(help="Folder of the merged run; an interrupted merge in it goes on.")],
+    redact: Redact = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -32,10 +33,12 @@ def merge(
     Audits that were asked the same are judged at once, all models together.
     """
     from leakscope.audits.merged import merge_runs
+    from leakscope.audits.settings import AuditSettings
     from leakscope.cli.audit import exit_by_gate, show
     from leakscope.cli.output import console, print_json
+    from leakscope.disclosure import Disclosure
 
-    merged = merge_runs(parts, out)
+    merged = merge_runs(parts, out, AuditSettings(disclosure=Disclosure(redacted=redact)))
     if as_json:
         print_json(_as_json(merged))
     elif not quiet:
@@ -45,7 +48,7 @@ def merge(
             show(merged.verdict, quiet=False, as_json=False)
         screen.print(_next_step(merged), soft_wrap=True)
     if merged.verdict is not None:
-        exit_by_gate(merged.verdict, told=not (quiet or as_json))
+        exit_by_gate(merged.verdict, printed=not (quiet or as_json))
 
 
 def _in_words(merged: MergedRun) -> str:

@@ -1,4 +1,4 @@
-"""`leakscope demo`: the main job on built-in data, no arguments."""
+"""`leakscope demo`: an audit of a small network on built-in data, no arguments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def demo(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Audit a small network on handwritten digits: train 64 models, attack them, say what leaks."""
-    from leakscope.audits.population import audit as run_audit
+    """Audit a small network on handwritten digits: train 64 models, attack them, report what leaks."""
+    from leakscope.audits.population import TrainedPopulation
+    from leakscope.audits.run import run_audit
+    from leakscope.audits.settings import AuditSettings
     from leakscope.cli.audit import show
     from leakscope.cli.output import training_progress
     from leakscope.data.registry import load
     from leakscope.recipe import Recipe
 
     recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
+    source, settings = TrainedPopulation(load("digits"), recipe), AuditSettings(models=models, seed=seed)
     with training_progress(models, shown=not (quiet or as_json)) as progress:
-        verdict = run_audit(load("digits"), recipe, out, models=models, seed=seed, progress=progress)
+        verdict = run_audit(settings, source, out, progress)
     show(verdict, quiet, as_json)

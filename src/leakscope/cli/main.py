@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, compare, data, demo, open_, plan, report, schema, study, verify
+from leakscope.cli import attack, audit, bank, compare, data, demo, judge, open_, plan, report, schema, study, verify
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
+app.command("judge")(judge.judge)
 app.command("attack")(attack.attack)
 app.add_typer(study.app, name="study")
 app.command("report")(report.report)
@@ -61,5 +62,5 @@ def main() -> None:
         sys.exit(3)
     except SystemExit as end:
         if end.code == _INTERRUPTED:  # how typer ends after Ctrl-C
-            print("leakscope: interrupted; the same command goes on where it stopped", file=sys.stderr)
+            print("leakscope: interrupted; run the same command again to resume", file=sys.stderr)
         raise

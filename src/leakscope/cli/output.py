@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,14 +21,22 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
 Redact = Annotated[
     bool,
-    typer.Option("--redact", help="In report.html: no features, labels or pictures of records; ids hashed."),
+    typer.Option("--redact", help="Leave features, labels and images of records out of report.html; hash ids."),
 ]
 WithMembership = Annotated[
-    bool, typer.Option("--with-membership", help="In report.html: tell whom a given model was trained on.")
+    bool,
+    typer.Option("--with-membership", help="Show in report.html which records a given model was trained on."),
 ]
-Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it goes on.")]
+Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it resumes.")]
+Attacks = Annotated[
+    str | None,
+    typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),
+]
+FprBudgets = Annotated[
+    str | None, typer.Option("--fpr", help="False positive rates to report at, separated by commas.")
+]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Data folder; by default $LEAKSCOPE_DATA, else ~/.local/share/leakscope.")
+    Path | None, typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, else ~/.local/share/leakscope).")
 ]
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -40,6 +50,28 @@ def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
         for name, source in sources.items()
         if name in context.params and source is not None and source.name != "DEFAULT"
     }
+
+
+def listed(text: str | None) -> tuple[str, ...] | None:
+    """Names separated by commas; commas inside brackets separate options."""
+    if text is None:
+        return None
+    names, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += letter
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def rates(text: str | None) -> tuple[float, ...] | None:
+    """Numbers separated by commas."""
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InputError(f"fpr={text!r}: give rates separated by commas, like 0.01,0.001") from error
 
 
 def console() -> Console:

@@ -13,47 +13,29 @@ from leakscope.cli.output import AsJson, DataDir, Quiet
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakscope.audits.config import AuditConfig
-    from leakscope.audits.planning import Plan, Seconds
-    from leakscope.types import Records
+    from leakscope.audits.planning.plan import Cost, Plan
+    from leakscope.audits.planning.trial import Seconds
 
 
 def plan(
-    config: Annotated[Path, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")],
+    config: Annotated[Path | None, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Saved predictions instead of a TOML file.")] = None,
+    models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what an audit will cost and what it can resolve; trains for a few seconds, writes nothing."""
-    from dataclasses import asdict
-
-    from leakscope.audits.config import read_config
+    """Estimate what an audit costs and what it can resolve; trains for a few seconds, writes nothing."""
+    from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
+    from leakscope.cli.audit import configured
     from leakscope.cli.output import print_json
 
-    settings = read_config(config)
-    planned = _planned(settings, settings.records(data_dir, base=config.parent))
+    planned = plan_audit(*configured(config, predictions, data_dir, {"models": models}))
     if as_json:
-        print_json(to_jsonable(asdict(planned)))
+        print_json(to_jsonable(planned))
     elif not quiet:
         _show(planned)
-
-
-def _planned(settings: AuditConfig, records: Records) -> Plan:
-    from leakscope.audits.planning import plan_audit
-
-    return plan_audit(
-        records,
-        settings.recipe(),
-        models=settings.population.models,
-        seed=settings.population.seed,
-        design=settings.population.design,
-        attacks=settings.attacks.names,
-        fpr_budgets=settings.attacks.fpr,
-        signals=settings.population.signals,
-        gate=settings.gate.gate() if settings.gate else None,
-        device=settings.population.device,
-    )
 
 
 def _show(planned: Plan) -> None:
@@ -61,7 +43,7 @@ def _show(planned: Plan) -> None:
 
     screen = console()
     screen.print()
-    for line in words(planned):
+    for line in summary(planned):
         screen.print(line)
     screen.print()
     screen.print(_table(planned))
@@ -69,27 +51,38 @@ def _show(planned: Plan) -> None:
         screen.print(line, style="dim")
 
 
-def words(planned: Plan) -> list[str]:
-    """The plan in plain sentences: what it takes, what it can and cannot say."""
-    population, seconds, resolution = planned.population, planned.time.total, planned.resolution
+def summary(planned: Plan) -> list[str]:
+    """The plan in sentences: what it costs, what it can and cannot resolve."""
+    population, resolution = planned.population, planned.resolution
     lines = [
-        f"{population.models:,} models on random halves of {population.records:,} records will take about "
-        f"{_duration(seconds.expected)} ({_duration(seconds.low)} to {_duration(seconds.high)}), "
-        f"{_size(planned.memory.peak)} of memory and {_size(planned.disk.peak)} of disk.",
-        f"Each model has at least {population.nonmembers:,} non-members: its own rates cannot say anything "
-        f"below an FPR of {_percent(resolution.lowest_fpr)}.",
-        f"An AUC near 0.6 will be known to ± {resolution.auc_one_target:.3f} from one target and "
-        f"± {resolution.auc_all_targets:.3f} as a mean over all; one record's advantage to "
-        f"± {resolution.record_advantage:.2f}.",
+        *_cost_summary(planned),
+        f"Each target has at least {population.nonmembers:,} non-members: the smallest FPR (false positive rate) "
+        f"measurable on one target is {_percent(resolution.lowest_fpr)}.",
+        f"An AUC (area under the ROC curve) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from one "
+        f"target and ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
     ]
+    if resolution.record_advantage is not None:
+        lines.append(f"The advantage on a single record will be known to ± {resolution.record_advantage:.2f}.")
     unresolved = [rate for rate in resolution.rates if rate.reason]
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
         lines.append(
-            f"To resolve {_percent(lowest.fpr)} you need {lowest.needed_nonmembers:,} non-members a model, "
-            f"so about {2 * lowest.needed_nonmembers:,} records."
+            f"To resolve {_percent(lowest.fpr)} you need {lowest.needed_nonmembers:,} non-members per model, "
+            f"that is about {2 * lowest.needed_nonmembers:,} records."
         )
     return lines
+
+
+def _cost_summary(planned: Plan) -> list[str]:
+    if planned.cost is None:
+        return ["Nothing is trained: the audit takes seconds, or minutes for millions of records."]
+    population, cost = planned.population, planned.cost
+    seconds = cost.time.total
+    return [
+        f"{population.models:,} models on random halves of {population.records:,} records will take about "
+        f"{_duration(seconds.expected)} ({_duration(seconds.low)} to {_duration(seconds.high)}), "
+        f"{_size(cost.memory.peak)} of memory and {_size(cost.disk.peak)} of disk."
+    ]
 
 
 def _table(planned: Plan) -> Table:
@@ -105,42 +98,52 @@ def _table(planned: Plan) -> Table:
 
 
 def _rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
-    training, seconds, memory, disk = planned.training, planned.time, planned.memory, planned.disk
+    if planned.cost is not None:
+        yield from _cost_rows(planned.cost)
+    yield from _resolution_rows(planned)
+
+
+def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
+    training, seconds, memory, disk = cost.training, cost.time, cost.memory, cost.disk
     parameters = f", {training.parameters:,} parameters each" if training.parameters else ""
     yield "trainer", training.trainer, f"on {training.device}{parameters}"
     yield "blocks", f"{training.blocks:,}", f"of up to {training.block_size:,} models"
     yield "training", _duration(seconds.training.expected), f"{_range(seconds.training)}; {seconds.how}"
-    yield "judging", _duration(seconds.judging.expected), f"{_range(seconds.judging)}; random answers judged"
+    yield "judging", _duration(seconds.judging.expected), f"{_range(seconds.judging)}; timed on random outputs"
     parts = ("records", "parameters", "workspace", "signals", "judging")
     yield "memory", _size(memory.peak), ", ".join(f"{p} {_size(getattr(memory, p))}" for p in parts)
     files = ", ".join(f"{name} {_size(n_bytes)}" for name, n_bytes in disk.signals.items())
     yield "disk", _size(disk.peak), f"{_size(disk.finished)} when finished: {files}"
-    yield from _resolution_rows(planned)
 
 
 def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
-    from leakscope.audits.planning import SUPPOSED_AUC, SUPPOSED_TPR
+    from leakscope.audits.planning.plan import SUPPOSED_AUC, SUPPOSED_TPR
 
-    found = planned.resolution
-    pooled = f"one target; {_percent(found.lowest_fpr_pooled)} with all targets pooled"
-    yield "lowest FPR", _percent(found.lowest_fpr), pooled
-    spread = f"one target, AUC {SUPPOSED_AUC:g}; ± {found.auc_all_targets:.4f} for the mean over targets"
-    yield "AUC", f"± {found.auc_one_target:.3f}", spread
-    for rate in found.rates:
+    resolved = planned.resolution
+    pooled = f"one target; {_percent(resolved.lowest_fpr_pooled)} with all targets pooled"
+    yield "lowest FPR", _percent(resolved.lowest_fpr), pooled
+    spread = f"one target, AUC {SUPPOSED_AUC:g}; ± {resolved.auc_all_targets:.4f} for the mean over targets"
+    yield "AUC", f"± {resolved.auc_one_target:.3f}", spread
+    for rate in resolved.rates:
         width = f"one target, TPR {SUPPOSED_TPR:.0%}; ± {rate.all_targets:.2%} over all targets"
         shown = ("not resolvable", rate.reason) if rate.reason else (f"± {rate.one_target:.1%}", width)
         yield f"TPR at {rate.fpr:.6g} FPR", *shown
-    half = planned.population.models // 2
-    yield "a record's advantage", f"± {found.record_advantage:.2f}", f"{half:,} models a side, rates 1/2"
+    if resolved.record_advantage is not None:
+        half = planned.population.models // 2
+        how = f"{half:,} models with the record and {half:,} without, rates 1/2"
+        yield "a record's advantage", f"± {resolved.record_advantage:.2f}", how
 
 
 def _footnotes(planned: Plan) -> list[str]:
-    lines = [
-        f"Times were measured for {planned.time.trial_seconds:.1f} s on this machine as busy as it is now; "
-        "starting Python and drawing the report come on top.",
-        "± are half widths of 95% intervals. The formulas are in docs/plan.md.",
-    ]
-    return lines if planned.training.note is None else [f"The models are {planned.training.note}.", *lines]
+    lines = ["± are half widths of 95% intervals. The formulas are in docs/plan.md."]
+    if planned.cost is None:
+        return lines
+    timed = (
+        f"Times were measured for {planned.cost.time.trial_seconds:.1f} s on this machine under its present load; "
+        "starting Python and drawing the report come on top."
+    )
+    note = planned.cost.training.note
+    return [*([f"The models are {note}."] if note else []), timed, *lines]
 
 
 def _range(seconds: Seconds) -> str:

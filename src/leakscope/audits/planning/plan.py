@@ -7,29 +7,30 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 import numpy as np
 import torch
 from scipy import special
 
 from leakscope.array_types import FloatArray
-from leakscope.audits.planning.trial import Fits, Networks, Request, Seconds, Training, judging_seconds
-from leakscope.audits.population import (
-    DEFAULT_ATTACKS,
-    DEFAULT_FPR_BUDGETS,
-    asked,
-    check_questions,
-    required_signals,
+from leakscope.audits.planning.trial import (
+    Fits,
+    Networks,
+    Seconds,
+    Training,
+    TrialRequest,
+    checked_request,
+    judging_seconds,
 )
-from leakscope.design import make_design
+from leakscope.audits.run import prepare
+from leakscope.audits.settings import AuditSettings
+from leakscope.audits.source import Source
 from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
-from leakscope.engine import local
 from leakscope.errors import TrainingError
-from leakscope.evaluate.gate import Gate
-from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
+from leakscope.evaluate.results import EvaluationConfig
+from leakscope.recipe import Recipe
+from leakscope.stats.intervals import AucEstimate, Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
 from leakscope.types import Records
@@ -43,8 +44,8 @@ _RECORD_VECTORS = 24  # float64 (records,) at the peak of judging, see docs/scal
 
 
 @dataclass(frozen=True)
-class Population:
-    """Who is asked about whom; members and non-members of the target that has fewest."""
+class PlannedPopulation:
+    """Models and records; members and non-members of the target that has fewest."""
 
     models: int
     records: int
@@ -104,7 +105,8 @@ class Resolution:
         lowest_fpr_pooled: one over the non-members of all targets.
         auc_one_target: where the AUC is `SUPPOSED_AUC`, binormal; DeLong.
         auc_all_targets: of the mean over targets; t.
-        record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models.
+        record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models; None for one
+            target, which cannot tell.
         rates: one a budget.
     """
 
@@ -112,81 +114,72 @@ class Resolution:
     lowest_fpr_pooled: float
     auc_one_target: float
     auc_all_targets: float
-    record_advantage: float
+    record_advantage: float | None
     rates: tuple[RateResolution, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What an audit will cost and what it can resolve."""
+class Cost:
+    """What training and judging take."""
 
-    population: Population
     training: Training
     time: Time
     memory: Memory
     disk: Disk
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an audit costs and what it can resolve.
+
+    Attributes:
+        population: models and records.
+        cost: of training and judging; None where nothing is trained.
+        resolution: what the figures can tell apart.
+    """
+
+    population: PlannedPopulation
+    cost: Cost | None
     resolution: Resolution
 
 
-def plan_audit(
-    records: Records,
-    recipe: AnyRecipe,
-    models: int = 64,
-    seed: int = 0,
-    design: str = "balanced",
-    attacks: Sequence[str] = DEFAULT_ATTACKS,
-    fpr_budgets: Sequence[float] = DEFAULT_FPR_BUDGETS,
-    signals: Sequence[str] = (),
-    gate: Gate | None = None,
-    device: str = "auto",
-) -> Plan:
-    """What `leakscope.audits.population` would do with these arguments; raises what it would raise."""
-    check_questions(attacks, fpr_budgets)
-    population = make_design(design, models, len(records), seed)
-    kept = required_signals(attacks, signals)
-    identity = local.check_request(records, population, recipe, seed, kept, device)
-    config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
-    request = Request(records, population, recipe, identity, local.device_of(device))
-    trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
-    n_members = population.in_mask.sum(axis=1)
-    fewest = int(n_members.min()), int((len(records) - n_members).min())
-    n_checkpoints = len(recipe.evaluated_epochs)
+def plan_audit(settings: AuditSettings, source: Source) -> Plan:
+    """The cost and the resolution of an audit; raises what the audit would raise."""
+    prepared = prepare(settings, source)
+    members, nonmembers, models, records = prepared.sizes
+    targets = prepared.config.targets
     return Plan(
-        Population(models, len(records), *fewest),
-        trial.training,
-        _time(trial, request, config),
-        _memory(trial, request, len(attacks)),
-        disk_bytes(
-            records,
-            identity.signals,
-            models,
-            n_checkpoints,
-            trial.training.blocks,
-            _n_score_arrays(len(attacks)),
+        PlannedPopulation(models, records, members, nonmembers),
+        None if prepared.request is None else _cost(checked_request(prepared.request), prepared.config),
+        resolution(
+            models if targets is None else len(targets), members, nonmembers, prepared.config.fpr_budgets
         ),
-        resolution(models, *fewest, config["fpr_budgets"]),
     )
 
 
-def disk_bytes(
-    records: Records,
-    signals: Sequence[str],
-    models: int,
-    checkpoints: int,
-    blocks: int,
-    score_arrays: int = 0,
-) -> Disk:
-    """The bank's arrays, and scores while they are judged; the rest, which is small, is left out.
+def _cost(request: TrialRequest, config: EvaluationConfig) -> Cost:
+    recipe = request.recipe
+    trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
+    n_scores = len(config.attacks) + 2  # arrays: one per attack, one of single records, one sorted
+    return Cost(
+        trial.training,
+        _time(trial, request, config),
+        _memory(trial, request, n_scores),
+        disk_bytes(request, trial.training.blocks, n_scores),
+    )
+
+
+def disk_bytes(request: TrialRequest, blocks: int, score_arrays: int = 0) -> Disk:
+    """The bank's arrays, and scores while they are judged; other files are small and left out.
 
     Args:
-        records: to be asked about.
-        signals: kept.
-        models: in all.
-        checkpoints: of each.
-        blocks: they are trained in.
-        score_arrays: of one score a model and record, on disk where they are large.
+        request: the models to train, and the signals to store.
+        blocks: number of blocks they are trained in.
+        score_arrays: number of arrays with one score per model and record; on disk where they are large.
     """
-    numbers = {name: models * checkpoints * len(records) * _signal_bytes(name, records) for name in signals}
+    records, models = request.records, request.design.n_models
+    per_signal = models * len(request.recipe.evaluated_epochs) * len(records)
+    numbers = {name: per_signal * _signal_bytes(name, records) for name in request.identity.signals}
     files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
     labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
     finished = sum(files.values()) + labels_and_design
@@ -196,21 +189,21 @@ def disk_bytes(
     return Disk(files, finished, finished + max(in_blocks, on_scratch))
 
 
-def resolution(models: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequence[float]) -> Resolution:
+def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequence[float]) -> Resolution:
     """What so many targets with so many members and non-members each can tell apart."""
     shift = np.sqrt(2) * special.ndtri(SUPPOSED_AUC)
     auc = delong_of_split(SplitScores(_normal_quantiles(n_members) + shift, _normal_quantiles(n_nonmembers)))
     return Resolution(
         lowest_fpr=1 / n_nonmembers,
-        lowest_fpr_pooled=1 / (models * n_nonmembers),
+        lowest_fpr_pooled=1 / (targets * n_nonmembers),
         auc_one_target=_half_width(auc.interval),
-        auc_all_targets=float(special.stdtrit(models - 1, 0.975) * auc.standard_error / np.sqrt(models)),
-        record_advantage=_record_half_width(models),
-        rates=tuple(_rate_resolution(fpr, models, n_members, n_nonmembers) for fpr in fpr_budgets),
+        auc_all_targets=_half_width_of_mean(auc, targets),
+        record_advantage=_record_half_width(targets) if targets > 1 else None,
+        rates=tuple(_rate_resolution(fpr, targets, n_members, n_nonmembers) for fpr in fpr_budgets),
     )
 
 
-def _time(trial: Networks | Fits, request: Request, config: dict[str, Any]) -> Time:
+def _time(trial: Networks | Fits, request: TrialRequest, config: EvaluationConfig) -> Time:
     started = time.perf_counter()
     try:
         training = trial.seconds().widened()
@@ -223,7 +216,7 @@ def _time(trial: Networks | Fits, request: Request, config: dict[str, Any]) -> T
     return Time(training, judging, training + judging, trial.how(), time.perf_counter() - started)
 
 
-def _memory(trial: Networks | Fits, request: Request, n_attacks: int) -> Memory:
+def _memory(trial: Networks | Fits, request: TrialRequest, n_scores: int) -> Memory:
     """From shapes alone, by the formulas of docs/plan.md."""
     records, recipe, kept = request.records, request.recipe, request.identity.signals
     is_image, on_gpu = records.features.dtype == np.uint8, request.device.type == "cuda"
@@ -233,24 +226,19 @@ def _memory(trial: Networks | Fits, request: Request, n_attacks: int) -> Memory:
     parameters, workspace = trial.memory()
     row = sum(_signal_bytes(name, records) for name in kept)
     signals = 2 * request.block_size * len(recipe.evaluated_epochs) * len(records) * row
-    judging = _judging_bytes(request, n_attacks)
+    judging = _judging_bytes(request, n_scores)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
     peak = held + max(parameters + workspace + signals, judging, standardising)
     return Memory(held, parameters, workspace, signals, judging, peak)
 
 
-def _judging_bytes(request: Request, n_attacks: int) -> int:
+def _judging_bytes(request: TrialRequest, n_scores: int) -> int:
     n_models, n_records = request.design.in_mask.shape
     scores = 8 * n_models * n_records
-    in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * _n_score_arrays(n_attacks)
+    in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * n_scores
     in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
     logits = 3 * scores * request.records.n_classes * ("logits" in request.identity.signals)
     return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits)
-
-
-def _n_score_arrays(n_attacks: int) -> int:
-    """Arrays (models, records) of an audit: a score an attack, those of single records, one in order."""
-    return n_attacks + 2
 
 
 def _signal_bytes(name: str, records: Records) -> int:
@@ -262,6 +250,13 @@ def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int)
     one, pooled = (clopper_pearson(round(SUPPOSED_TPR * n), n) for n in (n_members, models * n_members))
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
     return RateResolution(fpr, ceil(1 / fpr - 1e-9), _half_width(one), _half_width(pooled), reason)
+
+
+def _half_width_of_mean(auc: AucEstimate, targets: int) -> float:
+    """Of the mean AUC over targets; of the AUC itself for a single target."""
+    if targets < 2:
+        return _half_width(auc.interval)
+    return float(special.stdtrit(targets - 1, 0.975) * auc.standard_error / np.sqrt(targets))
 
 
 def _record_half_width(models: int) -> float:

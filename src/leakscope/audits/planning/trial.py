@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, log, prod
 from statistics import median
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,9 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.disk.scratch import IN_MEMORY, Scratch
 from leakscope.engine import local
+from leakscope.engine.request import TrainingRequest, check_request, device_of
 from leakscope.evaluate.judge import judge
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
@@ -67,8 +68,8 @@ class Seconds:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
-    """What was asked for, checked."""
+class TrialRequest:
+    """The models to train, with the identity and the device they get."""
 
     records: Records
     design: Design
@@ -87,10 +88,16 @@ class Request:
         return ceil(self.design.n_models / self.block_size)
 
 
+def checked_request(request: TrainingRequest) -> TrialRequest:
+    """The request with its bank's identity and its device."""
+    identity = check_request(request)
+    return TrialRequest(request.records, request.design, request.recipe, identity, device_of(request.device))
+
+
 class Networks:
     """A block of the recipe's networks, to be timed and measured."""
 
-    def __init__(self, request: Request, recipe: Recipe) -> None:
+    def __init__(self, request: TrialRequest, recipe: Recipe) -> None:
         started = time.perf_counter()
         self._request, self._recipe, self._seed = request, recipe, request.identity.seed
         self._inputs = loop.inputs_from(request.records, request.device)
@@ -184,7 +191,7 @@ class Networks:
 class Fits:
     """As many models of an estimator or a user's own function as are fitted side by side, to be timed."""
 
-    def __init__(self, request: Request, recipe: EstimatorRecipe | FunctionRecipe) -> None:
+    def __init__(self, request: TrialRequest, recipe: EstimatorRecipe | FunctionRecipe) -> None:
         from joblib import effective_n_jobs
 
         name, at_once = "function", 1
@@ -231,7 +238,7 @@ class Fits:
 class RandomBank(Bank):
     """Random answers in memory, to time the judge on."""
 
-    def __init__(self, request: Request, n_models: int, records: Records) -> None:
+    def __init__(self, request: TrialRequest, n_models: int, records: Records) -> None:
         self.identity = request.identity.as_dict()
         self._records, self._rng = records, np.random.default_rng(request.identity.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
@@ -263,7 +270,7 @@ class RandomBank(Bank):
         return values > 0 if name == "correct" else np.abs(values)
 
 
-def judging_seconds(request: Request, config: dict[str, Any]) -> Seconds:
+def judging_seconds(request: TrialRequest, config: EvaluationConfig) -> Seconds:
     """Facts and judge at work on random answers about some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
     rng = np.random.default_rng(request.identity.seed)

@@ -1,0 +1,147 @@
+"""A given, trained model: reference models trained on random halves of the same records judge it.
+
+The references are trained in `references/` of the run folder by any recipe: ours, an estimator or a user's
+training function. The target's own outputs come from its weights, its file or its `predict` function. It is
+row 0 of the run's bank, and the references are the other rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from leakscope.array_types import AnyArray, BoolArray
+from leakscope.attacks.base import Attack
+from leakscope.attacks.registry import PER_RECORD
+from leakscope.audits.population import attacks_for, evaluation_config, metadata_of, training_request
+from leakscope.audits.rows import signals_of, write_rows
+from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.disk.scratch import Scratch
+from leakscope.errors import InputError
+from leakscope.evaluate.results import EvaluationConfig, Source
+from leakscope.recipe import AnyRecipe
+from leakscope.types import Design, Records, digest_arrays
+
+if TYPE_CHECKING:
+    from leakscope.engine.local import Engine
+    from leakscope.engine.request import TrainingRequest
+    from leakscope.models.given import ModelOutputs
+
+REFERENCES = "references"
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModel:
+    """A trained model, its members, and how to train reference models.
+
+    Attributes:
+        records: members and non-members, as the model expects them.
+        model: `leakscope.NetWeights`, `leakscope.FittedEstimator` or `leakscope.PredictFunction`.
+        is_member: bool (records,), true for the records the model was trained on.
+        recipe: how the references are trained; ideally as the model was.
+    """
+
+    records: Records
+    model: ModelOutputs
+    is_member: BoolArray
+    recipe: AnyRecipe
+
+    uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+
+    @property
+    def default_attacks(self) -> tuple[Attack, ...]:
+        """The attacks that references allow."""
+        return attacks_for(self.records, "references")
+
+    def prepare(self, settings: ResolvedSettings) -> PreparedModel:
+        """Checks the members, queries the model once about every record, and checks the references' request."""
+        records = self.records
+        if not records.is_classification:
+            raise InputError("a given model must be a classifier; audit a regression by its population")
+        if self.is_member.shape != (len(records),) or self.is_member.all() or not self.is_member.any():
+            raise InputError(
+                f"is_member must be bool ({len(records)},) and name both members and non-members; "
+                f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
+            )
+        names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
+        request, engine = training_request(records, self.recipe, replace(settings, signals=names))
+        logits = self.model.outputs(records.features, records.n_classes)
+        facts = {
+            **self.model.describe(),
+            "member list sha256": digest_arrays(records.ids[self.is_member]),
+            "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
+            "references": f"{settings.models} models trained on {settings.design} halves of the same records",
+        }
+        source = Source("given model", facts, settings.config_text)
+        config = evaluation_config(records.name, settings, source, (0,))
+        return PreparedModel(request, engine, config, logits, self.is_member)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A given model with its outputs, and the references to train."""
+
+    request: TrainingRequest
+    engine: Engine
+    config: EvaluationConfig
+    logits: AnyArray
+    is_member: BoolArray
+
+    @property
+    def sizes(self) -> Sizes:
+        """Members and non-members of the target, and the number of models."""
+        n_members = int(self.is_member.sum())
+        return Sizes(
+            n_members, len(self.is_member) - n_members, self.design.n_models, len(self.is_member)
+        )
+
+    @cached_property
+    def design(self) -> Design:
+        """Who is in which training set: the target's members, then those of the references."""
+        return Design(np.concatenate([self.is_member[None], self.request.design.in_mask]))
+
+    def collect(self, folder: Path, progress: Progress) -> Evidence:
+        """Trains the references, and writes the target and them as one bank."""
+        from leakscope.engine.local import complete_bank
+
+        records = self.request.records
+        references = complete_bank(folder / REFERENCES, self.request, self.engine, progress)
+        arrays = references.signals().arrays
+        scratch = Scratch(folder)
+
+        def row(model: int) -> dict[str, AnyArray]:
+            if model > 0:
+                return {name: np.asarray(values[model - 1, -1])[None, None] for name, values in arrays.items()}
+            return signals_of(lambda block: self.logits[block], records.labels, self.request.signals, scratch)
+
+        note = "a given model, and references trained for it"
+        bank = write_rows(
+            folder, self._identity(references), self.design, records.labels, row, note
+        )
+        return Evidence(bank, metadata_of(records, self.design), self.config, records)
+
+    def _identity(self, references: Bank) -> Identity:
+        of_references = references.identity
+        return Identity(
+            records=of_references["records"],
+            design={
+                "models": self.design.n_models,
+                "columns": self.design.n_records,
+                "sha256": self.design.digest,
+            },
+            recipe={
+                "target": digest_arrays(self.logits),
+                "references": of_references["recipe"],
+                "evaluated_epochs": [1],
+            },
+            seed=self.request.seed,
+            signals=sorted(self.request.signals),
+            block_size=1,
+        )

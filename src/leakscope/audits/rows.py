@@ -1,0 +1,68 @@
+"""A bank of models that were not trained together: the target's outputs, then those of its references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import Identity
+from leakscope.disk.scratch import Scratch, over_blocks
+from leakscope.types import Design
+
+Outputs = Callable[[slice], AnyArray]
+"""Logits of a block of records, float32 (block, classes)."""
+
+
+def signals_of(
+    outputs: Outputs, labels: IntArray, names: Sequence[str], scratch: Scratch
+) -> dict[str, AnyArray]:
+    """The signals of one model, block of records by block; name -> (1, 1, records[, classes])."""
+    import torch
+
+    from leakscope.signals.classification import classification_signals
+
+    def block(records: slice) -> dict[str, AnyArray]:
+        logits = torch.from_numpy(np.array(outputs(records)))[None]
+        values = classification_signals(logits, torch.from_numpy(labels[records])[None], tuple(names))
+        return {name: value.numpy()[0] for name, value in values.items()}
+
+    def fill(records: slice) -> None:
+        for name, values in block(records).items():
+            signals[name][0, 0, records] = values
+
+    signals = {
+        name: scratch.empty((1, 1, len(labels), *first.shape[1:]), first.dtype)
+        for name, first in block(slice(0, 1)).items()
+    }
+    over_blocks(len(labels), fill, *signals.values())
+    return signals
+
+
+def write_rows(
+    folder: Path,
+    identity: Identity,
+    design: Design,
+    labels: IntArray,
+    row: Callable[[int], dict[str, AnyArray]],
+    note: str,
+) -> Bank:
+    """A bank with one block per model; written where it is missing or damaged.
+
+    Args:
+        folder: of the bank.
+        identity: its identity, with a block size of 1.
+        design: who is in which training set.
+        labels: of the records.
+        row: gives the signals of one model, name -> (1, 1, records[, classes]).
+        note: how the bank came about, for its manifest.
+    """
+    bank = Bank.create(folder, identity, design, labels)
+    if not bank.is_complete or bank.damage():
+        for model in range(design.n_models):
+            bank.add_block(model, row(model), {"lost_models": {}})
+        bank.finish({"note": note})
+    return bank

@@ -1,0 +1,141 @@
+"""The main path: every audit, whatever its source, goes through `run_audit`.
+
+Start here:
+
+    settings, source -> checks -> a bank of outputs -> attacks -> figures with intervals -> verdict, report
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakscope.audits.population import TrainedPopulation
+from leakscope.audits.settings import AuditSettings
+from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
+from leakscope.bank.object_store import working_copy
+from leakscope.bank.results import read_results, write_results
+from leakscope.bank.run_folder import RESULTS, locked_run_folder
+from leakscope.disclosure import Disclosure
+from leakscope.errors import InputError, LeakscopeError
+from leakscope.evaluate.results import AuditResults, EvaluationConfig
+from leakscope.evaluate.verdict import Verdict
+from leakscope.recipe import AnyRecipe
+from leakscope.types import Records
+
+if TYPE_CHECKING:
+    from leakscope.evaluate.judge import Judged
+
+KIND = "audit"
+
+
+def _no_progress(_: float) -> None:
+    """Reports nothing."""
+
+
+def audit(
+    source: Source | Records,
+    recipe: AnyRecipe | None = None,
+    *,
+    out: Path | str = "runs/audit",
+    progress: Progress = _no_progress,
+    **settings: Any,
+) -> Verdict:
+    """Measures what models give away about who was in their training sets.
+
+    Args:
+        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenModel`,
+            `SavedPredictions`, `MergedRuns` or `FinishedRun`.
+        recipe: how one model is trained, where `source` are records.
+        out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
+            another run is refused.
+        progress: called with the models' worth of training that is done.
+        **settings: fields of `AuditSettings`, such as `models=64` or `attacks=["eb_lira", "rmia"]`.
+    """
+    return run_audit(audit_settings(settings), audit_source(source, recipe), out, progress)
+
+
+def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
+    """The source that the arguments of `audit` and `plan` name."""
+    if not isinstance(source, Records):
+        if recipe is not None:
+            raise InputError("recipe would do nothing: it belongs to records")
+        return source
+    if recipe is None:
+        raise InputError("recipe is missing: records need one, for example leakscope.Recipe(net='mlp')")
+    return TrainedPopulation(source, recipe)
+
+
+def audit_settings(given: dict[str, Any]) -> AuditSettings:
+    """Settings from keyword arguments; an unknown one is named, with the closest that exists."""
+    from dataclasses import fields
+    from difflib import get_close_matches
+
+    known = [field.name for field in fields(AuditSettings)]
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InputError(f"{name} is not a setting of an audit; {hint}choose from {', '.join(known)}")
+    return AuditSettings(**given)
+
+
+def run_audit(
+    settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
+) -> Verdict:
+    """Audits a source.
+
+    Args:
+        settings: what to ask, and how to train.
+        source: what to audit.
+        out: run folder, or an address like s3://bucket/run.
+        progress: called with the models' worth of training that is done.
+    """
+    prepared = prepare(settings, source)  # before anything is written
+    with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
+        return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
+
+
+def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
+    """A source with its settings, checked: raises whatever an audit or its plan refuses."""
+    return source.prepare(settings.resolve(source.default_attacks, source.uses))
+
+
+def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure) -> Verdict:
+    """Judges a complete bank, and writes results.json, records.parquet and the reports."""
+    from leakscope.audits.report.markdown import write_report
+    from leakscope.evaluate.judge import judge, write_record_table
+
+    config = _with_earlier_attacks(evidence.config, folder)
+    judged = judge(evidence.bank, config, evidence.metadata)
+    evidence.metadata.write(folder)
+    write_record_table(folder, evidence.metadata, judged)
+    results = write_results(folder, judged.results)
+    _write_previews(folder, evidence, judged, disclosure)
+    write_report(results, judged, folder, disclosure)
+    return Verdict(results, folder)
+
+
+def _with_earlier_attacks(config: EvaluationConfig, folder: Path) -> EvaluationConfig:
+    """The config with the attacks that the run was asked about earlier, so that no result is lost."""
+    if not (folder / RESULTS).exists():
+        return config
+    try:
+        earlier = read_results(folder, AuditResults).config
+    except LeakscopeError:  # of another format, or damaged: it is written anew
+        return config
+    return replace(config, attacks=tuple(dict.fromkeys([*earlier.attacks, *config.attacks])))
+
+
+def _write_previews(folder: Path, evidence: Evidence, judged: Judged, disclosure: Disclosure) -> None:
+    """Previews of the most exposed records; a redacted audit has none, not even an earlier run's."""
+    from leakscope.report.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
+
+    if disclosure.redacted:
+        (folder / PREVIEWS).unlink(missing_ok=True)
+    elif evidence.records is not None:
+        advantage = None if judged.risk is None else judged.risk.column("advantage")
+        bits = None if judged.leakage is None else judged.leakage.bits
+        order = exposure_order(advantage, bits, len(evidence.records), MOST_PREVIEWS)
+        previews_of(evidence.records, order).write(folder)

@@ -1,0 +1,160 @@
+"""The settings of an audit: one frozen object, whatever is audited and wherever the settings were written.
+
+A setting that is None was not given, and its default applies. That is how a setting that would do nothing is
+noticed: each source of an audit names the settings it uses (`Source.uses`), and any other that was given is
+an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from leakscope.attacks.base import Attack
+from leakscope.attacks.spec import AttackSpec, resolve_all, spec_of
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.errors import InputError
+from leakscope.evaluate.gate import Gate
+
+DEFAULT_MODELS, DEFAULT_SEED = 64, 0
+DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
+
+JUDGING = frozenset({"attacks", "fpr", "gate"})
+"""Settings of the evaluation, which every audit uses."""
+TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
+"""Settings of the population that is trained."""
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What to ask, and how to train the population that answers it.
+
+    Attributes:
+        attacks: attacks by name, as text with options, or as objects; by default those the source allows.
+        fpr: false positive rates at which the true positive rate is reported.
+        gate: limits; `Verdict.gate_failed` says whether one is broken.
+        models: number of models to train, 64 by default; every model is the target in turn.
+        design: "balanced" (the default), "bernoulli" or "pairs".
+        seed: all randomness derives from it; 0 by default.
+        signals: signals to store in the bank beside those the attacks need.
+        device: "auto" (the default), "cpu", "cuda" or "cuda:N".
+        engine: training backend, "local" (the default) or "ray".
+        address: of the Ray cluster, "auto" or "HOST:PORT".
+        disclosure: what report.html may say about single records.
+        config_text: the config file the settings were read from, for the report.
+    """
+
+    attacks: Sequence[AttackSpec] | None = None
+    fpr: Sequence[float] | None = None
+    gate: Gate | None = None
+    models: int | None = None
+    design: Literal["balanced", "bernoulli", "pairs"] | None = None
+    seed: int | None = None
+    signals: Sequence[str] | None = None
+    device: str | None = None
+    engine: Literal["local", "ray"] | None = None
+    address: str | None = None
+    disclosure: Disclosure = DEFAULT_DISCLOSURE
+    config_text: str | None = None
+
+    def __post_init__(self) -> None:
+        problems = _problems(self)
+        if problems:
+            raise InputError("; ".join(problems))
+        if self.attacks is not None:
+            object.__setattr__(self, "attacks", resolve_all(self.attacks))
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The settings that were given and whose effect depends on the source."""
+        return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None) & (
+            JUDGING | TRAINING
+        )
+
+    def resolve(self, defaults: Sequence[Attack], uses: frozenset[str]) -> ResolvedSettings:
+        """Every setting with its default in place.
+
+        Args:
+            defaults: the attacks to run when none are given.
+            uses: the settings that have an effect.
+
+        Raises:
+            InputError: a setting was given that would do nothing.
+        """
+        unused = sorted(self.given - uses)
+        if unused:
+            why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
+            raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
+        attacks = tuple(defaults) if self.attacks is None else resolve_all(self.attacks)
+        fpr_budgets = tuple(DEFAULT_FPR_BUDGETS if self.fpr is None else self.fpr)
+        of_gate = [limit.fpr for limit in self.gate.max_tpr] if self.gate else []
+        return ResolvedSettings(
+            attacks=attacks,
+            fpr_budgets=tuple(dict.fromkeys([*fpr_budgets, *of_gate])),
+            gate=self.gate,
+            models=DEFAULT_MODELS if self.models is None else self.models,
+            design=self.design or "balanced",
+            seed=DEFAULT_SEED if self.seed is None else self.seed,
+            signals=_signals(attacks, self.signals or ()),
+            device=self.device or "auto",
+            engine=self.engine or "local",
+            address=self.address,
+            config_text=self.config_text,
+        )
+
+
+@dataclass(frozen=True)
+class ResolvedSettings:
+    """Settings of an audit with every default in place; see `AuditSettings`.
+
+    Attributes:
+        fpr_budgets: those of the settings, then those of the gate.
+        signals: names of all signals the attacks and the user need.
+    """
+
+    attacks: tuple[Attack, ...]
+    fpr_budgets: tuple[float, ...]
+    gate: Gate | None
+    models: int
+    design: str
+    seed: int
+    signals: tuple[str, ...]
+    device: str
+    engine: str
+    address: str | None
+    config_text: str | None
+
+    @property
+    def attack_specs(self) -> tuple[str, ...]:
+        """The attacks as text, for results.json."""
+        return tuple(spec_of(attack) for attack in self.attacks)
+
+
+def _signals(attacks: Sequence[Attack], more: Sequence[str]) -> tuple[str, ...]:
+    """Names of the signals a bank stores for these attacks, sorted."""
+    return tuple(sorted({name for attack in attacks for name in attack.needs} | set(more)))
+
+
+def _problems(settings: AuditSettings) -> list[str]:
+    """Everything wrong with the settings, in words."""
+    problems = []
+    if settings.models is not None and settings.models < 2:
+        problems.append(f"models={settings.models}: must be at least 2")
+    elif settings.models is not None and settings.models % 2 and settings.design != "bernoulli":
+        design = settings.design or "balanced"
+        problems.append(
+            f"models={settings.models}: a {design} design needs an even number of models "
+            f"(try {settings.models + 1})"
+        )
+    if settings.seed is not None and settings.seed < 0:
+        problems.append(f"seed={settings.seed}: must be 0 or more")
+    for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):
+        if getattr(settings, name) not in (None, *known):
+            problems.append(f"{name}={getattr(settings, name)!r}: choose one of {', '.join(known)}")
+    wrong = [rate for rate in settings.fpr or () if not 0 < rate <= 1]
+    if wrong:
+        problems.append(f"fpr={wrong}: must be rates above 0 and at most 1, like 0.01")
+    if settings.address is not None and settings.engine != "ray":
+        problems.append(f"address={settings.address!r} would do nothing: it belongs to engine='ray'")
+    return problems

@@ -1,0 +1,84 @@
+"""What an audit can be about, and what each source hands to the evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+
+from leakscope.attacks.base import Attack
+from leakscope.audits.settings import ResolvedSettings
+from leakscope.bank.bank import Bank
+from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import EvaluationConfig
+from leakscope.types import Records
+
+if TYPE_CHECKING:
+    from leakscope.engine.request import TrainingRequest  # torch comes with it
+
+Progress = Callable[[float], None]
+"""Called with the models' worth of training that is done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the evaluation needs.
+
+    Attributes:
+        bank: the models' outputs.
+        metadata: what is known about the records.
+        config: what is asked of the outputs.
+        records: the records, to preview the most exposed; None where their features are unknown.
+    """
+
+    bank: Bank
+    metadata: RecordMetadata
+    config: EvaluationConfig
+    records: Records | None = None
+
+
+class Sizes(NamedTuple):
+    """Members and non-members of the target that has fewest, and the number of models and records."""
+
+    members: int
+    nonmembers: int
+    models: int
+    records: int
+
+
+class PreparedAudit(Protocol):
+    """A source with its settings, checked; nothing is written yet."""
+
+    @property
+    def request(self) -> TrainingRequest | None:
+        """The models to train; None where nothing is trained."""
+
+    @property
+    def config(self) -> EvaluationConfig:
+        """What will be asked of the outputs."""
+
+    @property
+    def sizes(self) -> Sizes:
+        """Members and non-members of a target, and the number of models and records."""
+
+    def collect(self, folder: Path, progress: Progress) -> Evidence:
+        """Trains, reads or merges what is missing in the run folder; resumes what was interrupted."""
+
+
+class Source(Protocol):
+    """Something to audit: a population to train, a given model, saved predictions, runs to merge."""
+
+    uses: ClassVar[frozenset[str]]
+    """The settings that have an effect, see `AuditSettings`."""
+
+    @property
+    def default_attacks(self) -> tuple[Attack, ...]:
+        """The attacks that run when none are given."""
+
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
+        """Checks everything that can be checked before anything is written.
+
+        Raises:
+            InputError: whatever is wrong with the settings or the source.
+        """
