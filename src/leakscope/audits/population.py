@@ -75,16 +75,16 @@ def audit(
         engine: who trains: "local" (this machine) or "ray" (a cluster).
         address: of the Ray cluster: "auto" (the default) or "HOST:PORT".
     """
-    from leakscope.engine.local import check_request, complete_bank  # torch comes with it
+    from leakscope.engine.local import TrainingRequest, check_request, complete_bank  # imports torch
     from leakscope.engine.registry import engine_named
 
     trainer = engine_named(engine, address)
     check_questions(attacks, fpr_budgets)
-    kept = required_signals(attacks, signals)
     population = make_design(design, models, len(records), seed)
-    check_request(records, population, recipe, seed, kept, device, trainer)  # before anything is written
+    request = TrainingRequest(records, population, recipe, seed, required_signals(attacks, signals), device)
+    check_request(request, trainer)  # before anything is written
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress, trainer)
+        bank = complete_bank(folder, request, trainer, progress)
         config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
         return concluded(bank, config, metadata_of(records, population), folder, disclosure, records)
 

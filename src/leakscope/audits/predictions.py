@@ -113,7 +113,7 @@ def _bank_of(predictions: Predictions, is_member: BoolArray, names: Sequence[str
         signals = _signals(predictions, design.n_models, kept, scratch)
         for model in range(design.n_models):
             own = {name: values[model : model + 1] for name, values in signals.items()}
-            bank.add_block(model, own, {"lost_models": {}})
+            bank.add_block(model, own, {"diverged_models": {}})
         bank.finish({"note": "saved predictions; nothing was trained"})
     return bank
 

@@ -63,7 +63,7 @@ def audit_target(
         engine: who trains the references: "local" (this machine) or "ray" (a cluster).
         address: of the Ray cluster: "auto" (the default) or "HOST:PORT".
     """
-    from leakscope.engine.local import complete_bank
+    from leakscope.engine.local import TrainingRequest, complete_bank
     from leakscope.engine.registry import engine_named
     from leakscope.models.weights import load_net, predict_logits
 
@@ -76,9 +76,8 @@ def audit_target(
     design = make_design("balanced", models, len(records), seed)
     trainer = engine_named(engine, address)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        references = complete_bank(
-            folder / "references", records, design, recipe, seed, ("logits",), device, progress, trainer
-        )
+        request = TrainingRequest(records, design, recipe, seed, ("logits",), device)
+        references = complete_bank(folder / "references", request, trainer, progress)
         answers = Predictions(
             logits=logits,
             labels=records.labels,

@@ -144,7 +144,7 @@ def plan_audit(
     check_questions(attacks, fpr_budgets)
     population = make_design(design, models, len(records), seed)
     kept = required_signals(attacks, signals)
-    identity = local.check_request(records, population, recipe, seed, kept, device)
+    identity = local.check_request(local.TrainingRequest(records, population, recipe, seed, kept, device))
     config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
     request = Request(records, population, recipe, identity, local.device_of(device))
     trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)

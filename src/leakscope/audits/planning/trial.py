@@ -18,7 +18,8 @@ from leakscope.audits.population import metadata_of
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.disk.scratch import IN_MEMORY, Scratch
-from leakscope.engine import local
+from leakscope.engine.request import TrainingRequest
+from leakscope.engine.worker import Worker
 from leakscope.evaluate.judge import judge
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
@@ -172,7 +173,7 @@ class Networks:
     def _questions(self, n_records: int) -> _Work:
         some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
         design, kept = Design(self._in_mask[:, :n_records]), tuple(self._request.identity.signals)
-        return lambda: self._settled(loop.ask(self._stack, some, design, kept))
+        return lambda: self._settled(loop.evaluate(self._stack, some, design, kept))
 
     def _settled(self, done: object) -> object:
         """`done`, when the device has really done it."""
@@ -223,9 +224,10 @@ class Fits:
         rng = np.random.default_rng(r.identity.seed)
         for row in in_mask:
             row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
-        kept = tuple(r.identity.signals)
-        worker = local.Worker(r.records, Design(in_mask), r.recipe, r.identity.seed, kept, r.device)
-        return lambda: worker.answers(self._models, lambda _: None)
+        signal_names = tuple(r.identity.signals)
+        fewer = TrainingRequest(r.records, Design(in_mask), r.recipe, r.identity.seed, signal_names)
+        worker = Worker(fewer, r.device)
+        return lambda: worker.train(self._models, lambda _: None)
 
 
 class RandomBank(Bank):
@@ -239,8 +241,8 @@ class RandomBank(Bank):
         self._signals = Signals(arrays, (1,), records.labels)
 
     @property
-    def lost(self) -> dict[int, int]:
-        """No model is."""
+    def diverged(self) -> dict[int, int]:
+        """No model diverged."""
         return {}
 
     @property
