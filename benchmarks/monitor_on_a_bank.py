@@ -26,7 +26,7 @@ import leakscope
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.design import make_design
-from leakscope.engine.local import complete_bank
+from leakscope.engine.local import TrainingRequest, complete_bank
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.stats.intervals import spread_over_targets
 from leakscope.types import Design, Signals
@@ -98,7 +98,8 @@ def trained(name: str, work: Path, data_dir: Path) -> tuple[Signals, Design]:
     options = {} if name == "digits" else {"data_dir": data_dir}
     records = leakscope.load(setting.dataset, **options).take(np.arange(setting.n_records))
     design = make_design("balanced", setting.n_models, len(records), seed=0)
-    bank = complete_bank(work / name, records, design, setting.recipe, seed=0, kept=("log_odds", "loss"))
+    request = TrainingRequest(records, design, setting.recipe, seed=0, signals=("log_odds", "loss"))
+    bank = complete_bank(work / name, request)
     return bank.signals(), design
 
 

@@ -64,7 +64,9 @@ def made_up_audit(
     claim(folder, KIND, {})
     labels = np.arange(N_RECORDS) % 2
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(0, {k: v[:, None] for k, v in signals.items()}, {"lost_models": {str(m): 1 for m in lost}})
+    bank.add_block(
+        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in lost}}
+    )
     bank.finish({})
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])

@@ -76,7 +76,7 @@ class Synthetic:
         bank = Bank.create(folder, identity, design, self.records().labels)
         loss = np.logaddexp(0, -log_odds)
         answers = {"correct": log_odds > 0, "log_odds": log_odds, "loss": loss}
-        bank.add_block(0, answers, {"lost_models": {}})
+        bank.add_block(0, answers, {"diverged_models": {}})
         bank.finish({"device": "cpu", "seconds": 1.0, "versions": {"leakscope": "0"}})
         return bank
 

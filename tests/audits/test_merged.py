@@ -113,7 +113,7 @@ def test_copies_that_were_trained_further_become_one_run_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks of two: one copy stopped after the first, another holds the third, nobody has the second."""
-    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 2)
+    monkeypatch.setattr(request, "MODELS_PER_BLOCK", 2)
     undisturbed = part(tmp_path / "undisturbed", 0)
     stop_after(monkeypatch, 1, lambda: part(tmp_path / "a", 0))
     stop_after(monkeypatch, 3, lambda: part(tmp_path / "b", 0))
@@ -148,7 +148,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, n_blocks: int, run: Any) -> None
 def test_a_finished_copy_beside_an_unfinished_one_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 2)
+    monkeypatch.setattr(request, "MODELS_PER_BLOCK", 2)
     finished = part(tmp_path / "a", 0)
     stop_after(monkeypatch, 1, lambda: part(tmp_path / "b", 0))
     merged = merge_runs([tmp_path / "b", tmp_path / "a"], tmp_path / "merged")

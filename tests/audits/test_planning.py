@@ -57,7 +57,7 @@ def test_disk_is_what_a_bank_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe | EstimatorRecipe
 ) -> None:
     use_blocks_of(monkeypatch, 3)
-    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 3)
+    monkeypatch.setattr(request, "MODELS_PER_BLOCK", 3)
     in_blocks: list[int] = []
     finish = Bank.finish
 
@@ -67,7 +67,7 @@ def test_disk_is_what_a_bank_takes(
 
     monkeypatch.setattr(Bank, "finish", counted_finish)
     planned = small_plan(recipe=recipe, models=7, design="bernoulli", signals=("logits", "entropy"))
-    complete(tmp_path, recipe, kept=tuple(planned.disk.signals))
+    complete(tmp_path, recipe, signals=tuple(planned.disk.signals))
     arrays = {path.stem: path.stat().st_size for path in tmp_path.glob("signals/*.npy")}
     assert planned.disk.signals == arrays
     assert {"logits", "entropy", "correct"} <= set(arrays)
@@ -81,7 +81,7 @@ import re, sys, tempfile
 from pathlib import Path
 import numpy as np, torch
 from leakscope.design import make_design
-from leakscope.engine.local import complete_bank
+from leakscope.engine.local import TrainingRequest, complete_bank
 from leakscope.recipe import Recipe
 from leakscope.types import Records
 
@@ -97,7 +97,7 @@ def bank(n, n_features, models, **options):
         return plan_audit(records, recipe, models, attacks=("loss", "lira"), device="cpu").memory
     with tempfile.TemporaryDirectory() as folder:
         design = make_design("balanced", models, n, 0)
-        complete_bank(Path(folder), records, design, recipe, 0, ("loss", "log_odds"), "cpu")
+        complete_bank(Path(folder), TrainingRequest(records, design, recipe, 0, ("loss", "log_odds"), "cpu"))
 
 def peak():  # not ru_maxrss, which begins with the parent's
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
@@ -133,7 +133,7 @@ def test_judging_memory_is_within_a_factor_of_what_it_takes(attacks: tuple[str, 
     planned = small_plan(records=many, models=models, attacks=attacks)
     design = Design(np.random.default_rng(0).random((models, 3000)) < 0.5)
     kept = tuple(planned.disk.signals)
-    identity = local.check_request(many, design, RECIPE, 0, kept, "cpu")
+    identity = local.check_request(local.TrainingRequest(many, design, RECIPE, 0, kept, "cpu"))
     request = trial.Request(many, design, RECIPE, identity, torch.device("cpu"))
     bank = trial.RandomBank(request, models, many)
     tracemalloc.start()

@@ -55,7 +55,7 @@ def answers(models: Iterable[int]) -> dict[str, AnyArray]:
 
 def notes(models: Iterable[int]) -> dict[str, Any]:
     """Model 4 is lost at epoch 2."""
-    return {"trainer": "none", "lost_models": {str(m): 2 for m in np.asarray(models).tolist() if m == 4}}
+    return {"trainer": "none", "diverged_models": {str(m): 2 for m in np.asarray(models).tolist() if m == 4}}
 
 
 def create(folder: Path, **changes: Any) -> Bank:

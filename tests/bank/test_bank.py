@@ -45,9 +45,9 @@ def test_a_finished_bank_holds_what_the_models_said(tmp_path: Path) -> None:
     np.testing.assert_array_equal(signals.labels, LABELS)
     np.testing.assert_array_equal(bank.design().in_mask, design().in_mask)
     assert bank.design().columns is None
-    assert bank.lost == {4: 2}
+    assert bank.diverged == {4: 2}
     assert bank.damage() == []
-    assert [note["lost_models"] for note in bank.manifest["blocks"]] == [{}, {"4": 2}, {}]
+    assert [note["diverged_models"] for note in bank.manifest["blocks"]] == [{}, {"4": 2}, {}]
     assert not (tmp_path / "blocks").exists()
 
 
@@ -249,12 +249,12 @@ def test_a_folder_without_a_bank_is_named(tmp_path: Path) -> None:
         Bank.open(tmp_path)
 
 
-@pytest.mark.parametrize("field", ["lost_models", "signals", "files", "blocks", "sha256", "status"])
+@pytest.mark.parametrize("field", ["diverged_models", "signals", "files", "blocks", "sha256", "status"])
 def test_a_changed_manifest_is_noticed(tmp_path: Path, field: str) -> None:
     complete(tmp_path)
     path = tmp_path / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest[field] = {"lost_models": {}}.get(field, "changed")
+    manifest[field] = {"diverged_models": {}}.get(field, "changed")
     path.write_text(json.dumps(manifest))
     with pytest.raises(CorruptBankError, match=r"manifest\.json does not match its own checksum"):
         Bank.open(tmp_path).damage()

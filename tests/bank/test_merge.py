@@ -71,7 +71,9 @@ def bank_of(
     for block in bank.pending() if blocks is None else blocks:
         models = bank.blocks[block]
         signals = {name: answers(seed, models)[name] for name in bank.identity["signals"]}
-        bank.add_block(block, signals, {"trainer": "none", "lost_models": {"4": 2} if 4 in models else {}})
+        bank.add_block(
+            block, signals, {"trainer": "none", "diverged_models": {"4": 2} if 4 in models else {}}
+        )
     if not bank.is_complete and not bank.pending():
         bank.finish({"seconds": 0, "device": "cpu"})
     return folder
@@ -110,15 +112,15 @@ def test_a_merged_bank_holds_all_models_in_the_order_given(tmp_path: Path, parts
     assert bank.design().columns is None
     np.testing.assert_array_equal(bank.signals().labels, LABELS)
     assert bank.signals().epochs == EPOCHS
-    assert bank.lost == {4 + 4: 2}  # model 4 of the second part; the others have no model 4
+    assert bank.diverged == {4 + 4: 2}  # model 4 of the second part; the others have no model 4
     assert bank.damage() == []
     assert [len(models) for models in bank.blocks] == [3, 1, 3, 3, 1, 3]
     assert not (tmp_path / "merged" / "blocks").exists()
 
 
-def test_lost_models_of_every_part_are_renumbered(tmp_path: Path) -> None:
+def test_diverged_models_of_every_part_are_renumbered(tmp_path: Path) -> None:
     folders = [bank_of(tmp_path / str(seed), seed, n) for seed, n in ((0, 7), (1, 6), (2, 5))]
-    assert merged(tmp_path / "merged", *folders).lost == {4: 2, 7 + 4: 2, 13 + 4: 2}
+    assert merged(tmp_path / "merged", *folders).diverged == {4: 2, 7 + 4: 2, 13 + 4: 2}
 
 
 def test_models_with_records_of_their_own_keep_them(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_copies_of_one_bank_give_the_union_of_their_blocks(
     assert bank.damage() == []
     bank_of(tmp_path / "merged", 0)  # the ordinary run trains what is missing
     assert contents(tmp_path / "merged") == contents(bank_of(tmp_path / "undisturbed", 0))
-    assert Bank.open(tmp_path / "merged").lost == {4: 2}
+    assert Bank.open(tmp_path / "merged").diverged == {4: 2}
 
 
 def test_a_half_merged_bank_can_itself_be_a_copy(tmp_path: Path, parts: tuple[Path, ...]) -> None:
@@ -188,7 +190,7 @@ def test_a_half_merged_bank_can_itself_be_a_copy(tmp_path: Path, parts: tuple[Pa
     for block, source in enumerate(merge.sources):
         assert source is not None
         signals, notes = source.bank.read_block(source.block)
-        halves[block % 2].add_block(block, signals, {**notes, "lost_models": {}})
+        halves[block % 2].add_block(block, signals, {**notes, "diverged_models": {}})
     whole = merged(tmp_path / "whole", *(half.folder for half in halves))
     assert whole.is_complete
     expected = contents(merged(tmp_path / "expected", *parts).folder)
@@ -265,7 +267,7 @@ def test_signals_of_another_dtype_are_refused(tmp_path: Path) -> None:
     design = design_of(1, 3)
     bank = Bank.create(tmp_path / "wide", identity_of(1, design), design, LABELS)
     signals = {k: v.astype(np.float64) if k == "loss" else v for k, v in answers(1, np.arange(3)).items()}
-    bank.add_block(0, signals, {"lost_models": {}})
+    bank.add_block(0, signals, {"diverged_models": {}})
     bank.finish({})
     check_refused(tmp_path, ("first", "wide"), "wide", "stores its signals otherwise", "<f4", "<f8")
 
@@ -403,7 +405,7 @@ def test_memory_is_that_of_one_block_and_not_of_the_bank(tmp_path: Path) -> None
         bank = Bank.create(tmp_path / str(seed), identity, design, np.arange(n_columns))
         for block in range(n_models):
             bank.add_block(
-                block, {"loss": np.full((1, n_epochs, n_columns), seed + 0.5)}, {"lost_models": {}}
+                block, {"loss": np.full((1, n_epochs, n_columns), seed + 0.5)}, {"diverged_models": {}}
             )
         bank.finish({})
     tracemalloc.start()

@@ -43,7 +43,7 @@ def part(out: Path, seed: int, max_auc: float | None = None) -> Path:
 def audits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     root = tmp_path_factory.mktemp("audits")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(request, "_ESTIMATORS_IN_BLOCK", 2)
+        patched.setattr(request, "MODELS_PER_BLOCK", 2)
         return part(root / "zero", 0), part(root / "one", 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from leakscope.bank.bank import Bank
-from leakscope.engine import local, schedule
+from leakscope.engine import local
 from leakscope.engine.local import Engine, LocalEngine
 from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
@@ -54,10 +55,10 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
 
         return RayEngine(address)
     if request.param == "processes":
-        monkeypatch.setattr(local, "_SECONDS_WORTH_PROCESSES", 0.0)
+        monkeypatch.setattr(local, "SECONDS_WORTH_PROCESSES", 0.0)
         monkeypatch.setattr(local, "cores", lambda: 2)
     if request.param == "devices":
-        monkeypatch.setattr(local, "_gpus", lambda job: ["cpu", "cpu"])
+        monkeypatch.setattr(LocalEngine, "parallel_devices", lambda self, request: ["cpu", "cpu"])
     return LocalEngine()
 
 
@@ -69,8 +70,8 @@ def test_every_engine_makes_the_same_bytes_and_its_progress_adds_up(
     recipe, done = RECIPES[name], list[float]()
     bank = complete(tmp_path / "bank", recipe, engine=engine, progress=done.append)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(local, "_gpus", lambda job: [])
-        patched.setattr(local, "_SECONDS_WORTH_PROCESSES", float("inf"))
+        patched.setattr(LocalEngine, "parallel_devices", lambda self, request: [])
+        patched.setattr(local, "SECONDS_WORTH_PROCESSES", float("inf"))
         complete(tmp_path / "here", recipe)
     assert contents(tmp_path / "bank") == contents(tmp_path / "here")
     assert bank.damage() == []
@@ -93,7 +94,7 @@ def test_an_interrupted_bank_goes_on_and_keeps_its_blocks(tmp_path: Path, engine
     assert done[0] >= 1
     assert sum(done) == pytest.approx(N_MODELS)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(local, "_gpus", lambda job: [])
+        patched.setattr(LocalEngine, "parallel_devices", lambda self, request: [])
         complete(tmp_path / "undisturbed", RECIPE)
     assert contents(tmp_path / "bank") == contents(tmp_path / "undisturbed")
 
@@ -107,13 +108,10 @@ def test_a_users_own_error_arrives_as_it_is(tmp_path: Path, engine: Engine) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", APART, indirect=True)
-def test_a_killed_process_costs_its_unit_only(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_process_costs_its_unit_only(tmp_path: Path, engine: Engine) -> None:
     """The first model of the local engine is trained here, to see how long it takes: it must not die."""
     complete(tmp_path / "undisturbed", FunctionRecipe(centroids))
-    recipe = FunctionRecipe(dies_once(tmp_path))
-    _after_the_first_unit(monkeypatch)
+    recipe = FunctionRecipe(dies_once(tmp_path, spared=os.getpid()))
     complete(tmp_path / "bank", recipe, engine=engine)
     assert (tmp_path / "died").exists()
     for name in ("correct", "log_odds", "loss"):
@@ -123,24 +121,10 @@ def test_a_killed_process_costs_its_unit_only(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", APART, indirect=True)
-def test_a_unit_that_is_always_lost_ends_the_run_in_one_line(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _after_the_first_unit(monkeypatch)
-    monkeypatch.setattr(schedule, "_ATTEMPTS", 2)
+def test_a_unit_that_always_fails_ends_the_run_in_one_line(tmp_path: Path, engine: Engine) -> None:
     doomed = next(r for r in range(24) if design().in_mask[1:, r].any())
-    with pytest.raises(TrainingError, match=r"model \d could not be trained: the process was lost 2 times"):
-        complete(tmp_path, FunctionRecipe(one_always_dies(doomed)), engine=engine)
-
-
-def _after_the_first_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local engine's trial of the first model is left out: all go to processes."""
-
-    def at_once(worker, job, units, progress):  # type: ignore[no-untyped-def]
-        with local.ProcessCrew(job, ["cpu", "cpu"], 1) as crew:
-            yield from local.run_units(crew, units, progress)
-
-    monkeypatch.setattr(local, "_one_at_a_time", at_once)
+    with pytest.raises(TrainingError, match=r"model \d could not be trained: the process was killed 4 times"):
+        complete(tmp_path, FunctionRecipe(one_always_dies(doomed, spared=os.getpid())), engine=engine)
 
 
 def _stop_once(blocks: Path) -> Callable[[float], None]:

@@ -24,10 +24,12 @@ def centroids(given: Records, indices: IntArray, seed: int) -> Predict:
     return lambda features: -np.square(features[:, None] - means).sum(-1) + offset
 
 
-def dies_once(marks: Path) -> Callable[[Records, IntArray, int], Predict]:
-    """As `centroids`, but the first process to train is killed while at it."""
+def dies_once(marks: Path, spared: int) -> Callable[[Records, IntArray, int], Predict]:
+    """As `centroids`, but the first process to train, other than `spared`, is killed while at it."""
 
     def train(given: Records, indices: IntArray, seed: int) -> Predict:
+        if os.getpid() == spared:
+            return centroids(given, indices, seed)
         try:
             (marks / "died").touch(exist_ok=False)
         except FileExistsError:
@@ -38,11 +40,11 @@ def dies_once(marks: Path) -> Callable[[Records, IntArray, int], Predict]:
     return train
 
 
-def one_always_dies(doomed_member: int) -> Callable[[Records, IntArray, int], Predict]:
-    """As `centroids`, but a process that trains on this record is killed, every time."""
+def one_always_dies(doomed_member: int, spared: int) -> Callable[[Records, IntArray, int], Predict]:
+    """As `centroids`, but a process other than `spared` that trains on this record is killed, every time."""
 
     def train(given: Records, indices: IntArray, seed: int) -> Predict:
-        if doomed_member in indices:
+        if doomed_member in indices and os.getpid() != spared:
             os.kill(os.getpid(), signal.SIGKILL)
         return centroids(given, indices, seed)
 

@@ -12,7 +12,9 @@ from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
 from leakscope.design import make_design
 from leakscope.engine import local, request
+from leakscope.engine.worker import Worker
 from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.train.loop import BlockSignals, Progress
 from leakscope.types import Design, Records
 
 N_RECORDS, N_MODELS, SEED = 24, 7, 5
@@ -43,31 +45,28 @@ def design(n_models: int = N_MODELS) -> Design:
 
 
 def complete(folder: Path, recipe: AnyRecipe = RECIPE, **changes: Any) -> Bank:
-    given: dict[str, Any] = {
-        "records": records(),
-        "design": design(),
-        "seed": SEED,
-        "device": "cpu",
-        **changes,
-    }
-    return local.complete_bank(folder, recipe=recipe, **given)
+    """The bank of the usual population, or of a changed one, on the usual engine or another."""
+    where = {name: changes.pop(name) for name in ("engine", "progress") if name in changes}
+    usual = {"records": records(), "design": design(), "seed": SEED, "device": "cpu"}
+    wanted = request.TrainingRequest(**{**usual, "recipe": recipe, **changes})
+    return local.complete_bank(folder, wanted, **where)
 
 
 def use_blocks_of(monkeypatch: pytest.MonkeyPatch, n_models: int) -> None:
     """Small blocks, so that a handful of models makes several."""
-    monkeypatch.setattr(request, "_BLOCK_SIZES", (n_models, n_models))
+    monkeypatch.setattr(request, "BLOCK_SIZES", (n_models, n_models))
 
 
 def count_training(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The models of each block that is trained from here on."""
     trained: list[list[int]] = []
-    answers = local.Worker.answers
+    train = Worker.train
 
-    def counted(self: local.Worker, models: IntArray, progress: local.Progress) -> local.Answers:
+    def counted(self: Worker, models: IntArray, progress: Progress) -> BlockSignals:
         trained.append(models.tolist())
-        return answers(self, models, progress)
+        return train(self, models, progress)
 
-    monkeypatch.setattr(local.Worker, "answers", counted)
+    monkeypatch.setattr(Worker, "train", counted)
     return trained
 
 

@@ -1,4 +1,4 @@
-"""Filling a bank on this machine: every trainer, the right answers, progress, refusals, lost models."""
+"""Filling a bank on this machine: every trainer, the right answers, progress, refusals, diverged models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import leakscope
 from leakscope.bank.bank import Bank
-from leakscope.engine.local import block_size
+from leakscope.engine.request import TrainingRequest
 from leakscope.errors import BankMismatchError, InputError, TrainingError
 from leakscope.evaluate.judge import converged_models, judge_bank
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
@@ -47,14 +47,14 @@ def test_every_trainer_fills_a_bank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str, recipe: AnyRecipe
 ) -> None:
     use_blocks_of(monkeypatch, 3)
-    kept = ("correct", "log_odds", "logits", "loss")
-    bank = complete(tmp_path, recipe, kept=kept)
+    names = ("correct", "log_odds", "logits", "loss")
+    bank = complete(tmp_path, recipe, signals=names)
     assert {note["trainer"] for note in bank.manifest["blocks"]} == {trainer}
-    assert bank.lost == {}
+    assert bank.diverged == {}
     assert bank.damage() == []
 
     signals, epochs = bank.signals(), recipe.evaluated_epochs
-    assert tuple(signals.arrays) == kept
+    assert tuple(signals.arrays) == names
     logits = np.asarray(signals.arrays["logits"], dtype=np.float64)
     assert logits.shape == (N_MODELS, len(epochs), N_RECORDS, 3)
     assert signals.epochs == epochs
@@ -210,9 +210,9 @@ def test_a_device_that_is_not_there_is_named_before_anything_is_written(
     ("changes", "named"),
     [
         ({"seed": -1}, "seed=-1: must be 0 or more"),
-        ({"kept": ("loss", "gossip")}, "signals=['gossip']: a classifier has correct, entropy"),
+        ({"signals": ("loss", "gossip")}, "signals=['gossip']: a classifier has correct, entropy"),
         (
-            {"kept": ("correct", "loss"), "records": regression_records()},
+            {"signals": ("correct", "loss"), "records": regression_records()},
             "signals=['correct']: a regression model has log_density, loss",
         ),
         (
@@ -238,7 +238,7 @@ def test_a_bad_request_is_named_before_anything_is_written(
         ({"records": records(seed=1)}, "records.sha256 is"),
         ({"seed": 6}, "seed is 5 there, 6 now"),
         ({"design": design(8)}, "design.models is 7 there, 8 now"),
-        ({"kept": ("loss",)}, "signals is ['correct', 'log_odds', 'loss'] there, ['loss'] now"),
+        ({"signals": ("loss",)}, "signals is ['correct', 'log_odds', 'loss'] there, ['loss'] now"),
         ({"recipe": Recipe(**{**vars(RECIPE), "lr": 0.06})}, "recipe.lr is 0.05 there, 0.06 now"),
         (
             {"recipe": Recipe(**{**vars(RECIPE), "net_options": (("width", 5),)})},
@@ -267,10 +267,14 @@ def test_another_block_plan_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_blocks_are_planned_from_the_network_alone() -> None:
     wide = Recipe(net_options=(("width", 10_000),))  # 80,003 parameters: 25 of them make two million
-    assert block_size(wide, records()) == 2_000_000 // 80_003 == 24
-    assert block_size(RECIPE, records()) == 128
-    assert block_size(Recipe(net_options=(("width", 1_000_000),)), records()) == 8
-    assert block_size(TRAINERS["estimators"], records()) == 16
+
+    def block_size(recipe: AnyRecipe) -> int:
+        return TrainingRequest(records(), design(), recipe, seed=0).identity.block_size
+
+    assert block_size(wide) == 2_000_000 // 80_003 == 24
+    assert block_size(RECIPE) == 128
+    assert block_size(Recipe(net_options=(("width", 1_000_000),))) == 8
+    assert block_size(TRAINERS["estimators"]) == 16
 
 
 def test_the_manifest_says_what_made_the_bank(tmp_path: Path) -> None:
@@ -282,30 +286,32 @@ def test_the_manifest_says_what_made_the_bank(tmp_path: Path) -> None:
     assert manifest["seconds"] > 0
 
 
-def test_lost_models_are_listed_and_left_out(tmp_path: Path) -> None:
+def test_diverged_models_are_listed_and_left_out(tmp_path: Path) -> None:
     bank = complete(tmp_path, Recipe(net=FRAGILE, epochs=4, checkpoints=(2, 4)), design=design(12))
     broken = [m for m in range(12) if np.isnan(bank.signals().last("loss")[m]).all()]
     assert 2 <= len(broken) <= 9
-    assert bank.lost == dict.fromkeys(broken, 2)  # seen at the first checkpoint
-    assert json.loads((tmp_path / "manifest.json").read_text())["lost_models"] == {str(m): 2 for m in broken}
+    assert bank.diverged == dict.fromkeys(broken, 2)  # seen at the first checkpoint
+    assert json.loads((tmp_path / "manifest.json").read_text())["diverged_models"] == {
+        str(m): 2 for m in broken
+    }
 
-    signals, kept_design = converged_models(bank)
-    alive = [m for m in range(12) if m not in broken]
-    np.testing.assert_array_equal(kept_design.in_mask, design(12).in_mask[alive])
-    np.testing.assert_array_equal(signals.last("loss"), bank.signals().last("loss")[alive])
+    signals, converged_design = converged_models(bank)
+    converged = [m for m in range(12) if m not in broken]
+    np.testing.assert_array_equal(converged_design.in_mask, design(12).in_mask[converged])
+    np.testing.assert_array_equal(signals.last("loss"), bank.signals().last("loss")[converged])
     config = {"records": "x", "attacks": ["correctness", "loss", "lira"], "fpr_budgets": [0.1]}
     results = judge_bank(bank, config)
-    assert results["population"]["models"] == len(alive)
+    assert results["population"]["models"] == len(converged)
     assert results["population"]["lost_models"] == {str(m): 2 for m in broken}
     assert {name: found["targets"] for name, found in results["attacks"].items()} == dict.fromkeys(
-        config["attacks"], len(alive)
+        config["attacks"], len(converged)
     )
-    in_mask, correct = kept_design.in_mask, signals.last("correct")
+    in_mask, correct = converged_design.in_mask, signals.last("correct")
     by_model = [row[members].mean() for row, members in zip(correct, in_mask, strict=True)]
     assert results["accuracy"]["members"]["value"] == pytest.approx(np.mean(by_model))
 
 
-def test_a_population_that_is_lost_altogether_is_an_error_every_time(tmp_path: Path) -> None:
+def test_a_population_that_diverges_altogether_is_an_error_every_time(tmp_path: Path) -> None:
     recipe = Recipe(net=FRAGILE, net_options=(("share", 2.0),), epochs=1)
     for _ in range(2):
         with pytest.raises(TrainingError, match="every model diverged") as error:
@@ -315,7 +321,7 @@ def test_a_population_that_is_lost_altogether_is_an_error_every_time(tmp_path: P
 
 def test_an_exploding_rate_is_an_error(tmp_path: Path) -> None:
     recipe = Recipe(net_options=(("width", 4),), optimizer="sgd", lr=1e30, epochs=4)
-    with pytest.raises(TrainingError, match="lower the rate"):
+    with pytest.raises(TrainingError, match="lower the learning rate"):
         complete(tmp_path, recipe)
 
 

@@ -50,15 +50,15 @@ def test_units_that_are_lost_with_their_node_are_trained_elsewhere(
     tmp_path: Path, cluster: Any, second: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models that take three seconds each: one is at work on the node when it is lost, whatever the load."""
-    from leakscope.engine.ray_engine import RayCrew
+    from leakscope.engine.ray_engine import RayPool
 
-    monkeypatch.setattr(request, "_ESTIMATORS_IN_BLOCK", 1)
-    lost = _count_lost(monkeypatch, RayCrew)
+    monkeypatch.setattr(request, "MODELS_PER_BLOCK", 1)
+    failures = _record_failures(monkeypatch, RayPool)
     engine = engine_named("ray", cluster.address)
     with Loss(cluster, second, tmp_path / "ray", seconds=1.0) as loss:
         complete(tmp_path / "ray", FunctionRecipe(slow(3.0)), engine=engine)
     assert loss.blocks_before is not None
-    assert lost
+    assert failures
     complete(tmp_path / "local", FunctionRecipe(centroids))
     for name in ("correct", "log_odds", "loss"):
         file = f"signals/{name}.npy"
@@ -135,8 +135,7 @@ def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(InputError) as error:
         engine_named("ray", "10.0.0.1:6379").check_device("cpu")
     assert str(error.value) == (
-        "address='10.0.0.1:6379': no Ray cluster answers there (nobody there); "
-        "start one with `ray start --head`"
+        "address='10.0.0.1:6379': no Ray cluster responds (nobody there); start one with `ray start --head`"
     )
 
 
@@ -184,15 +183,14 @@ def _refused(**_: Any) -> None:
     raise ConnectionError("nobody there\nand more")
 
 
-def _count_lost(monkeypatch: pytest.MonkeyPatch, crew: Any) -> list[str]:
-    lost: list[str] = []
-    outcome = crew._outcome
+def _record_failures(monkeypatch: pytest.MonkeyPatch, pool: Any) -> list[str]:
+    failures: list[str] = []
+    completed = pool.completed
 
-    def counted(self: Any, task: Any) -> Any:
-        found = outcome(self, task)
-        if found.trained is None:
-            lost.append(found.lost)
-        return found
+    def recorded(self: Any, seconds: float) -> Any:
+        outcomes = completed(self, seconds)
+        failures.extend(outcome.failure for outcome in outcomes if outcome.trained is None)
+        return outcomes
 
-    monkeypatch.setattr(crew, "_outcome", counted)
-    return lost
+    monkeypatch.setattr(pool, "completed", recorded)
+    return failures

@@ -71,7 +71,7 @@ def run_functions(folder: Path) -> None:
 
 
 def run_in_processes(folder: Path) -> None:
-    local._SECONDS_WORTH_PROCESSES = 0.0
+    local.SECONDS_WORTH_PROCESSES = 0.0
     run_functions(folder)
 
 
@@ -95,7 +95,7 @@ CASES = (
 
 def make_small() -> None:
     """Blocks of two models, few draws, no pages: what is written from the results is not what is at stake."""
-    request._BLOCK_SIZES, request._ESTIMATORS_IN_BLOCK = (2, 2), 4
+    request.BLOCK_SIZES, request.MODELS_PER_BLOCK = (2, 2), 4
     scaling_judge._N_DRAWS = 50
     for report in (audit_report, scaling_report, leakage_report):
         report.write_report = lambda *given: None  # type: ignore[attr-defined]

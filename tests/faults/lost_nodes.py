@@ -59,16 +59,16 @@ def ray_node_lost(
 
 def _units_lost(case: Case, folder: Path) -> int:
     """Runs the case; the number of units that the engine gave out again."""
-    from leakscope.engine.ray_engine import RayCrew
+    from leakscope.engine.ray_engine import RayPool
 
-    n_lost, outcome_of = 0, RayCrew._outcome
+    n_lost, completed = 0, RayPool.completed
 
-    def counted(self: RayCrew, task: object) -> UnitOutcome:
+    def counted(self: RayPool, seconds: float) -> list[UnitOutcome]:
         nonlocal n_lost
-        found = outcome_of(self, task)
-        n_lost += found.trained is None
-        return found
+        outcomes = completed(self, seconds)
+        n_lost += sum(outcome.trained is None for outcome in outcomes)
+        return outcomes
 
-    RayCrew._outcome = counted  # type: ignore[method-assign]
+    RayPool.completed = counted  # type: ignore[method-assign]
     case.run(folder)
     return n_lost

@@ -308,8 +308,8 @@ def test_identities_that_no_bank_has(run: Path, tmp_path: Path, old: str, new: s
     ("old", "new"),
     [
         ('"files": {', '"files": {"../../../x": "0", '),
-        ('"lost_models": {}', '"lost_models": {"one": 1}'),
-        ('"lost_models": {}', '"lost_models": {"99": 1}'),
+        ('"diverged_models": {}', '"diverged_models": {"one": 1}'),
+        ('"diverged_models": {}', '"diverged_models": {"99": 1}'),
         ('"signals": {', '"signals": {"../x": {"dtype": "<f4", "shape": [3, 1, 24], "sha256": ["0"]}, '),
         ('"dtype": "<f4"', '"dtype": "O"'),
         ('"dtype": "<f4"', '"dtype": "no"'),
@@ -319,7 +319,7 @@ def test_identities_that_no_bank_has(run: Path, tmp_path: Path, old: str, new: s
 def test_manifests_that_no_bank_has(run: Path, old: str, new: str) -> None:
     change(run / "manifest.json", old, new)
     reseal(run)
-    for use in (lambda: verify_run(run), lambda: Bank.open(run).lost):
+    for use in (lambda: verify_run(run), lambda: Bank.open(run).diverged):
         with pytest.raises(CorruptBankError, match=r"manifest\.json is damaged"):
             use()
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from leakscope.errors import InputError
-from leakscope.models.registry import build, factory, net_digest
+from leakscope.models.registry import build, digest_of_net, factory
 from leakscope.recipe import Recipe
 
 
@@ -51,7 +51,7 @@ def test_a_user_s_factory_is_called_with_shape_classes_and_options(own_module):
     [
         ("mpl", r"net='mpl' is unknown; choose one of cnn, .*mlp, .* Did you mean 'mlp'\?"),
         ("transformer", "net='transformer' is unknown; choose one of cnn, "),
-        ("no_such_package_here:f", "cannot be imported .*no_such_package_here.* on the Python path"),
+        ("no_such_package_here:f", "cannot be imported .*no_such_package_here.* install it"),
         ("math:no_such_function", "cannot be imported .*no_such_function"),
         ("math:", "net='math:' cannot be imported"),
         (":f", "net=':f' cannot be imported"),
@@ -125,8 +125,9 @@ def test_a_cnn_without_batch_norm_has_biases_instead():
 
 
 class TestDigest:
-    def digest(self, net, shape=(5,), n_classes=3, **options):
-        return net_digest(Recipe(net=net, net_options=tuple(options.items())), shape, n_classes)
+    def digest(self, net, shape=(5,), n_classes=3, lr=0.001, **options):
+        recipe = Recipe(net=net, net_options=tuple(options.items()), lr=lr)
+        return digest_of_net(recipe, build(recipe, shape, n_classes))
 
     def test_it_follows_shape_classes_and_options(self):
         digests = [
@@ -146,7 +147,7 @@ class TestDigest:
         torch.manual_seed(0)
         first = self.digest("mlp")
         torch.manual_seed(1)
-        assert net_digest(Recipe(net="mlp", lr=0.5), (5,), 3) == first
+        assert self.digest("mlp", lr=0.5) == first
 
     def test_another_torch_that_words_its_layers_otherwise_changes_nothing(self, monkeypatch):
         """A bank trained on one machine is judged on another."""

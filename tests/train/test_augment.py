@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from leakscope.design import make_design
-from leakscope.engine.local import check_request
+from leakscope.engine.local import TrainingRequest, check_request
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, drawn_views, gathered, is_augmented, padded
@@ -82,4 +82,4 @@ def test_records_that_are_no_images_are_refused():
     records = class_records()
     design = make_design("balanced", 2, len(records), seed=0)
     with pytest.raises(InputError, match="flips and crop are for images"):
-        check_request(records, design, Recipe(net="mlp", crop=2), 0, (), "cpu")
+        check_request(TrainingRequest(records, design, Recipe(net="mlp", crop=2), 0, (), "cpu"))

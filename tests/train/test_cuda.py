@@ -77,8 +77,8 @@ def test_answers_are_those_of_the_cpu(name, kind, monkeypatch):
     assert answers[1].note == ""  # every step was captured
     # Rounding differs between devices, and Adam amplifies it where gradients are tiny.
     np.testing.assert_allclose(answers[1].signals["log_odds"], answers[0].signals["log_odds"], atol=0.02)
-    assert (answers[0].lost_at == 0).all()
-    assert (answers[1].lost_at == 0).all()
+    assert (answers[0].diverged_at == 0).all()
+    assert (answers[1].diverged_at == 0).all()
 
 
 TRAINERS = {"dense adam": "dense", "stacked dropout": "stacked", "stacked cnn": "side_by_side",

@@ -33,7 +33,7 @@ def test_classifiers_answer_with_their_log_probabilities():
     design = make_design("balanced", 4, len(records), seed=0)
     found = answers_of(records, design, LogisticRegression())
     assert found.trainer == "estimators"
-    assert found.lost_at.tolist() == [0, 0, 0, 0]
+    assert found.diverged_at.tolist() == [0, 0, 0, 0]
     for m in range(4):
         members = design.members(m)
         fitted = LogisticRegression().fit(records.features[members], records.labels[members])
@@ -143,7 +143,7 @@ def test_a_regressor_that_fits_its_members_exactly_has_finite_answers():
         records, Design(np.arange(6) < np.array([[3], [2]])), KNeighborsRegressor(1), kept=("log_density",)
     )
     assert np.isfinite(found.signals["log_density"]).all()
-    assert found.lost_at.tolist() == [0, 0]
+    assert found.diverged_at.tolist() == [0, 0]
 
 
 def test_models_with_their_own_columns_are_asked_about_those():
@@ -200,7 +200,7 @@ def test_a_model_with_undefined_answers_is_lost():
     records = real_records(8)
     design = Design(np.arange(8) < np.array([[4], [3]]))
     found = answers_of(records, design, Broken(), kept=("loss",))
-    assert found.lost_at.tolist() == [0, 1]
+    assert found.diverged_at.tolist() == [0, 1]
 
 
 def test_records_are_not_changed():

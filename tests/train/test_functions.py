@@ -69,7 +69,7 @@ def test_a_regression_has_one_output(tmp_path: Path) -> None:
 
 def test_models_that_answer_nan_are_lost(tmp_path: Path) -> None:
     bank = complete(tmp_path, leakscope.FunctionRecipe(broken))
-    assert 0 < len(bank.lost) < 7
+    assert 0 < len(bank.diverged) < 7
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_answers_are_a_plain_loop_s(trainer):
     design = unequal_design((20, 11, 16), len(records))
     found = answers_of(records, design, recipe, trainer)
     assert found.trainer == trainer
-    assert found.lost_at.tolist() == [0, 0, 0]
+    assert found.diverged_at.tolist() == [0, 0, 0]
     for m in range(3):
         z = plain_outputs(records, design, recipe, m)
         wanted = classification_signals(z, torch.from_numpy(records.labels), EVERY_SIGNAL)
@@ -212,25 +212,25 @@ class TestLostModels:
     def test_the_diverged_one_is_named_and_the_others_go_on(self, trainer):
         recipe = replace(RECIPES[trainer], optimizer="sgd", epochs=4, checkpoints=(2, 4))
         found = answers_of(self.records(), self.design(), recipe, trainer)
-        assert found.lost_at.tolist() == [0, 2, 0]
+        assert found.diverged_at.tolist() == [0, 2, 0]
         assert np.isfinite(found.signals["loss"][[0, 2]]).all()
         # The two others answer as they do when the diverging one is not there.
         alone = answers_of(self.records(), self.design(), recipe, trainer, models=[0, 2])
-        assert alone.lost_at.tolist() == [0, 0]
+        assert alone.diverged_at.tolist() == [0, 0]
         for name in EVERY_SIGNAL:
             np.testing.assert_allclose(found.signals[name][[0, 2]], alone.signals[name], rtol=1e-5, atol=1e-6)
 
     def test_too_high_a_rate_is_noticed_at_the_first_checkpoint_it_shows(self):
         recipe = mlp_recipe(lr=1e20, epochs=3, checkpoints=(1, 2, 3), options={"depth": 2})
         found = answers_of(class_records(), make_design("balanced", 2, 40, 0), recipe, "dense")
-        assert found.lost_at.tolist() == [1, 1]
+        assert found.diverged_at.tolist() == [1, 1]
 
     def test_finite_parameters_with_infinite_answers_are_lost_too(self):
         """After one full-batch step at this rate the weights are finite and their products are not."""
         recipe = mlp_recipe(lr=1e22, epochs=1, batch_size=100, options={"depth": 2})
         found = answers_of(class_records(), make_design("balanced", 2, 40, 0), recipe, "dense")
         assert not np.isfinite(found.signals["loss"]).all()
-        assert found.lost_at.tolist() == [1, 1]
+        assert found.diverged_at.tolist() == [1, 1]
 
 
 class TestChoice:

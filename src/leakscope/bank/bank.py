@@ -129,9 +129,9 @@ class Bank:
         return [np.arange(a, min(a + size, n_models)) for a in range(0, n_models, size)]
 
     @property
-    def lost(self) -> dict[int, int]:
-        """Models that stopped being finite -> the epoch."""
-        return {int(m): int(e) for m, e in self._fitting_manifest()["lost_models"].items()}
+    def diverged(self) -> dict[int, int]:
+        """Models that diverged -> the epoch at which they were no longer finite."""
+        return {int(m): int(e) for m, e in self._fitting_manifest()["diverged_models"].items()}
 
     def pending(self) -> list[int]:
         """Numbers of the blocks that are not, or no longer, safely on disk."""
@@ -179,7 +179,7 @@ class Bank:
             )
         notes = [self._block_notes(b, whole) for b, whole in enumerate(in_folder)]
         signals = {name: self._join(name, in_folder) for name in self.identity["signals"]}
-        lost = {str(m): e for note in notes for m, e in note["lost_models"].items()}
+        lost = {str(m): e for note in notes for m, e in note["diverged_models"].items()}
         files = [n for n in ("identity.json", "design.npy", "columns.npy", "labels.npy")
                  if (self.folder / n).exists()]  # fmt: skip
         manifest = {
@@ -187,7 +187,7 @@ class Bank:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(sum(note.get("seconds", 0.0) for note in notes), 3),  # over all runs it took
             **about,
-            "lost_models": lost,
+            "diverged_models": lost,
             "blocks": notes,
             "files": {name: sha256_of(self.folder / name) for name in files},
             "signals": signals,

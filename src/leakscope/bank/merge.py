@@ -190,8 +190,8 @@ def _merged_identity(parts: Sequence[Part], design: Design) -> MergedIdentity:
 def _copied(source: Source) -> tuple[dict[str, AnyArray], dict[str, Any]]:
     """A block's answers, and its notes with models renumbered."""
     signals, notes = source.bank.read_block(source.block)
-    lost = {str(int(model) + source.first_model): epoch for model, epoch in notes["lost_models"].items()}
-    return signals, {**notes, "lost_models": lost}
+    lost = {str(int(model) + source.first_model): epoch for model, epoch in notes["diverged_models"].items()}
+    return signals, {**notes, "diverged_models": lost}
 
 
 def _about(merge: Merge) -> dict[str, Any]:

@@ -43,12 +43,12 @@ def checked_identity(stored: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def checked_manifest(manifest: dict[str, Any], path: Path) -> dict[str, Any]:
     """The manifest of a finished bank; raises CorruptBankError where a bank could not have written it."""
-    files, signals, lost = manifest.get("files"), manifest.get("signals"), manifest.get("lost_models")
+    files, signals, lost = manifest.get("files"), manifest.get("signals"), manifest.get("diverged_models")
     blocks = manifest["blocks"] if isinstance(manifest.get("blocks"), list) else []
     facts = {
         "files": isinstance(files, dict) and "identity.json" in files and set(files) <= _FILES,
-        "blocks": bool(blocks) and all(isinstance(_table(b).get("lost_models"), dict) for b in blocks),
-        "lost_models": isinstance(lost, dict)
+        "blocks": bool(blocks) and all(isinstance(_table(b).get("diverged_models"), dict) for b in blocks),
+        "diverged_models": isinstance(lost, dict)
         and all(m.isdecimal() and _is_count(e) for m, e in lost.items()),
         "signals": isinstance(signals, dict)
         and _are_names(list(signals))
@@ -66,7 +66,7 @@ def check_fit(identity: dict[str, Any], manifest: dict[str, Any], n_blocks: int,
         "blocks": len(manifest["blocks"]) == n_blocks,
         "signals": set(manifest["signals"]) == set(identity["signals"]),
         "signals' shapes": all((shape[0], shape[2]) == (n_models, n_columns) for shape in shapes),
-        "lost_models": all(int(model) < n_models for model in manifest["lost_models"]),
+        "diverged_models": all(int(model) < n_models for model in manifest["diverged_models"]),
     }
     _refuse(facts, path)
 

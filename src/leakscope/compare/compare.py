@@ -133,8 +133,8 @@ def _measured(run: Run, asked: Asked, runs: list[Run]) -> Population | OneModel:
     if run.is_of_one_model:
         return one_model_of(signals, design, asked, groups, int(run.results["config"]["targets"][0]))
     # Where designs are equal, models are compared in pairs: one that diverged in any run counts in none.
-    lost = {m for other in runs if other.design_sha256 == run.design_sha256 for m in other.bank.lost}
-    models = np.setdiff1d(np.arange(design.n_models), sorted(lost | set(run.bank.lost)))
+    lost = {m for other in runs if other.design_sha256 == run.design_sha256 for m in other.bank.diverged}
+    models = np.setdiff1d(np.arange(design.n_models), sorted(lost | set(run.bank.diverged)))
     return population_of(signals, design, asked, groups, models)
 
 

@@ -1,8 +1,8 @@
-"""Fills a bank block by block, picking up where an earlier run stopped; here, unless another engine is named.
+"""Trains a bank block by block and resumes where an earlier run stopped; on this machine by default.
 
-Networks that stack are trained in this process, a block at once. Models that are trained one at a time on
-the CPU (a user's function, a large network) go to processes, one a core, as soon as that pays; on a machine
-with several GPUs, blocks go to one process a GPU. Estimators bring processes of their own.
+Networks that stack are trained in this process, one block at a time. Models that are trained one at a time on
+the CPU (a user's function, a large network) move to one process per core once that pays off. On a machine
+with several GPUs, blocks go to one process per GPU. Estimators start processes of their own.
 """
 
 from __future__ import annotations
@@ -21,79 +21,74 @@ import leakscope
 from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
 from leakscope.disk.lock import folder_lock
-from leakscope.engine.processes import ProcessCrew, cores
-from leakscope.engine.request import Place, ThisMachine, block_size, check_request, device_of
+from leakscope.engine.processes import ProcessPool, cores
+from leakscope.engine.request import DeviceChecker, LocalDevices, TrainingRequest, check_request, device_of
 from leakscope.engine.schedule import run_units
 from leakscope.engine.worker import (
-    Job,
-    Trained,
+    TrainedUnit,
     Unit,
     Worker,
     joined,
     threads_limited,
     units_of,
     why_not_sendable,
-    worker_for,
 )
 from leakscope.errors import TrainingError
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
-from leakscope.train.loop import Answers, Progress
-from leakscope.types import Design, Records
+from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.train.loop import Progress
 
-__all__ = ["Answers", "Progress", "Worker", "block_size", "check_request", "complete_bank", "device_of"]
+__all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "device_of"]
 
-_SECONDS_WORTH_PROCESSES = 10.0  # of training left; each process takes about 3 to start, torch and all
+SECONDS_WORTH_PROCESSES = 10.0
+"""Training left from which models trained one at a time move to processes; each takes about 3 s to start."""
 
 Blocks = Sequence[tuple[int, IntArray]]
 """(number, models) of the blocks to train."""
 
 
-class Engine(Place, Protocol):
-    """Who runs which unit of which block where."""
+class Engine(DeviceChecker, Protocol):
+    """Decides which unit of which block is trained where."""
 
     name: str
 
-    def trained(self, job: Job, blocks: Blocks, progress: Progress) -> Iterator[tuple[Unit, Trained]]:
-        """Trains the blocks; yields units of them as they end. Closing it ends whatever is in flight."""
+    def train_blocks(
+        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+    ) -> Iterator[tuple[Unit, TrainedUnit]]:
+        """Trains the blocks; yields their units as they end. Closing it stops whatever is in flight."""
 
 
 def complete_bank(
     folder: Path,
-    records: Records,
-    design: Design,
-    recipe: AnyRecipe,
-    seed: int,
-    kept: tuple[str, ...] = (),
-    device: str = "auto",
-    progress: Progress = lambda _: None,
+    request: TrainingRequest,
     engine: Engine | None = None,
+    progress: Progress = lambda _: None,
 ) -> Bank:
-    """The bank of these records, design, recipe and seed: loaded if whole, else trained where missing.
+    """The bank that was requested: read from disk where it is complete, trained where models are missing.
 
     Args:
-        folder: the bank's folder; created when absent, resumed when it holds this very bank.
-        records: the records.
-        design: who is in which training set.
-        recipe: how one model is trained.
-        seed: run seed; all randomness derives from it.
-        kept: signals to keep; empty: the usual ones of the task.
-        device: "auto", "cpu", "cuda" (all of them) or "cuda:N".
-        progress: called with models' worth of work done, also for work found on disk.
-        engine: who trains; None: this machine.
+        folder: the bank's folder; created when absent, resumed when it holds this bank.
+        request: what to train.
+        engine: where to train; None: this machine.
+        progress: called with the number of models' worth of work done, work found on disk included.
+
+    Raises:
+        InputError: the request cannot be trained.
+        BankMismatchError: the folder holds another bank.
+        TrainingError: every model diverged, or one could not be trained.
     """
     engine = engine or LocalEngine()
-    identity = check_request(records, design, recipe, seed, kept, device, engine)
+    identity, n_models = check_request(request, engine), request.design.n_models
     with folder_lock(folder):
-        bank = Bank.create(folder, identity, design, records.labels)
+        bank = Bank.create(folder, identity, request.design, request.records.labels)
         is_whole = bank.is_complete and not bank.damage()
         pending = [] if is_whole else bank.pending()
-        progress(design.n_models - sum(len(bank.blocks[b]) for b in pending))
+        progress(n_models - sum(len(bank.blocks[b]) for b in pending))
         if not is_whole:
-            job = Job(records, design, recipe, seed, tuple(identity.signals), device)
-            bank.finish(_about(engine, job, _filled(bank, engine, job, pending, progress)))
-    if len(bank.lost) == design.n_models:
+            bank.finish(_about(engine, request, _fill(bank, engine, request, pending, progress)))
+    if len(bank.diverged) == n_models:
         raise TrainingError(
-            f"every model diverged (not finite at epoch {min(bank.lost.values())}); lower the rate"
+            f"every model diverged (not finite at epoch {min(bank.diverged.values())}); "
+            "lower the learning rate"
         )
     return bank
 
@@ -105,96 +100,98 @@ class LocalEngine:
 
     def check_device(self, device: str) -> None:
         """Raises InputError when this machine has no such device."""
-        ThisMachine().check_device(device)
+        LocalDevices().check_device(device)
 
-    def trained(self, job: Job, blocks: Blocks, progress: Progress) -> Iterator[tuple[Unit, Trained]]:
+    def train_blocks(
+        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+    ) -> Iterator[tuple[Unit, TrainedUnit]]:
         """Trains the blocks here, in this process or in several."""
-        gpus = _gpus(job)
-        if len(gpus) > 1 and len(blocks) > 1:
-            units = [unit for b, models in blocks for unit in units_of(b, models, apart=False)]
-            with ProcessCrew(job, gpus[: len(units)], max(1, cores() // len(gpus))) as crew:
-                yield from run_units(crew, units, progress)
-            return
         if not blocks:
             return
-        worker = worker_for(job, device_of(job.device))
-        apart = worker.trains_serially and worker.device.type == "cpu" and not _has_own_processes(job)
-        units = [unit for b, models in blocks for unit in units_of(b, models, apart)]
-        if apart:
-            yield from _one_at_a_time(worker, job, units, progress)
+        devices = self.parallel_devices(request)
+        if len(devices) > 1 and len(blocks) > 1:
+            units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model=False)]
+            n_threads = max(1, cores() // len(devices))
+            with ProcessPool(request, devices[: len(units)], n_threads) as pool:
+                yield from run_units(pool, units, progress)
+            return
+        worker = Worker(request, device_of(request.device))
+        has_own_processes = isinstance(request.recipe, EstimatorRecipe)
+        one_per_model = worker.trains_serially and worker.device.type == "cpu" and not has_own_processes
+        units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
+        if one_per_model:
+            yield from self._one_at_a_time(worker, units, progress)
         else:
             for unit in units:
-                yield unit, worker.trained(unit, progress)
+                yield unit, worker.train_unit(unit, progress)
+
+    def _one_at_a_time(
+        self, worker: Worker, units: list[Unit], progress: Progress
+    ) -> Iterator[tuple[Unit, TrainedUnit]]:
+        """Trains models one by one here, and in processes once the first has shown that it pays off."""
+        request, started = worker.request, time.perf_counter()
+        n_threads = threads_per_model(request.design.n_models)
+        for at, unit in enumerate(units):
+            with threads_limited(n_threads):
+                trained = worker.train_unit(unit, progress)
+            yield unit, trained
+            rest = units[at + 1 :]
+            seconds_left = (time.perf_counter() - started) / (at + 1) * len(rest)
+            n_processes = min(cores() // n_threads, len(rest))
+            is_worthwhile = n_processes > 1 and seconds_left > SECONDS_WORTH_PROCESSES
+            if is_worthwhile and not why_not_sendable(request.recipe):
+                with ProcessPool(request, ["cpu"] * n_processes, n_threads) as pool:
+                    yield from run_units(pool, rest, progress)
+                return
+
+    def parallel_devices(self, request: TrainingRequest) -> list[str]:
+        """The GPUs that networks of this request may use, when they may use all."""
+        if not isinstance(request.recipe, Recipe) or request.device not in ("auto", "cuda"):
+            return []
+        return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
-def threads_apart(n_models: int) -> int:
-    """Threads of a model that is trained beside others; does not depend on how many are still to train."""
+def threads_per_model(n_models: int) -> int:
+    """Threads of a model trained beside others; does not depend on how many are still to be trained."""
     return max(1, min(torch.get_num_threads(), cores() // n_models))
 
 
-def _one_at_a_time(
-    worker: Worker, job: Job, units: list[Unit], progress: Progress
-) -> Iterator[tuple[Unit, Trained]]:
-    """Models one by one, in processes once the first has shown that it pays."""
-    n_threads, started = threads_apart(job.design.n_models), time.perf_counter()
-    for at, unit in enumerate(units):
-        with threads_limited(n_threads):
-            trained = worker.trained(unit, progress)
-        yield unit, trained
-        rest = units[at + 1 :]
-        seconds_left = (time.perf_counter() - started) / (at + 1) * len(rest)
-        n_processes = min(cores() // n_threads, len(rest))
-        if n_processes > 1 and seconds_left > _SECONDS_WORTH_PROCESSES and not why_not_sendable(job.recipe):
-            with ProcessCrew(job, ["cpu"] * n_processes, n_threads) as crew:
-                yield from run_units(crew, rest, progress)
-            return
-
-
-def _gpus(job: Job) -> list[str]:
-    """The GPUs that networks of this job may use, when they may use all."""
-    if not isinstance(job.recipe, Recipe) or job.device not in ("auto", "cuda"):
-        return []
-    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-
-
-def _has_own_processes(job: Job) -> bool:
-    return isinstance(job.recipe, EstimatorRecipe)
-
-
-def _filled(bank: Bank, engine: Engine, job: Job, pending: list[int], progress: Progress) -> list[Trained]:
-    """Commits each pending block once all of its units have ended; gives back what is worth noting."""
+def _fill(
+    bank: Bank, engine: Engine, request: TrainingRequest, pending: list[int], progress: Progress
+) -> list[TrainedUnit]:
+    """Commits each pending block once all of its units have ended; returns them without signals."""
     blocks = [(block, bank.blocks[block]) for block in pending]
-    parts: dict[int, dict[Unit, Trained]] = {block: {} for block in pending}
+    parts: dict[int, dict[Unit, TrainedUnit]] = {block: {} for block in pending}
     committed = []
-    with closing(engine.trained(job, blocks, progress)) as ended:  # type: ignore[type-var]
+    with closing(engine.train_blocks(request, blocks, progress)) as ended:  # type: ignore[type-var]
         for unit, trained in ended:
-            found = parts[unit.block]
-            found[unit] = trained
-            if sum(len(u.models) for u in found) < len(bank.blocks[unit.block]):
+            part = parts[unit.block]
+            part[unit] = trained
+            if sum(len(u.models) for u in part) < len(bank.blocks[unit.block]):
                 continue
-            whole = joined([found[u] for u in sorted(found)])
+            whole = joined([part[u] for u in sorted(part)])
             bank.add_block(unit.block, whole.signals, _notes(whole))
             committed.append(whole._replace(signals={}))
-            del parts[unit.block]  # its answers are on disk now
+            del parts[unit.block]  # its signals are on disk now
     return committed
 
 
-def _notes(block: Trained) -> dict[str, Any]:
+def _notes(block: TrainedUnit) -> dict[str, Any]:
     return {
         "trainer": block.trainer,
         "note": block.note,
-        "lost_models": block.lost,
+        "diverged_models": {str(model): epoch for model, epoch in block.diverged.items()},
         "seconds": round(block.seconds, 3),
         **({"node": block.node} if block.node else {}),
     }
 
 
-def _about(engine: Engine, job: Job, committed: list[Trained]) -> dict[str, Any]:
+def _about(engine: Engine, request: TrainingRequest, committed: list[TrainedUnit]) -> dict[str, Any]:
     """Facts for the manifest that are not part of the identity."""
     devices = sorted({block.device for block in committed})
     return {
         "engine": engine.name,
-        "device": ", ".join(devices) or job.device,
+        "device": ", ".join(devices) or request.device,
         "note": next((block.not_stacked_reason for block in committed if block.not_stacked_reason), None),
         "versions": {
             "leakscope": leakscope.__version__,

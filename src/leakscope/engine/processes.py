@@ -1,8 +1,8 @@
-"""Processes of this machine that train units side by side: one a core, or one a GPU.
+"""Processes of this machine that train units side by side: one per core, or one per GPU.
 
-They are loky's: they start without running the user's script again and take functions that were defined in
-it. Each has one worker, a fixed number of threads, and sees the features through one memory map that all
-share. A process that is killed is replaced, and its unit is given out again (`schedule.py`).
+They are loky's: they start without running the user's script again, and accept functions defined in it. Each
+has one worker and a fixed number of threads, and reads the features from one memory map that all share. A
+process that is killed is replaced, and its unit is submitted again (`schedule.py`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray
+from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
-from leakscope.engine.worker import Job, Trained, Unit, Worker, threads_limited, worker_for
+from leakscope.engine.worker import TrainedUnit, Unit, Worker, threads_limited, worker_in_pool
 from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_SECONDS_BETWEEN_SIGNS_OF_LIFE = 2.0
+_SECONDS_BETWEEN_PARENT_CHECKS = 2.0
 
 
 def cores() -> int:
-    """Cores this process may use, limits of containers included."""
+    """Cores this process may use; limits of containers count."""
     from joblib import cpu_count
 
     return int(cpu_count())
@@ -42,33 +43,33 @@ def cores() -> int:
 
 @dataclass
 class _Slot:
-    """One process, and what it is at."""
+    """One process, and the unit it trains."""
 
     number: int
     device: str
     executor: Any
     unit: Unit | None = None
-    future: Future[Trained] | None = None
+    future: Future[TrainedUnit] | None = None
 
 
-class ProcessCrew:
+class ProcessPool:
     """One process for each entry of `devices`; leaving the context ends them all.
 
     Args:
-        job: what is trained.
-        devices: torch's names of devices, one a process; a name may come several times.
+        request: what is trained.
+        devices: torch's device names, one per process; a name may occur several times.
         n_threads: threads of each process.
     """
 
-    def __init__(self, job: Job, devices: Sequence[str], n_threads: int) -> None:
+    def __init__(self, request: TrainingRequest, devices: Sequence[str], n_threads: int) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="leakscope-"))
-        np.save(self._scratch / "features.npy", job.records.features)
+        np.save(self._scratch / "features.npy", request.records.features)
         self._done = np.memmap(self._scratch / "done", np.float64, "w+", shape=(len(devices),))
-        self._job = replace(job, records=_with_features(job.records, np.empty(0, np.float32)))
+        self._request = replace(request, records=_with_features(request.records, np.empty(0, np.float32)))
         self._n_threads = n_threads
         self._slots = [_Slot(n, device, self._process(n, device)) for n, device in enumerate(devices)]
 
-    def __enter__(self) -> ProcessCrew:
+    def __enter__(self) -> ProcessPool:
         return self
 
     def __exit__(
@@ -78,31 +79,31 @@ class ProcessCrew:
             slot.executor.shutdown(wait=True, kill_workers=True)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def room(self) -> int:
-        """One unit a process."""
+    def capacity(self) -> int:
+        """One unit per process."""
         return len(self._slots)
 
-    def give(self, unit: Unit) -> None:
+    def submit(self, unit: Unit) -> None:
         """Starts a unit in a free process."""
         slot = next(slot for slot in self._slots if slot.unit is None)
         self._done[slot.number] = 0
         slot.unit, slot.future = unit, slot.executor.submit(_train, unit)
 
-    def ended(self, seconds: float) -> list[Outcome]:
+    def completed(self, seconds: float) -> list[Outcome]:
         """Units that have ended; processes that were killed are replaced."""
         futures = [slot.future for slot in self._slots if slot.future is not None]
         ready = wait(futures, timeout=seconds, return_when=FIRST_COMPLETED).done
         return [self._outcome(slot) for slot in self._slots if slot.future in ready]
 
-    def done(self) -> Iterator[tuple[Unit, float]]:
-        """What the processes have written about their units."""
+    def models_done(self) -> Iterator[tuple[Unit, float]]:
+        """The progress that the processes have reported."""
         for slot in self._slots:
             if slot.unit is not None:
                 yield slot.unit, float(self._done[slot.number])
 
     def _outcome(self, slot: _Slot) -> Outcome:
         unit, future = slot.unit, slot.future
-        assert unit is not None and future is not None, "only slots at work end"
+        assert unit is not None and future is not None, "only busy slots end"
         slot.unit = slot.future = None
         try:
             return Outcome(unit, future.result())
@@ -115,15 +116,15 @@ class ProcessCrew:
         """An executor of a single process, which starts with its first unit."""
         from joblib.externals.loky import ProcessPoolExecutor
 
-        duty = _Duty(self._job, device, self._n_threads, self._scratch, number, os.getpid())
+        init = _WorkerInit(self._request, device, self._n_threads, self._scratch, number, os.getpid())
         environment = dict.fromkeys(_THREAD_VARIABLES, str(self._n_threads))
-        return ProcessPoolExecutor(1, initializer=_begin, initargs=(duty,), env=environment)
+        return ProcessPoolExecutor(1, initializer=_initialize, initargs=(init,), env=environment)
 
 
-class _Duty(NamedTuple):
-    """What a process is told when it starts."""
+class _WorkerInit(NamedTuple):
+    """What a process receives when it starts."""
 
-    job: Job
+    request: TrainingRequest
     device: str
     n_threads: int
     scratch: Path
@@ -131,48 +132,49 @@ class _Duty(NamedTuple):
     parent: int
 
 
-_duty: _Duty | None = None
+_init: _WorkerInit | None = None
 _worker: Worker | None = None
 
 
-def _begin(duty: _Duty) -> None:
-    """In the new process. Nothing here may fail: what goes wrong should end a unit, and be told."""
-    global _duty
-    _duty = duty
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
-    threading.Thread(target=_end_with_parent, args=(duty,), daemon=True).start()
+def _initialize(init: _WorkerInit) -> None:
+    """In the new process. Nothing here may fail: an error must end a unit to be reported."""
+    global _init
+    _init = init
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
+    threading.Thread(target=_end_with_parent, args=(init,), daemon=True).start()
 
 
-def _end_with_parent(duty: _Duty) -> None:
-    """A parent that was killed cannot end its processes, nor remove the features."""
-    while os.getppid() == duty.parent:
-        time.sleep(_SECONDS_BETWEEN_SIGNS_OF_LIFE)
-    shutil.rmtree(duty.scratch, ignore_errors=True)
+def _end_with_parent(init: _WorkerInit) -> None:
+    """A parent that was killed can neither end its processes nor remove the features."""
+    while os.getppid() == init.parent:
+        time.sleep(_SECONDS_BETWEEN_PARENT_CHECKS)
+    shutil.rmtree(init.scratch, ignore_errors=True)
     os._exit(1)
 
 
-def _train(unit: Unit) -> Trained:
-    """In the process: one unit."""
+def _train(unit: Unit) -> TrainedUnit:
+    """In the process: trains one unit."""
     global _worker
     import torch
 
-    assert _duty is not None, "a process begins before it trains"
-    with threads_limited(_duty.n_threads):
+    init = _init
+    assert init is not None, "a process is initialized before it trains"
+    with threads_limited(init.n_threads):
         if _worker is None:
             # Copy on write: a function that writes into its features changes nobody else's.
-            features = np.asarray(np.load(_duty.scratch / "features.npy", mmap_mode="c"))
-            job = replace(_duty.job, records=_with_features(_duty.job.records, features))
-            _worker = worker_for(job, torch.device(_duty.device), alone=False)
-        done = np.memmap(_duty.scratch / "done", np.float64, "r+")
+            features = np.asarray(np.load(init.scratch / "features.npy", mmap_mode="c"))
+            request = replace(init.request, records=_with_features(init.request.records, features))
+            _worker = worker_in_pool(request, torch.device(init.device))
+        done = np.memmap(init.scratch / "done", np.float64, "r+")
 
-        def tell(models: float) -> None:
-            done[_duty.number] += models
+        def report(models: float) -> None:
+            done[init.number] += models
 
-        return _worker.trained(unit, tell)
+        return _worker.train_unit(unit, report)
 
 
 def _with_features(records: Records, features: AnyArray) -> Records:
-    """The same records with their features left out or put back; they were checked when they were made."""
+    """The same records with other features, not checked again."""
     changed = copy.copy(records)
     object.__setattr__(changed, "features", features)
     return changed

@@ -1,11 +1,11 @@
 """Units of models as tasks of a Ray cluster (Moritz et al. 2018, https://docs.ray.io).
 
-The records are put into the cluster's object store once. The driver commits what comes back through the
-ordinary bank, so a bank made by a cluster is the one this machine would have made. A task asks for as many
-CPUs as the unit would have had threads here (the last bits of an answer depend on that), or for one GPU.
+The records are put into the cluster's object store once. The driver commits the results through the ordinary
+bank, so a bank trained by a cluster equals the one this machine would have trained. A task requests as many
+CPUs as the unit would have had threads here (the last bits of an output depend on that), or one GPU.
 
-Ray's own retries are off: a unit lost with its process or node is given out again by `schedule.py`, which
-counts, while Ray would start a task that runs out of memory again without end.
+Ray's own retries are off. `schedule.py` submits a unit again when its process or node dies, and counts the
+attempts; Ray would restart a task that runs out of memory without end.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 import torch
 
 import leakscope
-from leakscope.engine.local import Blocks, threads_apart
-from leakscope.engine.request import check_device_name
+from leakscope.engine.local import Blocks, threads_per_model
+from leakscope.engine.request import TrainingRequest, check_device_name
 from leakscope.engine.schedule import Outcome, run_units
 from leakscope.engine.worker import (
-    Job,
-    Trained,
+    TrainedUnit,
     Unit,
     Worker,
     sendable,
@@ -37,20 +36,20 @@ from leakscope.engine.worker import (
     trains_serially,
     units_of,
     why_not_sendable,
-    worker_for,
+    worker_in_pool,
 )
 from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.train.loop import Progress
 from leakscope.types import Design, Records
 
-_IN_FLIGHT = 2  # units a slot of the cluster: one at work, one waiting for it
+_IN_FLIGHT = 2  # units per slot of the cluster: one running, one queued
 _SECONDS_WITHOUT_NODES = 60.0
-_SECONDS_BETWEEN_NEWS = 1.0
+_POLL_SECONDS = 1.0
 
 
 class Needs(NamedTuple):
-    """What one task asks for."""
+    """What one task requests."""
 
     cpus: int
     gpus: int
@@ -76,84 +75,86 @@ class RayEngine:
             if device == "cuda" and not _n_gpus(ray):
                 raise InputError("device='cuda': no node of the cluster has a GPU; use 'cpu' or 'auto'")
 
-    def trained(self, job: Job, blocks: Blocks, progress: Progress) -> Iterator[tuple[Unit, Trained]]:
+    def train_blocks(
+        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+    ) -> Iterator[tuple[Unit, TrainedUnit]]:
         """Trains the blocks on the cluster's nodes."""
-        reason = why_not_sendable(job.recipe)
+        reason = why_not_sendable(request.recipe)
         if reason is not None:
             raise InputError(f"the recipe cannot be sent to a cluster ({reason}); define it in a module")
         with _connected(self.address) as ray:
-            on_gpu = isinstance(job.recipe, Recipe) and job.device != "cpu" and _n_gpus(ray) > 0
-            apart = trains_serially(job, on_cpu=not on_gpu)
-            units = [unit for b, models in blocks for unit in units_of(b, models, apart)]
-            with RayCrew(ray, job, _needs(ray, job, apart, on_gpu)) as crew:
-                yield from run_units(crew, units, progress)
+            on_gpu = isinstance(request.recipe, Recipe) and request.device != "cpu" and _n_gpus(ray) > 0
+            one_per_model = trains_serially(request, on_cpu=not on_gpu)
+            units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
+            with RayPool(ray, request, _needs(ray, request, one_per_model, on_gpu)) as pool:
+                yield from run_units(pool, units, progress)
 
 
-class RayCrew:
+class RayPool:
     """Tasks in flight on a cluster; leaving the context cancels them."""
 
-    def __init__(self, ray: Any, job: Job, needs: Needs) -> None:
+    def __init__(self, ray: Any, request: TrainingRequest, needs: Needs) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self._ray, self._needs = ray, needs
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self._board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
-        self._arrays = ray.put((job.records, job.design))
-        rest = sendable(_Rest(job.recipe, job.seed, job.kept, job.device))
-        errand = _Errand(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), rest)
+        self._reports = ray.remote(_ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._arrays = ray.put((request.records, request.design))
+        settings = sendable(_JobSettings(request.recipe, request.seed, request.signals, request.device))
+        spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings)
         task = ray.remote(max_calls=0)(_train).options(  # 0: processes keep their worker between units
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_retries=0, scheduling_strategy="SPREAD"
         )
-        self._start: Callable[[Unit], Any] = lambda unit: task.remote(self._arrays, unit, errand, self._board)
+        self._start: Callable[[Unit], Any] = lambda unit: task.remote(self._arrays, unit, spec, self._reports)
         self._units: dict[Any, Unit] = {}
-        self._seen_room = self._looked_at = self._asked_at = time.monotonic()
-        self._room = self._slots()
+        self._had_capacity_at = self._counted_at = self._polled_at = time.monotonic()
+        self._n_slots = self._slots()
 
-    def __enter__(self) -> RayCrew:
+    def __enter__(self) -> RayPool:
         return self
 
     def __exit__(self, *_: object) -> None:
         for task in self._units:
             self._ray.cancel(task, force=True)
-        self._ray.kill(self._board)
+        self._ray.kill(self._reports)
 
-    def room(self) -> int:
-        """Units that the nodes alive now can take; raises when there have been none for a while."""
+    def capacity(self) -> int:
+        """Units that the nodes now alive can take; raises when there has been no node for a while."""
         now = time.monotonic()
-        if now - self._looked_at > _SECONDS_BETWEEN_NEWS:
-            self._room, self._looked_at = self._slots(), now
-        if self._room:
-            self._seen_room = now
-        elif now - self._seen_room > _SECONDS_WITHOUT_NODES:
+        if now - self._counted_at > _POLL_SECONDS:
+            self._n_slots, self._counted_at = self._slots(), now
+        if self._n_slots:
+            self._had_capacity_at = now
+        elif now - self._had_capacity_at > _SECONDS_WITHOUT_NODES:
             raise TrainingError(
                 f"no node of the cluster has had {_named(self._needs)} for {_SECONDS_WITHOUT_NODES:.0f} s; "
-                "add one with `ray start`, then run the same command again: it goes on where this run stopped"
+                "add one with `ray start`, then run the same command again to resume"
             )
-        return _IN_FLIGHT * self._room
+        return _IN_FLIGHT * self._n_slots
 
-    def give(self, unit: Unit) -> None:
+    def submit(self, unit: Unit) -> None:
         """Queues a task."""
         self._units[self._start(unit)] = unit
 
-    def ended(self, seconds: float) -> list[Outcome]:
-        """Tasks that have ended; those lost with their process or node are told as such."""
+    def completed(self, seconds: float) -> list[Outcome]:
+        """Tasks that have ended, or whose process or node has died."""
         if not self._units:
             time.sleep(seconds)
             return []
         ready, _ = self._ray.wait(list(self._units), num_returns=1, timeout=seconds)
         return [self._outcome(task) for task in ready]
 
-    def done(self) -> Iterable[tuple[Unit, float]]:
-        """What the tasks have told the board."""
+    def models_done(self) -> Iterable[tuple[Unit, float]]:
+        """The progress that the tasks have reported."""
         now = time.monotonic()
-        if now - self._asked_at < _SECONDS_BETWEEN_NEWS:
+        if now - self._polled_at < _POLL_SECONDS:
             return []
-        self._asked_at = now
+        self._polled_at = now
         try:
-            told: dict[Unit, float] = self._ray.get(self._board.told.remote(), timeout=_SECONDS_BETWEEN_NEWS)
+            done: dict[Unit, float] = self._ray.get(self._reports.read.remote(), timeout=_POLL_SECONDS)
         except self._ray.exceptions.RayError:
-            return []  # progress is not worth a run
-        return told.items()
+            return []  # missing progress is no reason to end a run
+        return done.items()
 
     def _outcome(self, task: Any) -> Outcome:
         unit = self._units.pop(task)
@@ -165,71 +166,71 @@ class RayCrew:
             return Outcome(unit, None, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
 
     def _slots(self) -> int:
-        """Units that could be at work at once."""
+        """Units that could run at once."""
         return sum(_fits(node["Resources"], self._needs) for node in self._ray.nodes() if node["Alive"])
 
 
-class _Board:
-    """Where tasks tell how far they are; an actor on the driver's node."""
+class _ProgressActor:
+    """Collects the progress of tasks; an actor on the driver's node."""
 
     def __init__(self) -> None:
-        self._told: dict[Unit, float] = {}
+        self._done: dict[Unit, float] = {}
 
-    def tell(self, unit: Unit, models: float) -> None:
-        self._told[unit] = models
+    def report(self, unit: Unit, models: float) -> None:
+        self._done[unit] = models
 
-    def told(self) -> dict[Unit, float]:
-        return self._told
+    def read(self) -> dict[Unit, float]:
+        return self._done
 
 
-class _Rest(NamedTuple):
-    """A job but for its arrays."""
+class _JobSettings(NamedTuple):
+    """A training request without its arrays."""
 
     recipe: AnyRecipe
     seed: int
-    kept: tuple[str, ...]
+    signals: tuple[str, ...]
     device: str
 
 
-class _Errand(NamedTuple):
-    """What a task is told beside its unit; `rest` is pickled, since its modules are found by `paths` only."""
+class _TaskSpec(NamedTuple):
+    """What a task receives beside its unit; `settings` is pickled: unpickling it needs `paths`."""
 
     key: str
     needs: Needs
     version: str
     paths: tuple[str, ...]
-    rest: bytes
+    settings: bytes
 
 
 _workers: dict[str, Worker] = {}
 
 
-def _train(arrays: tuple[Records, Design], unit: Unit, errand: _Errand, board: Any) -> Trained:
-    """On a node: one unit. The process keeps its worker for the next unit of the same run."""
-    if leakscope.__version__ != errand.version:
+def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports: Any) -> TrainedUnit:
+    """On a node: trains one unit. The process keeps its worker for the next unit of the same run."""
+    if leakscope.__version__ != spec.version:
         raise InputError(
-            f"a node of the cluster has leakscope {leakscope.__version__}, this machine {errand.version}; "
+            f"a node of the cluster has leakscope {leakscope.__version__}, this machine {spec.version}; "
             "install the same version on all"
         )
-    warnings.filterwarnings("ignore", message=".*not writable")  # arrays of the object store; nobody writes
-    sys.path += [path for path in errand.paths if path not in sys.path]  # a module beside the config file
+    warnings.filterwarnings("ignore", message=".*not writable")  # Ray's arrays are read-only
+    sys.path += [path for path in spec.paths if path not in sys.path]  # a module beside the config file
     last, done = time.monotonic(), 0.0
 
-    def tell(models: float) -> None:
+    def report(models: float) -> None:
         nonlocal last, done
         done += models
-        if time.monotonic() - last > _SECONDS_BETWEEN_NEWS / 2:
+        if time.monotonic() - last > _POLL_SECONDS / 2:
             last = time.monotonic()
-            board.tell.remote(unit, done)
+            reports.report.remote(unit, done)
 
-    with threads_limited(errand.needs.cpus):
-        if errand.key not in _workers:
+    with threads_limited(spec.needs.cpus):
+        if spec.key not in _workers:
             _workers.clear()
-            device = torch.device("cuda" if errand.needs.gpus else "cpu")
-            rest: _Rest = pickle.loads(errand.rest)  # by this run's own driver
-            job = Job(*arrays, rest.recipe, rest.seed, rest.kept, rest.device)
-            _workers[errand.key] = worker_for(job, device, alone=False)
-        trained = _workers[errand.key].trained(unit, tell)
+            device = torch.device("cuda" if spec.needs.gpus else "cpu")
+            settings: _JobSettings = pickle.loads(spec.settings)  # by this run's own driver
+            request = TrainingRequest(*arrays, **settings._asdict())
+            _workers[spec.key] = worker_in_pool(request, device)
+        trained = _workers[spec.key].train_unit(unit, report)
     return trained._replace(node=_this_node())
 
 
@@ -241,7 +242,7 @@ def _this_node() -> str:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
-    """Ray, connected to the cluster; a connection that was there before is used and left as it is."""
+    """Ray, connected to the cluster; an existing connection is used and left open."""
     try:
         import ray
     except ImportError as error:
@@ -254,7 +255,7 @@ def _connected(address: str) -> Iterator[Any]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"address={address!r}: no Ray cluster answers there ({reason}); start one with `ray start --head`"
+            f"address={address!r}: no Ray cluster responds ({reason}); start one with `ray start --head`"
         ) from error
     try:
         yield ray
@@ -262,11 +263,11 @@ def _connected(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _needs(ray: Any, job: Job, apart: bool, on_gpu: bool) -> Needs:
-    """One GPU and a CPU to drive it; else as many CPUs as threads here, or as the largest node has."""
+def _needs(ray: Any, request: TrainingRequest, one_per_model: bool, on_gpu: bool) -> Needs:
+    """One GPU and a CPU to drive it; otherwise as many CPUs as threads here, or as the largest node has."""
     if on_gpu:
         return Needs(1, 1)
-    n_threads = threads_apart(job.design.n_models) if apart else torch.get_num_threads()
+    n_threads = threads_per_model(request.design.n_models) if one_per_model else torch.get_num_threads()
     largest = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=1)
     return Needs(max(1, min(n_threads, largest)), 0)
 

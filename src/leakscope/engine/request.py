@@ -1,8 +1,10 @@
-"""What is asked of an engine, checked before anything is written: the bank's identity and block plan."""
+"""What is to be trained, checked before anything is written: the bank's identity and block plan."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,25 +13,83 @@ import torch
 from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
-from leakscope.models.registry import build, net_digest
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.models.registry import build, digest_of_net
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.classification import CLASSIFICATION_SIGNALS
 from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
-_BLOCK_SIZES = (8, 128)
-_ESTIMATORS_IN_BLOCK = 16
-_BLOCK_ANSWERS = 40_000_000  # models x checkpoints x records
+BLOCK_SIZES = (8, 128)
+"""Fewest and most networks of a block."""
+MODELS_PER_BLOCK = 16
+"""Estimators, or models of a training function."""
+_BLOCK_OUTPUTS = 40_000_000  # models x checkpoints x records
 
 
-class Place(Protocol):
-    """Where devices may be: this machine, or a cluster."""
+@dataclass(frozen=True, eq=False)
+class TrainingRequest:
+    """Everything that decides what the models of a bank are, and where they are trained.
+
+    Attributes:
+        records: the records.
+        design: which records each model is trained on.
+        recipe: how one model is trained.
+        seed: run seed; all randomness derives from it.
+        signals: signals to store; empty: the usual ones of the task.
+        device: "auto", "cpu", "cuda" (all GPUs) or "cuda:N".
+    """
+
+    records: Records
+    design: Design
+    recipe: AnyRecipe
+    seed: int
+    signals: tuple[str, ...] = ()
+    device: str = "auto"
+
+    @cached_property
+    def signal_names(self) -> tuple[str, ...]:
+        """The signals to store, sorted.
+
+        Raises:
+            InputError: models of this task do not have one of the signals.
+        """
+        is_classification = self.records.is_classification
+        known = CLASSIFICATION_SIGNALS if is_classification else REGRESSION_KEPT
+        unknown = sorted(set(self.signals) - set(known))
+        if unknown:
+            task = "a classifier" if is_classification else "a regression model"
+            raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
+        usual = CLASSIFICATION_KEPT if is_classification else REGRESSION_KEPT
+        return tuple(sorted(self.signals or usual))
+
+    @cached_property
+    def identity(self) -> Identity:
+        """The identity of the bank to be trained; builds the network once to describe it."""
+        recipe, records, design = self.recipe, self.records, self.design
+        described = {**recipe.as_dict(), "evaluated_epochs": list(recipe.evaluated_epochs)}
+        n_parameters = None
+        if isinstance(recipe, Recipe):
+            net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
+            described["net_sha256"] = digest_of_net(recipe, net)
+            n_parameters = sum(p.numel() for p in net.parameters())
+        return Identity(
+            records={"name": records.name, "records": len(records), "sha256": records.digest},
+            design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
+            recipe=to_jsonable(described),
+            seed=self.seed,
+            signals=list(self.signal_names),
+            block_size=block_size(n_parameters, len(records) * len(recipe.evaluated_epochs)),
+        )
+
+
+class DeviceChecker(Protocol):
+    """Knows which devices there are: those of this machine, or of a cluster."""
 
     def check_device(self, device: str) -> None:
         """Raises InputError when there is no such device."""
 
 
-class ThisMachine:
+class LocalDevices:
     """The devices of this machine."""
 
     def check_device(self, device: str) -> None:
@@ -37,36 +97,39 @@ class ThisMachine:
         device_of(device)
 
 
-def check_request(
-    records: Records,
-    design: Design,
-    recipe: AnyRecipe,
-    seed: int,
-    kept: tuple[str, ...],
-    device: str,
-    place: Place | None = None,
-) -> Identity:
-    """What `complete_bank` would make of its arguments; raises what is wrong with them, writes nothing."""
-    if seed < 0:
-        raise InputError(f"seed={seed}: must be 0 or more")
-    (place or ThisMachine()).check_device(device)
-    if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and records.features.ndim != 4:
-        shape = tuple(records.features.shape[1:])
+def check_request(request: TrainingRequest, engine: DeviceChecker | None = None) -> Identity:
+    """The identity of the bank that `complete_bank` would train; writes nothing.
+
+    Args:
+        request: what is to be trained.
+        engine: where; None: this machine.
+
+    Raises:
+        InputError: the request cannot be trained; the message names the setting.
+    """
+    recipe, features = request.recipe, request.records.features
+    if request.seed < 0:
+        raise InputError(f"seed={request.seed}: must be 0 or more")
+    (engine or LocalDevices()).check_device(request.device)
+    if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and features.ndim != 4:
         raise InputError(
-            f"flips and crop are for images (channels, height, width), got records of shape {shape}"
+            "flips and crop are for images (channels, height, width), "
+            f"got records of shape {tuple(features.shape[1:])}"
         )
-    return _identity(records, design, recipe, seed, _checked_signals(kept, records))
+    return request.identity
 
 
-def block_size(recipe: AnyRecipe, records: Records) -> int:
-    """Models trained together; follows from what is asked alone, so that every machine plans alike."""
-    n_answers = len(records) * len(recipe.evaluated_epochs)
-    most = max(1, _BLOCK_ANSWERS // n_answers)  # what a block has to say is in memory until it is written
-    if isinstance(recipe, EstimatorRecipe | FunctionRecipe):
-        return min(_ESTIMATORS_IN_BLOCK, most)
-    net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
-    n_parameters = sum(p.numel() for p in net.parameters())
-    return min(int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *_BLOCK_SIZES)), most)
+def block_size(n_parameters: int | None, n_outputs: int) -> int:
+    """Number of models trained together. Every machine computes the same plan.
+
+    Args:
+        n_parameters: of one network; None for an estimator or a training function.
+        n_outputs: one per record and checkpoint; a block's outputs stay in memory until it is written.
+    """
+    most = max(1, _BLOCK_OUTPUTS // n_outputs)
+    if n_parameters is None:
+        return min(MODELS_PER_BLOCK, most)
+    return min(int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *BLOCK_SIZES)), most)
 
 
 def check_device_name(name: str) -> None:
@@ -76,40 +139,13 @@ def check_device_name(name: str) -> None:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of this name, "auto" included; raises when this machine has none such."""
+    """The device of this name, "auto" included; raises InputError when this machine has no such device."""
     check_device_name(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     n_devices = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= n_devices:
-        found = f"{n_devices} CUDA devices" if n_devices else "no CUDA device"
-        raise InputError(f"device={name!r}: this machine has {found}; use 'cpu' or 'auto'")
+        present = f"{n_devices} CUDA devices" if n_devices else "no CUDA device"
+        raise InputError(f"device={name!r}: this machine has {present}; use 'cpu' or 'auto'")
     return device
-
-
-def _identity(
-    records: Records, design: Design, recipe: AnyRecipe, seed: int, kept: tuple[str, ...]
-) -> Identity:
-    described = {**recipe.as_dict(), "evaluated_epochs": list(recipe.evaluated_epochs)}
-    if isinstance(recipe, Recipe):
-        shape = tuple(records.features.shape[1:])
-        described["net_sha256"] = net_digest(recipe, shape, records.n_classes)
-    return Identity(
-        records={"name": records.name, "records": len(records), "sha256": records.digest},
-        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
-        recipe=to_jsonable(described),
-        seed=seed,
-        signals=list(kept),
-        block_size=block_size(recipe, records),
-    )
-
-
-def _checked_signals(kept: tuple[str, ...], records: Records) -> tuple[str, ...]:
-    """The signals to keep, sorted; raises when models of this task do not have one."""
-    known = CLASSIFICATION_SIGNALS if records.is_classification else REGRESSION_KEPT
-    unknown = sorted(set(kept) - set(known))
-    if unknown:
-        task = "a classifier" if records.is_classification else "a regression model"
-        raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
-    return tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))

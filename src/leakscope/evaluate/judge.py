@@ -129,9 +129,9 @@ def judge_bank(bank: Bank, config: dict[str, Any]) -> dict[str, Any]:
 def converged_models(bank: Bank) -> tuple[Signals, Design]:
     """Signals and design of the models that did not diverge."""
     design = bank.design()
-    if not bank.lost:
+    if not bank.diverged:
         return bank.signals(), design
-    alive = np.setdiff1d(np.arange(design.n_models), list(bank.lost))
+    alive = np.setdiff1d(np.arange(design.n_models), list(bank.diverged))
     return bank.signals().take(alive), design.take(alive)
 
 
@@ -244,7 +244,7 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]
         "targets": len(targets),
         "records": design.n_records,
         "members": int(design.rows(targets).sum(axis=1).mean().round()),
-        "lost_models": {str(m): e for m, e in bank.lost.items()},
+        "lost_models": {str(m): e for m, e in bank.diverged.items()},
         "seed": bank.identity["seed"],
         "recipe": bank.identity["recipe"],
         "records_sha256": bank.identity["records"]["sha256"],

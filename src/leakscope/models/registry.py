@@ -1,4 +1,4 @@
-"""From a name and options to a network."""
+"""Networks by name: shipped ones, and factories of the user's own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import nn
 
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
+from leakscope.user_code import import_object, names_code
 
 NETS = ("cnn", "deep_cnn", "linear", "mlp", "resnet18", "wide_resnet")
 
@@ -20,16 +21,17 @@ Factory = Callable[..., nn.Module]
 
 def factory(name: str) -> Factory:
     """The factory of a shipped net, or the one at "package.module:function"."""
-    if ":" in name:
-        return _imported(name)
+    if names_code(name):
+        imported: Factory = import_object("net", name, "my_package.nets:my_net")
+        return imported
     if name not in NETS:
         near = get_close_matches(name, NETS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InputError(
             f"net={name!r} is unknown; choose one of {', '.join(NETS)}, or 'package.module:factory'.{hint}"
         )
-    found: Factory = getattr(importlib.import_module(f"leakscope.models.{name}"), name)
-    return found
+    shipped: Factory = getattr(importlib.import_module(f"leakscope.models.{name}"), name)
+    return shipped
 
 
 def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
@@ -44,15 +46,14 @@ def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Mo
     return net
 
 
-def net_digest(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> str:
-    """Sha256 of what the network is: its structure, its shapes and, for a user's own, its source.
+def digest_of_net(recipe: Recipe, net: nn.Module) -> str:
+    """Sha256 of the network's structure, its shapes and, for a user's own network, its source.
 
     Guards against the worst mistake of a cache: a changed network that silently reuses old models.
     """
-    net = build(recipe, input_shape, n_classes)
     shapes = [f"{name}{tuple(t.shape)}" for name, t in net.state_dict().items()]
     parts = [*(_described(name, module) for name, module in net.named_modules()), *shapes]
-    if ":" in recipe.net:
+    if names_code(recipe.net):
         modules = {inspect.getmodule(o) for o in (factory(recipe.net), *map(type, net.modules()))}
         own = {m for m in modules if m is not None and not m.__name__.startswith("torch.")}
         parts += sorted(inspect.getsource(m) for m in own)
@@ -60,7 +61,7 @@ def net_digest(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> 
 
 
 def _described(name: str, module: nn.Module) -> str:
-    """One layer: its place, kind and settings. Not `repr`, whose wording changes with torch's version."""
+    """One layer: its path, type and settings. Not `repr`, whose wording changes between versions of torch."""
     settings = {
         key: value
         for key, value in sorted(vars(module).items())
@@ -73,15 +74,3 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
-
-
-def _imported(name: str) -> Factory:
-    module_name, _, attribute = name.partition(":")
-    try:
-        found: Factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"net={name!r} cannot be imported ({error}); is the package on the Python path, "
-            "and is the name 'package.module:function'?"
-        ) from error
-    return found

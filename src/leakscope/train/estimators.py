@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier or regressor, one model a task, in worker processes."""
+"""Any scikit-learn classifier or regressor, one model per task, in worker processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leakscope.errors import InputError, TrainingError
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.train.loop import Answers, Progress, answers_of_outputs
+from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
 from leakscope.types import Design, Records
 
 
@@ -21,16 +21,16 @@ def fit_block(
     recipe: EstimatorRecipe,
     models: IntArray,
     seed: int,
-    kept: tuple[str, ...],
+    signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
-) -> Answers:
-    """Fits the models of one block and asks them about their records."""
+) -> BlockSignals:
+    """Fits the models of one block and evaluates them on their records."""
     from joblib import Parallel, delayed
 
     _check_task(recipe.estimator, records)
     x = records.features.reshape(len(records), -1)
     tasks = (
-        delayed(_fit_and_ask)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
+        delayed(_fit_and_evaluate)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
                               None if design.columns is None else design.columns[m], seed, m)
         for m in models.tolist()
     )  # fmt: skip
@@ -38,8 +38,8 @@ def fit_block(
     for output in Parallel(n_jobs=recipe.processes or -1, return_as="generator")(tasks):
         outputs.append(output)
         progress(1)
-    labels = _labels_asked(records.labels, design, models)
-    return answers_of_outputs(np.stack(outputs), labels, design.in_mask[models], kept, "estimators")
+    labels = _queried_labels(records.labels, design, models)
+    return signals_of_outputs(np.stack(outputs), labels, design.in_mask[models], signal_names, "estimators")
 
 
 def _check_task(estimator: Any, records: Records) -> None:
@@ -53,13 +53,13 @@ def _check_task(estimator: Any, records: Records) -> None:
         )
 
 
-def _labels_asked(labels: AnyArray, design: Design, models: IntArray) -> AnyArray:
+def _queried_labels(labels: AnyArray, design: Design, models: IntArray) -> AnyArray:
     if design.columns is None:
         return np.broadcast_to(labels, (len(models), len(labels))).copy()
     return labels[design.columns[models]]
 
 
-def _fit_and_ask(
+def _fit_and_evaluate(
     estimator: Any,
     x: AnyArray,
     labels: AnyArray,
@@ -79,18 +79,18 @@ def _fit_and_ask(
         fitted.fit(x[members], labels[members])
     except ValueError as error:
         raise TrainingError(f"model {model}: {type(estimator).__name__} failed to fit: {error}") from error
-    asked = x if columns is None else x[columns]
+    queried = x if columns is None else x[columns]
     if not is_classifier(fitted):
-        return np.asarray(fitted.predict(asked), dtype=np.float32).reshape(len(asked), 1)
-    return _class_logits(fitted, asked, n_classes)
+        return np.asarray(fitted.predict(queried), dtype=np.float32).reshape(len(queried), 1)
+    return _class_logits(fitted, queried, n_classes)
 
 
 def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
     """Log-probabilities (floored) over all classes, also those the model never saw."""
     if hasattr(fitted, "predict_proba"):
-        answered = np.asarray(fitted.predict_proba(x))
+        predicted = np.asarray(fitted.predict_proba(x))
     else:
-        answered = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
+        predicted = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
     probability = np.zeros((len(x), n_classes))
-    probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = answered
+    probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
     return log_probabilities(probability)

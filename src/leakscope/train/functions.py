@@ -11,7 +11,7 @@ from leakscope.errors import TrainingError
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.train.loop import Answers, Progress, answers_of_outputs
+from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
 from leakscope.types import Design, Records
 
 _SUM_TOLERANCE = 1e-3
@@ -23,37 +23,39 @@ def call_block(
     recipe: FunctionRecipe,
     models: IntArray,
     seed: int,
-    kept: tuple[str, ...],
+    signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
-) -> Answers:
-    """Trains the models of one block by the user's function and asks them about their records."""
+) -> BlockSignals:
+    """Trains the models of one block with the user's function and evaluates them on their records."""
     outputs, labels = [], []
     for model in models.tolist():
         own_seed = seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
         predict = recipe.train(records, design.members(model), own_seed)
-        asked = np.arange(len(records)) if design.columns is None else design.columns[model]
-        outputs.append(_asked(predict, records, asked, recipe.name))
-        labels.append(records.labels[asked])
+        queried = np.arange(len(records)) if design.columns is None else design.columns[model]
+        outputs.append(_outputs(predict, records, queried, recipe.name))
+        labels.append(records.labels[queried])
         progress(1)
-    return answers_of_outputs(np.stack(outputs), np.stack(labels), design.in_mask[models], kept, "function")
+    return signals_of_outputs(
+        np.stack(outputs), np.stack(labels), design.in_mask[models], signal_names, "function"
+    )
 
 
-def _asked(predict: Callable[[AnyArray], AnyArray], records: Records, at: IntArray, name: str) -> AnyArray:
+def _outputs(predict: Callable[[AnyArray], AnyArray], records: Records, at: IntArray, name: str) -> AnyArray:
     """One model's outputs as float32 (columns, outputs); probabilities become floored logarithms."""
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
-    given = np.asarray(predict(records.features[at]), dtype=np.float32)
+    outputs = np.asarray(predict(records.features[at]), dtype=np.float32)
     expected = (len(at), records.n_classes)
     if not records.is_classification:
-        given = given.reshape(len(given), -1)
-    if given.shape != expected:
+        outputs = outputs.reshape(len(outputs), -1)
+    if outputs.shape != expected:
         raise TrainingError(
-            f"{name}: predict returned shape {given.shape} for {len(at)} records; expected {expected}, "
+            f"{name}: predict returned shape {outputs.shape} for {len(at)} records; expected {expected}, "
             "logits or probabilities of every class"
         )
-    if records.is_classification and _are_probabilities(given):
-        return log_probabilities(given)
-    return given
+    if records.is_classification and _are_probabilities(outputs):
+        return log_probabilities(outputs)
+    return outputs
 
 
 def _are_probabilities(outputs: AnyArray) -> bool:

@@ -1,7 +1,7 @@
 """The training loop: one for all trainers, CPU and CUDA.
 
 A block of models goes through the same steps in lockstep, each with its own initialisation,
-records and batch order, and is asked about every record at the recipe's checkpoints.
+records and batch order, and is evaluated on every record at the recipe's checkpoints.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.steps import HostSteps, Steps, Trainable
 from leakscope.types import Design, Records
 
-EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are asked
-_MORE_ON_CUDA = 8  # times as many: small batches leave a GPU waiting for launches
+EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are evaluated
+_MORE_ON_CUDA = 8  # times as many: with small batches a GPU waits for launches
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
 _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
@@ -48,11 +48,11 @@ Progress = Callable[[float], None]
 
 
 Note = Callable[[str], None]
-"""Told what did not go as planned, for the manifest."""
+"""Called with what did not go as planned, for the manifest."""
 
 
 class Stack(Trainable, Protocol):
-    """A block of models that can be trained and asked."""
+    """A block of models that can be trained and evaluated."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """(models, rows, ...) -> (models, rows, outputs)."""
@@ -92,26 +92,26 @@ class Inputs:
             return self.x.index_select(0, index)
         return torch.from_numpy(take_rows(self.on_disk, index.numpy()))
 
-    def let_go(self) -> None:
-        """Gives back the memory of what was read of features on disk."""
+    def evict(self) -> None:
+        """Releases the memory of features that were read from disk."""
         if self.on_disk is not None:
             evict_pages(self.on_disk)
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a trained block said.
+class BlockSignals:
+    """The signals of a trained block.
 
     Attributes:
         signals: name -> (models, checkpoints, columns[, classes]).
-        lost_at: int64 (models,), the first checkpoint's epoch at which a model or its answers were
-            no longer finite; 0 where fine.
+        diverged_at: int64 (models,), the first checkpoint's epoch at which a model or its outputs
+            were no longer finite; 0 for a model that converged.
         trainer: "dense", "stacked", "serial", "side_by_side" or "estimators".
         note: what did not go as planned; empty: nothing.
     """
 
     signals: dict[str, AnyArray]
-    lost_at: IntArray
+    diverged_at: IntArray
     trainer: str
     note: str = ""
 
@@ -183,14 +183,14 @@ def train_block(
     recipe: Recipe,
     models: IntArray,
     seed: int,
-    kept: tuple[str, ...],
+    signal_names: tuple[str, ...],
     trainer: str,
     progress: Progress = lambda _: None,
-) -> Answers:
-    """Trains the models of one block and asks them about their records."""
+) -> BlockSignals:
+    """Trains the models of one block and evaluates them on their records."""
     if trainer == "serial" and len(models) > 1:
         alone = [
-            train_block(inputs, design, recipe, models[i : i + 1], seed, kept, trainer, progress)
+            train_block(inputs, design, recipe, models[i : i + 1], seed, signal_names, trainer, progress)
             for i in range(len(models))
         ]
         return _joined(alone)
@@ -198,21 +198,21 @@ def train_block(
     stack = _maker(trainer, plan, recipe)(
         initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device
     )
-    lost_at = np.zeros(len(models), dtype=np.int64)
-    asked: list[dict[str, AnyArray]] = []
+    diverged_at = np.zeros(len(models), dtype=np.int64)
+    at_checkpoints: list[dict[str, AnyArray]] = []
     notes: list[str] = []
     with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
         for epoch in train(stack, inputs, plan, recipe, notes.append):
             progress(len(models) / recipe.epochs)
             if epoch in recipe.evaluated_epochs:
-                asked.append(ask(stack, inputs, design.take(models), kept))
-                lost_at[(lost_at == 0) & ~_is_finite(stack, asked[-1])] = epoch
-    signals = {name: np.stack([answers[name] for answers in asked], axis=1) for name in kept}
-    return Answers(signals, lost_at, trainer, "; ".join(notes))
+                at_checkpoints.append(evaluate(stack, inputs, design.take(models), signal_names))
+                diverged_at[(diverged_at == 0) & ~_is_finite(stack, at_checkpoints[-1])] = epoch
+    signals = {name: np.stack([signals[name] for signals in at_checkpoints], axis=1) for name in signal_names}
+    return BlockSignals(signals, diverged_at, trainer, "; ".join(notes))
 
 
 def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
-    """Compiling takes about a minute; it is worth it for long trainings only."""
+    """How to make the block. Compiling takes about a minute, which only long training repays."""
     n_rows = plan.steps * len(plan.models) * plan.batch * recipe.epochs
     if trainer == "side_by_side" and n_rows >= _COMPILED_FROM:
         return partial(SideBySide, loss=compiled_loss())
@@ -243,7 +243,9 @@ def _steps(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: 
     return HostSteps(*arguments, inputs.rows)
 
 
-def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> dict[str, AnyArray]:
+def evaluate(
+    stack: Stack, inputs: Inputs, design: Design, signal_names: tuple[str, ...]
+) -> dict[str, AnyArray]:
     """The block's signals on every column of the design; (models, columns[, classes]) each."""
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
@@ -259,55 +261,57 @@ def ask(stack: Stack, inputs: Inputs, design: Design, kept: tuple[str, ...]) -> 
         else:
             x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
         z = stack.outputs(x).float()
-        inputs.let_go()
+        inputs.evict()
         if y.is_floating_point():
             outputs.append(z[..., 0])
             targets.append(y)
         else:
-            parts.append(classification_signals(z, y, kept))
+            parts.append(classification_signals(z, y, signal_names))
     if outputs:
         in_mask = torch.from_numpy(design.in_mask).to(inputs.x.device)
-        parts = [_regression_answers(torch.cat(outputs, 1), torch.cat(targets, 1), in_mask, kept)]
-    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in kept}
+        parts = [_regression_signals(torch.cat(outputs, 1), torch.cat(targets, 1), in_mask, signal_names)]
+    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
-def answers_of_outputs(
-    outputs: AnyArray, labels: AnyArray, in_mask: BoolArray, kept: tuple[str, ...], trainer: str
-) -> Answers:
-    """Answers of models that were trained elsewhere and asked once.
+def signals_of_outputs(
+    outputs: AnyArray, labels: AnyArray, in_mask: BoolArray, signal_names: tuple[str, ...], trainer: str
+) -> BlockSignals:
+    """The signals of models that were trained elsewhere and evaluated once.
 
     Args:
         outputs: float32 (models, columns, outputs).
         labels: (models, columns).
         in_mask: bool (models, columns).
-        kept: signals to keep.
+        signal_names: signals to store.
         trainer: who trained them.
     """
     z, y, member = torch.from_numpy(outputs), torch.from_numpy(labels), torch.from_numpy(in_mask)
     # Model by model: the last bits of a vectorised sum depend on what is computed beside it.
     alone = [slice(model, model + 1) for model in range(len(z))]
     if y.is_floating_point():
-        parts = [_regression_answers(z[m, :, 0], y[m], member[m], kept) for m in alone]
+        parts = [_regression_signals(z[m, :, 0], y[m], member[m], signal_names) for m in alone]
     else:
-        parts = [classification_signals(z[m], y[m], kept) for m in alone]
-    one_checkpoint = {name: torch.cat([part[name] for part in parts]).numpy()[:, None] for name in kept}
-    lost_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
-    return Answers(one_checkpoint, lost_at, trainer)
+        parts = [classification_signals(z[m], y[m], signal_names) for m in alone]
+    one_checkpoint = {
+        name: torch.cat([part[name] for part in parts]).numpy()[:, None] for name in signal_names
+    }
+    diverged_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
+    return BlockSignals(one_checkpoint, diverged_at, trainer)
 
 
-def _regression_answers(
-    outputs: Tensor, targets: Tensor, in_mask: Tensor, kept: tuple[str, ...]
+def _regression_signals(
+    outputs: Tensor, targets: Tensor, in_mask: Tensor, signal_names: tuple[str, ...]
 ) -> dict[str, Tensor]:
     squared = (outputs - targets).square() * in_mask
     residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
-    return regression_signals(outputs, targets, residual_sd, kept)
+    return regression_signals(outputs, targets, residual_sd, signal_names)
 
 
-def _is_finite(stack: Stack, answers: dict[str, AnyArray]) -> BoolArray:
-    """bool (models,): parameters and answers are; finite parameters can still give infinite answers."""
+def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:
+    """bool (models,): parameters and signals are finite; finite parameters can give infinite outputs."""
     # A sum is finite only if all its terms are.
     finite = torch.stack([p.flatten(1).sum(1) for p in stack.parameters]).sum(0).isfinite().cpu().numpy()
-    for values in answers.values():
+    for values in signals.values():
         finite = finite & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     return np.asarray(finite)
 
@@ -323,6 +327,6 @@ def _own_randomness(seed: int, model: int, device: torch.device) -> Iterator[Non
         yield
 
 
-def _joined(alone: list[Answers]) -> Answers:
+def _joined(alone: list[BlockSignals]) -> BlockSignals:
     signals = {name: np.concatenate([a.signals[name] for a in alone]) for name in alone[0].signals}
-    return Answers(signals, np.concatenate([a.lost_at for a in alone]), alone[0].trainer)
+    return BlockSignals(signals, np.concatenate([a.diverged_at for a in alone]), alone[0].trainer)

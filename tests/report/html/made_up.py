@@ -105,7 +105,7 @@ def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
         block_size=setting.models,
     )
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(0, answers, {"trainer": "made up", "lost_models": {}})
+    bank.add_block(0, answers, {"trainer": "made up", "diverged_models": {}})
     bank.finish({"device": "cpu", "seconds": 0.0, "versions": {"numpy": np.__version__}})
 
 

@@ -18,8 +18,7 @@ from leakscope.audits.planning.trial import (
     Networks,
     Seconds,
     Training,
-    TrialRequest,
-    checked_request,
+    block_size_of,
     judging_seconds,
 )
 from leakscope.audits.run import prepare
@@ -27,6 +26,7 @@ from leakscope.audits.settings import AuditSettings
 from leakscope.audits.source import Source
 from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
+from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.errors import TrainingError
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import Recipe
@@ -150,14 +150,14 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     targets = prepared.config.targets
     return Plan(
         PlannedPopulation(models, records, members, nonmembers),
-        None if prepared.request is None else _cost(checked_request(prepared.request), prepared.config),
+        None if prepared.request is None else _cost(prepared.request, prepared.config),
         resolution(
             models if targets is None else len(targets), members, nonmembers, prepared.config.fpr_budgets
         ),
     )
 
 
-def _cost(request: TrialRequest, config: EvaluationConfig) -> Cost:
+def _cost(request: TrainingRequest, config: EvaluationConfig) -> Cost:
     recipe = request.recipe
     trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
     n_scores = len(config.attacks) + 2  # arrays: one per attack, one of single records, one sorted
@@ -169,7 +169,7 @@ def _cost(request: TrialRequest, config: EvaluationConfig) -> Cost:
     )
 
 
-def disk_bytes(request: TrialRequest, blocks: int, score_arrays: int = 0) -> Disk:
+def disk_bytes(request: TrainingRequest, blocks: int, score_arrays: int = 0) -> Disk:
     """The bank's arrays, and scores while they are judged; other files are small and left out.
 
     Args:
@@ -179,7 +179,7 @@ def disk_bytes(request: TrialRequest, blocks: int, score_arrays: int = 0) -> Dis
     """
     records, models = request.records, request.design.n_models
     per_signal = models * len(request.recipe.evaluated_epochs) * len(records)
-    numbers = {name: per_signal * _signal_bytes(name, records) for name in request.identity.signals}
+    numbers = {name: per_signal * _signal_bytes(name, records) for name in request.signal_names}
     files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
     labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
     finished = sum(files.values()) + labels_and_design
@@ -203,41 +203,41 @@ def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Seq
     )
 
 
-def _time(trial: Networks | Fits, request: TrialRequest, config: EvaluationConfig) -> Time:
+def _time(trial: Networks | Fits, request: TrainingRequest, config: EvaluationConfig) -> Time:
     started = time.perf_counter()
     try:
         training = trial.seconds().widened()
     except torch.OutOfMemoryError as error:
         raise TrainingError(
-            f"a block of {request.block_size} models does not fit on {request.device} ({error}); "
+            f"a block of {block_size_of(request)} models does not fit on {request.device} ({error}); "
             "take a smaller network or batch_size, or device='cpu'"
         ) from error
     judging = judging_seconds(request, config).widened()
     return Time(training, judging, training + judging, trial.how(), time.perf_counter() - started)
 
 
-def _memory(trial: Networks | Fits, request: TrialRequest, n_scores: int) -> Memory:
+def _memory(trial: Networks | Fits, request: TrainingRequest, n_scores: int) -> Memory:
     """From shapes alone, by the formulas of docs/plan.md."""
-    records, recipe, kept = request.records, request.recipe, request.identity.signals
-    is_image, on_gpu = records.features.dtype == np.uint8, request.device.type == "cuda"
+    records, recipe, kept = request.records, request.recipe, request.signal_names
+    is_image, on_gpu = records.features.dtype == np.uint8, device_of(request.device).type == "cuda"
     n_copied = records.features.size if isinstance(recipe, Recipe) and (is_image or on_gpu) else 0
     on_disk = is_mapped(records.features)
     held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
     parameters, workspace = trial.memory()
     row = sum(_signal_bytes(name, records) for name in kept)
-    signals = 2 * request.block_size * len(recipe.evaluated_epochs) * len(records) * row
+    signals = 2 * block_size_of(request) * len(recipe.evaluated_epochs) * len(records) * row
     judging = _judging_bytes(request, n_scores)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
     peak = held + max(parameters + workspace + signals, judging, standardising)
     return Memory(held, parameters, workspace, signals, judging, peak)
 
 
-def _judging_bytes(request: TrialRequest, n_scores: int) -> int:
+def _judging_bytes(request: TrainingRequest, n_scores: int) -> int:
     n_models, n_records = request.design.in_mask.shape
     scores = 8 * n_models * n_records
     in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * n_scores
     in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
-    logits = 3 * scores * request.records.n_classes * ("logits" in request.identity.signals)
+    logits = 3 * scores * request.records.n_classes * ("logits" in request.signal_names)
     return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits)
 
 

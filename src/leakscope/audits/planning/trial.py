@@ -15,13 +15,12 @@ from torch import Tensor
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.audits.population import metadata_of
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
 from leakscope.disk.scratch import IN_MEMORY, Scratch
-from leakscope.engine import local
-from leakscope.engine.request import TrainingRequest, check_request, device_of
+from leakscope.engine.request import TrainingRequest, device_of
+from leakscope.engine.worker import Worker
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import EvaluationConfig
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
 from leakscope.train.steps import GATHERED_AT_ONCE
@@ -67,48 +66,34 @@ class Seconds:
         return Seconds(self.expected, self.low * (1 - _UNSEEN), self.high * (1 + _UNSEEN))
 
 
-@dataclass(frozen=True, eq=False)
-class TrialRequest:
-    """The models to train, with the identity and the device they get."""
-
-    records: Records
-    design: Design
-    recipe: AnyRecipe
-    identity: Identity
-    device: torch.device
-
-    @property
-    def block_size(self) -> int:
-        """Models in a full block."""
-        return min(self.identity.block_size, self.design.n_models)
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks the models make."""
-        return ceil(self.design.n_models / self.block_size)
+def block_size_of(request: TrainingRequest) -> int:
+    """Models in a full block."""
+    return min(request.identity.block_size, request.design.n_models)
 
 
-def checked_request(request: TrainingRequest) -> TrialRequest:
-    """The request with its bank's identity and its device."""
-    identity = check_request(request)
-    return TrialRequest(request.records, request.design, request.recipe, identity, device_of(request.device))
+def blocks_of(request: TrainingRequest) -> int:
+    """Number of blocks the models make."""
+    return ceil(request.design.n_models / block_size_of(request))
 
 
 class Networks:
     """A block of the recipe's networks, to be timed and measured."""
 
-    def __init__(self, request: TrialRequest, recipe: Recipe) -> None:
+    def __init__(self, request: TrainingRequest, recipe: Recipe) -> None:
         started = time.perf_counter()
-        self._request, self._recipe, self._seed = request, recipe, request.identity.seed
-        self._inputs = loop.inputs_from(request.records, request.device)
+        self._request, self._recipe, self._seed = request, recipe, request.seed
+        self._device = device_of(request.device)
+        self._inputs = loop.inputs_from(request.records, self._device)
         trainer, note = loop.choose_trainer(recipe, self._inputs)
         self._preparing = time.perf_counter() - started
-        self._models = np.arange(1 if trainer == "serial" else request.block_size)
+        self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
         self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
-        self.training = Training(trainer, str(request.device), request.block_size, request.blocks, size, note)
+        self.training = Training(
+            trainer, str(self._device), block_size_of(request), blocks_of(request), size, note
+        )
 
     def seconds(self) -> Seconds:
         """All epochs, checkpoints and blocks, from a few steps, orders of records and questions."""
@@ -162,7 +147,7 @@ class Networks:
     def _make_stack(self) -> None:
         nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
         make = loop.MAKERS[self.training.trainer]
-        self._stack = make(nets, self._recipe.label_smoothing, self._request.device)
+        self._stack = make(nets, self._recipe.label_smoothing, self._device)
 
     def _orders(self, n_epochs: int) -> _Work:
         return lambda: list(self._batches.epochs(n_epochs))
@@ -178,35 +163,35 @@ class Networks:
 
     def _questions(self, n_records: int) -> _Work:
         some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
-        design, kept = Design(self._in_mask[:, :n_records]), tuple(self._request.identity.signals)
-        return lambda: self._settled(loop.ask(self._stack, some, design, kept))
+        design, names = Design(self._in_mask[:, :n_records]), self._request.signal_names
+        return lambda: self._settled(loop.evaluate(self._stack, some, design, names))
 
     def _settled(self, done: object) -> object:
         """`done`, when the device has really done it."""
-        if self._request.device.type == "cuda":
-            torch.cuda.synchronize(self._request.device)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
         return done
 
 
 class Fits:
     """As many models of an estimator or a user's own function as are fitted side by side, to be timed."""
 
-    def __init__(self, request: TrialRequest, recipe: EstimatorRecipe | FunctionRecipe) -> None:
+    def __init__(self, request: TrainingRequest, recipe: EstimatorRecipe | FunctionRecipe) -> None:
         from joblib import effective_n_jobs
 
         name, at_once = "function", 1
         if isinstance(recipe, EstimatorRecipe):
             name, at_once = "estimators", effective_n_jobs(recipe.processes or -1)
         self._request = request
-        self._models = np.arange(min(at_once, request.block_size))
+        self._models = np.arange(min(at_once, block_size_of(request)))
         self._in_mask = request.design.in_mask[self._models]
         self._most = int(self._in_mask.sum(axis=1).max())
         self._fitted = 0
-        self.training = Training(name, "cpu", request.block_size, request.blocks)
+        self.training = Training(name, "cpu", block_size_of(request), blocks_of(request))
 
     def seconds(self) -> Seconds:
         """All rounds of all blocks, from a few fits on some or all of the members."""
-        n_models, size, at_once = self._request.design.n_models, self._request.block_size, len(self._models)
+        n_models, size, at_once = self._request.design.n_models, block_size_of(self._request), len(self._models)
         start = min(self._most, 20 * self._request.records.n_classes)
         workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
         fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
@@ -221,24 +206,23 @@ class Fits:
     def memory(self) -> tuple[int, int]:
         """Bytes of (the models: unknown; the processes' copies of their members, and their answers)."""
         records = self._request.records
-        n_answers = self._request.block_size * len(records) * records.n_classes
+        n_answers = block_size_of(self._request) * len(records) * records.n_classes
         return 0, len(self._models) * records.features.nbytes // 2 + 8 * n_answers
 
     def _fits(self, n_members: int) -> _Work:
         """All models on so many of their members."""
         r, in_mask = self._request, self._in_mask.copy()
-        rng = np.random.default_rng(r.identity.seed)
+        rng = np.random.default_rng(r.seed)
         for row in in_mask:
             row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
-        kept = tuple(r.identity.signals)
-        worker = local.Worker(r.records, Design(in_mask), r.recipe, r.identity.seed, kept, r.device)
-        return lambda: worker.answers(self._models, lambda _: None)
+        worker = Worker(replace(r, design=Design(in_mask)), device_of(r.device))
+        return lambda: worker.train(self._models, lambda _: None)
 
 
 class RandomBank(Bank):
     """Random answers in memory, to time the judge on."""
 
-    def __init__(self, request: TrialRequest, n_models: int, records: Records) -> None:
+    def __init__(self, request: TrainingRequest, n_models: int, records: Records) -> None:
         self.identity = request.identity.as_dict()
         self._records, self._rng = records, np.random.default_rng(request.identity.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
@@ -246,8 +230,8 @@ class RandomBank(Bank):
         self._signals = Signals(arrays, (1,), records.labels)
 
     @property
-    def lost(self) -> dict[int, int]:
-        """No model is."""
+    def diverged(self) -> dict[int, int]:
+        """No model diverged."""
         return {}
 
     @property
@@ -270,7 +254,7 @@ class RandomBank(Bank):
         return values > 0 if name == "correct" else np.abs(values)
 
 
-def judging_seconds(request: TrialRequest, config: EvaluationConfig) -> Seconds:
+def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Seconds:
     """Facts and judge at work on random answers about some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
     rng = np.random.default_rng(request.identity.seed)

@@ -177,7 +177,7 @@ def _record_columns(run: JudgedRun, records: Records) -> dict[str, AnyArray]:
 def _population(bank: Bank, design: Design, paths: Trajectories) -> dict[str, Any]:
     return {
         "models": design.n_models,
-        "lost_models": len(bank.lost),
+        "lost_models": len(bank.diverged),
         "records": design.n_records,
         "judged_records": int(paths.is_defined.sum()),
         "members_a_model": float(design.in_mask.sum(axis=1).mean()),

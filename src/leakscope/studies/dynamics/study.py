@@ -51,19 +51,21 @@ def run(
         data_dir: the data folder.
         progress: called with models' worth of training done.
     """
-    from leakscope.engine.local import check_request, complete_bank
+    from leakscope.engine.local import TrainingRequest, check_request, complete_bank
     from leakscope.studies.dynamics.judge import record_table, results_of
     from leakscope.studies.dynamics.report import write_report
 
     populated = populations(config, data_dir)
-    asked = list(zip(config.settings, populated, strict=True))
-    for setting, (records, design) in asked:  # all of them before the first is paid for
-        check_request(records, design, setting.recipe(), setting.run_seed, setting.kept, device)
+    requests = [
+        TrainingRequest(records, design, setting.recipe(), setting.run_seed, setting.kept, device)
+        for setting, (records, design) in zip(config.settings, populated, strict=True)
+    ]
+    for request in requests:  # all of them before the first is trained
+        check_request(request)
     with locked_run_folder(out, KIND, asdict(config)):
-        for setting, (records, design) in asked:
-            complete_bank(bank_folder(out, setting), records, design, setting.recipe(), setting.run_seed,
-                          setting.kept, device, progress)  # fmt: skip
-            keep_gradient_norms(out, setting, records, design, device)
+        for setting, request in zip(config.settings, requests, strict=True):
+            complete_bank(bank_folder(out, setting), request, progress=progress)
+            keep_gradient_norms(out, setting, request.records, request.design, device)
         runs = judge(config, out)
         results = results_of(config, runs)
         record_table(out, runs, [records for records, _ in populated])

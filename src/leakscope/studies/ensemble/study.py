@@ -153,15 +153,15 @@ def run(
         progress: called with models' worth of training done.
         attackers: instead of the published ones.
     """
-    from leakscope.engine.local import check_request, complete_bank
+    from leakscope.engine.local import TrainingRequest, check_request, complete_bank
     from leakscope.single_model.report import write_report
 
     case = make_case(config, load(config.dataset, data_dir))
     design = Design(case.is_member[None])
-    check_request(case.records, design, config.recipe, config.seed, ("logits",), device)
+    request = TrainingRequest(case.records, design, config.recipe, config.seed, ("logits",), device)
+    check_request(request)
     with locked_run_folder(out, KIND, asdict(config)):
-        bank = complete_bank(out / "target", case.records, design, config.recipe, config.seed, ("logits",),
-                             device, progress)  # fmt: skip
+        bank = complete_bank(out / "target", request, progress=progress)
         public, private = parts(case, bank)
         write_array(out / TRUTH, case.is_member[case.n_public :])  # the attack sees `private`, which has none
         found = run_attack(

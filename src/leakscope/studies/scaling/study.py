@@ -161,14 +161,14 @@ def population(config: ScalingConfig) -> tuple[Records, Design]:
 
 def run(config: ScalingConfig, out: Path, progress: Any = lambda _: None) -> dict[str, Any]:
     """The whole study: trains what is missing under `out`, judges, reports; returns the results."""
-    from leakscope.engine.local import complete_bank
+    from leakscope.engine.local import TrainingRequest, complete_bank
     from leakscope.studies.scaling.report import write_report
 
     records, design = population(config)  # first: it may find the configuration impossible
     with locked_run_folder(out, KIND, asdict(config)):
         for width in config.widths:
-            complete_bank(bank_folder(out, width), records, design, recipe(width), config.seed, _KEPT,
-                          device="cpu", progress=progress)  # fmt: skip
+            request = TrainingRequest(records, design, recipe(width), config.seed, _KEPT, device="cpu")
+            complete_bank(bank_folder(out, width), request, progress=progress)
         results = judge(config, out)
         write_json(out / RESULTS, results)
         write_report(results, out)
