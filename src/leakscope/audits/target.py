@@ -65,14 +65,12 @@ def audit_target(
     """
     from leakscope.engine.local import complete_bank
     from leakscope.engine.registry import engine_named
-    from leakscope.models.weights import load_net, predict_logits
+    from leakscope.models.given import NetWeights
 
     if not records.is_classification:
         raise InputError("a given target must be a classifier; audit a regression by its population")
-    net = load_net(
-        weights, recipe.net, dict(recipe.net_options), records.features.shape[1:], records.n_classes
-    )
-    logits = predict_logits(net, records.features)
+    given = NetWeights(Path(weights), recipe.net, dict(recipe.net_options), device=device)
+    outputs = given.outputs(records.features, records.class_names)
     design = make_design("balanced", models, len(records), seed)
     trainer = engine_named(engine, address)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
@@ -80,7 +78,7 @@ def audit_target(
             folder / "references", records, design, recipe, seed, ("logits",), device, progress, trainer
         )
         answers = Predictions(
-            logits=logits,
+            logits=outputs.logits,
             labels=records.labels,
             ids=records.ids,
             is_member=is_member,
