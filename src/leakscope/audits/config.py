@@ -128,7 +128,9 @@ class AuditConfig:
         if not path.is_dir():
             return records if data.standardise is False else standardised(records)
         if data.standardise:
-            raise InputError(f"{path}: standardise=true is for tables; the features of a folder stay as they are")
+            raise InputError(
+                f"{path}: standardise=true is for tables; the features of a folder stay as they are"
+            )
         return records
 
     def recipe(self) -> AnyRecipe:
@@ -142,7 +144,9 @@ class AuditConfig:
             except TypeError as error:
                 raise InputError(f"model.options: {error}") from error
         if model.train is not None:
-            return FunctionRecipe(import_object("model.train", model.train, "my_package.module:train", folder))
+            return FunctionRecipe(
+                import_object("model.train", model.train, "my_package.module:train", folder)
+            )
         if names_code(model.net):
             import_object("model.net", model.net, "my_package.nets:build", folder)
         return replace(self.training, net=model.net, net_options=tuple(model.options.items()))
@@ -268,7 +272,9 @@ def _check_unused(content: dict[str, Any], problems: Problems) -> None:
     if "predictions" in content:
         unused = [name for name in ("data", "model", "training", "population", "target") if name in content]
         if unused:
-            problems.add(f"{', '.join(unused)} would do nothing: saved predictions are audited without training")
+            problems.add(
+                f"{', '.join(unused)} would do nothing: saved predictions are audited without training"
+            )
     elif "data" not in content:
         problems.add("data is missing: name a dataset or a file, or saved predictions in [predictions]")
     elif ("dataset" in data) == ("file" in data):
@@ -311,9 +317,7 @@ def _check_target(target: dict[str, Any], problems: Problems) -> None:
             _unused(target, "target", names, f"only for `{kind}`", problems)
 
 
-def _unused(
-    table: dict[str, Any], section: str, names: Sequence[str], why: str, problems: Problems
-) -> None:
+def _unused(table: dict[str, Any], section: str, names: Sequence[str], why: str, problems: Problems) -> None:
     given = [name for name in names if name in table]
     if given:
         problems.add(f"{section}: {', '.join(given)} would do nothing: {why}")

@@ -98,9 +98,7 @@ class PreparedModel:
     def sizes(self) -> Sizes:
         """Members and non-members of the target, and the number of models."""
         n_members = int(self.is_member.sum())
-        return Sizes(
-            n_members, len(self.is_member) - n_members, self.design.n_models, len(self.is_member)
-        )
+        return Sizes(n_members, len(self.is_member) - n_members, self.design.n_models, len(self.is_member))
 
     @cached_property
     def design(self) -> Design:
@@ -118,13 +116,13 @@ class PreparedModel:
 
         def row(model: int) -> dict[str, AnyArray]:
             if model > 0:
-                return {name: np.asarray(values[model - 1, -1])[None, None] for name, values in arrays.items()}
+                return {
+                    name: np.asarray(values[model - 1, -1])[None, None] for name, values in arrays.items()
+                }
             return signals_of(lambda block: self.logits[block], records.labels, self.request.signals, scratch)
 
         note = "a given model, and references trained for it"
-        bank = write_rows(
-            folder, self._identity(references), self.design, records.labels, row, note
-        )
+        bank = write_rows(folder, self._identity(references), self.design, records.labels, row, note)
         return Evidence(bank, metadata_of(records, self.design), self.config, records)
 
     def _identity(self, references: Bank) -> Identity:

@@ -48,7 +48,9 @@ class TrainedPopulation:
         """Checks records, recipe, design, signals and device."""
         request, engine = training_request(self.records, self.recipe, settings)
         facts = {"models": f"{settings.models} models trained on {settings.design} halves of the records"}
-        config = evaluation_config(self.records.name, settings, Source("population", facts, settings.config_text))
+        config = evaluation_config(
+            self.records.name, settings, Source("population", facts, settings.config_text)
+        )
         return PreparedPopulation(request, engine, config, settings)
 
 

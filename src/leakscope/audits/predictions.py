@@ -60,7 +60,9 @@ class SavedPredictions:
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks these predictions allow."""
-        return default_attacks({"none": "alone", "out": "out_references", "both": "references"}[self.references])
+        return default_attacks(
+            {"none": "alone", "out": "out_references", "both": "references"}[self.references]
+        )
 
     def prepare(self, settings: ResolvedSettings) -> PreparedPredictions:
         """Checks that members and non-members are named, and that the attacks have the references they need."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
-    from leakscope.evaluate.results import AuditResults
     from leakscope.evaluate.verdict import Verdict
 
 
@@ -46,7 +45,9 @@ def audit(
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.")
+    ] = None,
     data_dir: DataDir = None,
     redact: Redact = False,
     with_membership: WithMembership = False,

@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, compare, data, demo, judge, open_, plan, report, schema, study, verify
+from leakscope.cli import (
+    attack,
+    audit,
+    bank,
+    compare,
+    data,
+    demo,
+    judge,
+    open_,
+    plan,
+    report,
+    schema,
+    study,
+    verify,
+)
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130

@@ -21,7 +21,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
 Redact = Annotated[
     bool,
-    typer.Option("--redact", help="Leave features, labels and images of records out of report.html; hash ids."),
+    typer.Option(
+        "--redact", help="Leave features, labels and images of records out of report.html; hash ids."
+    ),
 ]
 WithMembership = Annotated[
     bool,

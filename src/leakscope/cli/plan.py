@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 def plan(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Saved predictions instead of a TOML file.")] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Saved predictions instead of a TOML file.")
+    ] = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -62,7 +66,9 @@ def summary(planned: Plan) -> list[str]:
         f"target and ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
     ]
     if resolution.record_advantage is not None:
-        lines.append(f"The advantage on a single record will be known to ± {resolution.record_advantage:.2f}.")
+        lines.append(
+            f"The advantage on a single record will be known to ± {resolution.record_advantage:.2f}."
+        )
     unresolved = [rate for rate in resolution.rates if rate.reason]
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
@@ -109,7 +115,11 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
     yield "trainer", training.trainer, f"on {training.device}{parameters}"
     yield "blocks", f"{training.blocks:,}", f"of up to {training.block_size:,} models"
     yield "training", _duration(seconds.training.expected), f"{_range(seconds.training)}; {seconds.how}"
-    yield "judging", _duration(seconds.judging.expected), f"{_range(seconds.judging)}; timed on random outputs"
+    yield (
+        "judging",
+        _duration(seconds.judging.expected),
+        f"{_range(seconds.judging)}; timed on random outputs",
+    )
     parts = ("records", "parameters", "workspace", "signals", "judging")
     yield "memory", _size(memory.peak), ", ".join(f"{p} {_size(getattr(memory, p))}" for p in parts)
     files = ", ".join(f"{name} {_size(n_bytes)}" for name, n_bytes in disk.signals.items())

@@ -191,7 +191,11 @@ class Fits:
 
     def seconds(self) -> Seconds:
         """All rounds of all blocks, from a few fits on some or all of the members."""
-        n_models, size, at_once = self._request.design.n_models, block_size_of(self._request), len(self._models)
+        n_models, size, at_once = (
+            self._request.design.n_models,
+            block_size_of(self._request),
+            len(self._models),
+        )
         start = min(self._most, 20 * self._request.records.n_classes)
         workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
         fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)

@@ -1,0 +1,93 @@
+"""A file becomes a fitted scikit-learn estimator.
+
+Joblib files and pickles run code when they are loaded, so they are loaded only on the user's word. A skops
+file runs no code, but its types must be known to be safe; skops names those that are not.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from leakscope.errors import InputError
+from leakscope.models.outputs import first_line
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+SUFFIXES = (".skops", *PICKLES)
+
+_UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, AssertionError,
+               ArithmeticError, MemoryError, ImportError, RecursionError, NotImplementedError, RuntimeError,
+               zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, SyntaxError,
+               pickle.UnpicklingError)  # fmt: skip
+"""What loading a damaged file ends in, or one whose classes are not installed here."""
+
+
+def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
+    """The estimator in a .skops, .joblib, .pkl or .pickle file.
+
+    Args:
+        path: the file.
+        trust: True: load the file whatever is in it; names of types: allow these in a .skops file.
+
+    Raises:
+        InputError: the file is not trusted, cannot be read or holds no classifier with probabilities.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"{path}: unknown extension {path.suffix!r}; give an estimator as {', '.join(SUFFIXES)}"
+        )
+    if not path.is_file():
+        raise InputError(f"{path} is not there, or is not a file; check the path")
+    estimator = _load_skops(path, trust) if path.suffix.lower() == ".skops" else _load_pickle(path, trust)
+    return check_estimator(estimator, str(path))
+
+
+def check_estimator(estimator: Any, name: str) -> Any:
+    """The estimator itself, once it is known to be a fitted classifier with probabilities."""
+    kind = type(estimator).__name__
+    if not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            f"{name} holds {kind}, which has no predict_proba; give a classifier with probabilities, or wrap "
+            "it in a function and give that"
+        )
+    if not hasattr(estimator, "classes_"):
+        raise InputError(f"{name} holds {kind}, which is not fitted; fit it before saving it")
+    return estimator
+
+
+def _load_skops(path: Path, trust: bool | tuple[str, ...]) -> Any:
+    try:
+        from skops import io
+    except ImportError as error:
+        raise InputError(f"{path}: reading .skops files needs `pip install 'leakscope[skops]'`") from error
+    try:
+        untrusted = io.get_untrusted_types(file=path)
+        allowed = untrusted if trust is True else [name for name in untrusted if name in (trust or ())]
+        refused = [name for name in untrusted if name not in allowed]
+        if not refused:
+            return io.load(path, trusted=allowed)
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: cannot be read as skops ({first_line(error)})") from error
+    raise InputError(
+        f"{path} holds types that skops does not trust: {', '.join(refused)}; if you trust whoever made "
+        "it, allow them with --trust (in Python: trust=True, or the names of these types)"
+    )
+
+
+def _load_pickle(path: Path, trust: bool | tuple[str, ...]) -> Any:
+    import joblib
+
+    if trust is not True:
+        raise InputError(
+            f"{path}: loading a {path.suffix} file runs whatever code is in it; if you trust whoever made "
+            "it, allow it with --trust (in Python: trust=True), or save the estimator as .skops"
+        )
+    try:
+        return joblib.load(path)
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: cannot be loaded ({first_line(error)})") from error
