@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from leakscope.attacks.spec import resolve_all
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, field_names, made, table_values
@@ -43,7 +44,10 @@ class DataSection:
 
 @dataclass(frozen=True)
 class ModelSection:
-    """How models are made: a network, an estimator or a training function; `options` belong to the first two."""
+    """How models are made: a network, an estimator or a training function.
+
+    `options` belong to the network or the estimator.
+    """
 
     net: str = "mlp"
     estimator: str | None = None
@@ -97,7 +101,7 @@ class AuditConfig:
 
     def source(self, data_dir: Path | None) -> Source:
         """What to audit; reads the records or the predictions."""
-        from leakscope.audits.given import GivenModel
+        from leakscope.audits.given import GivenTarget
         from leakscope.audits.members import read_members
         from leakscope.audits.population import TrainedPopulation
         from leakscope.audits.predictions import SavedPredictions
@@ -108,7 +112,7 @@ class AuditConfig:
         if self.target is None:
             return TrainedPopulation(records, recipe)
         members = read_members(self._beside(self.target.members), records)
-        return GivenModel(records, self._given_model(self.target), members, recipe)
+        return GivenTarget(records, self._given_model(self.target), members, recipe)
 
     def records(self, data_dir: Path | None) -> Records:
         """The records of `[data]`."""
@@ -164,7 +168,7 @@ class AuditConfig:
         return NetWeights(
             self._beside(target.weights),
             target.net or self.model.net,
-            tuple(options.items()),
+            options,
             target.pixel_mean,
             target.pixel_std,
             self.settings.device or "auto",
@@ -228,18 +232,28 @@ def _section(cls: type[Any], content: dict[str, Any], name: str, problems: Probl
 
 
 def _settings(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditSettings | None:
-    population = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
+    given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
     of_attacks = table_values(content, "attacks", _AttacksSection, problems, field_names(_AttacksSection))
-    gate = None
     if "gate" in content:
-        gate = made(Gate, table_values(content, "gate", Gate, problems, field_names(Gate)), "gate", problems)
-    given = {**population, "fpr": of_attacks.get("fpr"), "gate": gate, "config_text": text}
+        of_gate = table_values(content, "gate", Gate, problems, field_names(Gate))
+        given["gate"] = made(Gate, of_gate, "gate", problems)
     try:
-        settings = AuditSettings(**given)
+        _import_signals(given.get("signals") or (), path.parent)
+        if "names" in of_attacks:
+            given["attacks"] = resolve_all(of_attacks["names"], path.parent)
+    except InputError as error:
+        problems.add(f"attacks.names: {error}")
+    try:
+        return AuditSettings(**given, fpr=of_attacks.get("fpr"), config_text=text)
     except InputError as error:
         problems.add(str(error))
         return None
-    return _with_attacks(settings, of_attacks.get("names"), path, problems)
+
+
+def _import_signals(names: Sequence[str], folder: Path) -> None:
+    """Makes signals that lie in a module beside the config file importable."""
+    for name in filter(names_code, names):
+        import_object("population.signals", name, "my_package.signals:my_signal", folder)
 
 
 @dataclass(frozen=True)
@@ -248,22 +262,6 @@ class _AttacksSection:
 
     names: tuple[str | dict[str, Any], ...] = ()
     fpr: tuple[float, ...] = ()
-
-
-def _with_attacks(
-    settings: AuditSettings, names: Sequence[Any] | None, path: Path, problems: Problems
-) -> AuditSettings | None:
-    from leakscope.attacks.spec import resolve_all
-
-    try:
-        for name in filter(names_code, settings.signals or ()):
-            import_object("population.signals", name, "my_package.signals:my_signal", path.parent)
-        if names is None:
-            return settings
-        return replace(settings, attacks=resolve_all(names, path.parent))
-    except InputError as error:
-        problems.add(f"attacks.names: {error}")
-        return None
 
 
 def _check_unused(content: dict[str, Any], problems: Problems) -> None:

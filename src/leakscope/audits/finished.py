@@ -42,8 +42,8 @@ class FinishedRun:
             missing = sorted(set(attack.needs) - stored)
             if missing:
                 raise InputError(
-                    f"{attack.label} needs {', '.join(missing)}, which {self.folder} does not store (it stores "
-                    f"{', '.join(sorted(stored))}); train again with signals = {missing} in another folder"
+                    f"{attack.label} needs the signals {', '.join(missing)}, but {self.folder} stores "
+                    f"{', '.join(sorted(stored))}; train again in another folder with signals = {missing}"
                 )
         budgets = tuple(dict.fromkeys([*earlier.fpr_budgets, *settings.fpr_budgets]))
         gate = settings.gate or earlier.gate

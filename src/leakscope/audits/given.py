@@ -32,13 +32,13 @@ from leakscope.types import Design, Records, digest_arrays
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
     from leakscope.engine.request import TrainingRequest
-    from leakscope.models.given import ModelOutputs
+    from leakscope.models.given import GivenModel
 
 REFERENCES = "references"
 
 
 @dataclass(frozen=True, eq=False)
-class GivenModel:
+class GivenTarget:
     """A trained model, its members, and how to train reference models.
 
     Attributes:
@@ -49,7 +49,7 @@ class GivenModel:
     """
 
     records: Records
-    model: ModelOutputs
+    model: GivenModel
     is_member: BoolArray
     recipe: AnyRecipe
 
@@ -61,7 +61,7 @@ class GivenModel:
         return attacks_for(self.records, "references")
 
     def prepare(self, settings: ResolvedSettings) -> PreparedModel:
-        """Checks the members, queries the model once about every record, and checks the references' request."""
+        """Checks the members, the references' request and the model, which is queried about every record."""
         records = self.records
         if not records.is_classification:
             raise InputError("a given model must be a classifier; audit a regression by its population")
@@ -72,7 +72,7 @@ class GivenModel:
             )
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
         request, engine = training_request(records, self.recipe, replace(settings, signals=names))
-        logits = self.model.outputs(records.features, records.n_classes)
+        logits = self.model.outputs(records.features, records.class_names).logits
         facts = {
             **self.model.describe(),
             "member list sha256": digest_arrays(records.ids[self.is_member]),

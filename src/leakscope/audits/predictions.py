@@ -65,7 +65,7 @@ class SavedPredictions:
         )
 
     def prepare(self, settings: ResolvedSettings) -> PreparedPredictions:
-        """Checks that members and non-members are named, and that the attacks have the references they need."""
+        """Checks that members and non-members are named, and that the attacks have their references."""
         predictions = self.predictions
         members = predictions.is_member
         if members is None or members.all() or not members.any():
@@ -169,7 +169,7 @@ def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
 
 
 def _features_of(predictions: Predictions, records: IntArray) -> AnyArray:
-    """What is known of records without the target: class, groups, mean outputs of models that never saw them."""
+    """What is known of records without the target: class, groups, mean outputs of OUT models."""
     columns = [predictions.labels[records], *(values[records] for values in predictions.groups.values())]
     features = [np.unique(column, return_inverse=True)[1].reshape(-1, 1) for column in columns]
     if predictions.shadow_logits is not None and predictions.shadow_in_mask is not None:

@@ -37,7 +37,6 @@ def _no_progress(_: float) -> None:
 def audit(
     source: Source | Records,
     recipe: AnyRecipe | None = None,
-    *,
     out: Path | str = "runs/audit",
     progress: Progress = _no_progress,
     **settings: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
@@ -59,9 +60,8 @@ def table_values(
 
 def made(cls: type[T], values: dict[str, Any], section: str, problems: Problems) -> T | None:
     """The dataclass made of checked values; None where it refuses them, and why is noted."""
-    required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING
-                and f.default_factory is dataclasses.MISSING}  # type: ignore[arg-type]  # fmt: skip
-    missing = sorted(required - set(values))
+    parameters = inspect.signature(cls).parameters.values()
+    missing = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in values]
     for name in missing:
         problems.add(f"{section}.{name} is missing")
     if missing:

@@ -60,10 +60,10 @@ def summary(planned: Plan) -> list[str]:
     population, resolution = planned.population, planned.resolution
     lines = [
         *_cost_summary(planned),
-        f"Each target has at least {population.nonmembers:,} non-members: the smallest FPR (false positive rate) "
-        f"measurable on one target is {_percent(resolution.lowest_fpr)}.",
-        f"An AUC (area under the ROC curve) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from one "
-        f"target and ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
+        f"Each target has at least {population.nonmembers:,} non-members: the smallest measurable false "
+        f"positive rate (FPR) is {_percent(resolution.lowest_fpr)}.",
+        f"An area under the ROC curve (AUC) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from "
+        f"one target and ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
     ]
     if resolution.record_advantage is not None:
         lines.append(
@@ -149,8 +149,8 @@ def _footnotes(planned: Plan) -> list[str]:
     if planned.cost is None:
         return lines
     timed = (
-        f"Times were measured for {planned.cost.time.trial_seconds:.1f} s on this machine under its present load; "
-        "starting Python and drawing the report come on top."
+        f"Times were measured for {planned.cost.time.trial_seconds:.1f} s on this machine under its present "
+        "load; starting Python and drawing the report come on top."
     )
     note = planned.cost.training.note
     return [*([f"The models are {note}."] if note else []), timed, *lines]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from leakscope.attacks.registry import PER_RECORD
-from leakscope.audits.population import KIND as AUDIT
+from leakscope.audits.run import KIND as AUDIT
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.identity import differences
 from leakscope.bank.run_folder import RESULTS, read_json, read_run
