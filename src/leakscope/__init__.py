@@ -1,9 +1,9 @@
-"""leakscope: what a trained model gives away about who was in its training set.
+"""leakscope: what a trained model reveals about who was in its training set.
 
     import leakscope
 
     verdict = leakscope.audit(leakscope.load("digits"), leakscope.Recipe(), out="runs/mine")
-    print("\\n".join(verdict.words()))
+    print(verdict)
 
 Importing this package loads no torch; that waits until models are trained.
 """

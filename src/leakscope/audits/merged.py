@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leakscope.audits.population import KIND, concluded
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import differences
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
-from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_json, read_run
+from leakscope.bank.results import read_results
+from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_run, to_jsonable
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import AuditResults, EvaluationConfig, Source
 from leakscope.evaluate.verdict import Verdict
 from leakscope.report.previews import joined_previews
 
@@ -55,8 +58,8 @@ def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
     merge = plan_merge(folders)
     are_audits = _are_audits(folders)
     judged = [part for part in folders if (part / RESULTS).exists() or not merge.is_of_copies]
-    questions = _common_questions(judged) if are_audits and judged else None
-    facts = RecordMetadata.read(judged[0]) if questions else None
+    config = _common_config(judged) if are_audits and judged else None
+    facts = RecordMetadata.read(judged[0]) if config else None
     check_free(folder, merge)
     if not are_audits and (folder / RUN).exists():
         raise InputError(f"{folder} holds a run, the parts are banks; choose another folder with --out")
@@ -64,12 +67,12 @@ def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
         locked_run_folder(folder, KIND, {}) if are_audits else nullcontext()
     ):  # a bank alone is locked while written
         bank = write_merge(merge, folder)
-        if questions is None or facts is None or not bank.is_complete:
+        if config is None or facts is None or not bank.is_complete:
             return MergedRun(merge, bank, are_audits, None)
         previews = joined_previews(judged)
         if previews is not None:
             previews.write(folder)
-        return MergedRun(merge, bank, are_audits, concluded(bank, questions, facts, folder))
+        return MergedRun(merge, bank, are_audits, concluded(bank, config, facts, folder))
 
 
 def _are_audits(folders: Sequence[Path]) -> bool:
@@ -85,24 +88,24 @@ def _are_audits(folders: Sequence[Path]) -> bool:
     return kinds[folders[0]] == KIND
 
 
-def _common_questions(folders: Sequence[Path]) -> dict[str, Any]:
-    """What all of these audits were asked: attacks, FPR budgets, gate."""
-    asked = {folder: _questions(folder) for folder in folders}
+def _common_config(folders: Sequence[Path]) -> EvaluationConfig:
+    """What all of these audits measure: attacks, FPR budgets, gate."""
+    configs = {folder: _evaluation_config(folder) for folder in folders}
     first = folders[0]
-    for folder, questions in asked.items():
-        differing = differences(asked[first], questions, here="here")
+    for folder, config in configs.items():
+        differing = differences(to_jsonable(configs[first]), to_jsonable(config), here="here")
         if differing:
             raise InputError(
                 f"{folder} was asked other questions than {first} ({'; '.join(differing[:4])}); "
                 "give both audits the same [attacks] and [gate] and run them again, which trains nothing"
             )
-    return asked[first]
+    return configs[first]
 
 
-def _questions(folder: Path) -> dict[str, Any]:
+def _evaluation_config(folder: Path) -> EvaluationConfig:
     if not (folder / RESULTS).exists():
         raise InputError(f"{folder / RESULTS} is missing; run the same audit again to write it")
-    questions: dict[str, Any] = read_json(folder / RESULTS)["config"]
-    if questions.get("targets"):
+    results = read_results(folder, AuditResults)
+    if results.is_of_one_model:
         raise InputError(f"{folder} is an audit of one given model; merge audits of whole populations")
-    return questions
+    return replace(results.config, source=Source("merged"))

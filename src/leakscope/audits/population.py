@@ -8,27 +8,24 @@ Start here. Everything an audit does happens in `audit`, top to bottom:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import resolve
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
-from leakscope.bank.run_folder import RESULTS, locked_run_folder, to_jsonable
+from leakscope.bank.results import write_results
+from leakscope.bank.run_folder import locked_run_folder
 from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.disk.mmap_rows import take_rows
-from leakscope.disk.storage import write_json
 from leakscope.errors import InputError
-from leakscope.evaluate.gate import Gate
-from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate
+from leakscope.evaluate.record_metadata import RecordMetadata, describe_records
+from leakscope.evaluate.results import EvaluationConfig, Source, SourceKind
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
-from leakscope.types import Design, Records
+from leakscope.types import Records
 
 if TYPE_CHECKING:
     from leakscope.evaluate.judge import Judged
@@ -85,13 +82,13 @@ def audit(
     check_request(records, population, recipe, seed, kept, device, trainer)  # before anything is written
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
         bank = complete_bank(folder, records, population, recipe, seed, kept, device, progress, trainer)
-        config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
-        return concluded(bank, config, metadata_of(records, population), folder, disclosure, records)
+        config = evaluation_config(records.name, attacks, fpr_budgets, gate)
+        return concluded(bank, config, describe_records(records, population), folder, disclosure, records)
 
 
 def concluded(
     bank: Bank,
-    config: dict[str, Any],
+    config: EvaluationConfig,
     facts: RecordMetadata,
     folder: Path,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
@@ -111,12 +108,11 @@ def concluded(
     from leakscope.evaluate.judge import judge, write_record_table
 
     judged = judge(bank, config, facts)
-    results = to_jsonable(judged.results)
     facts.write(folder)
     write_record_table(folder, facts, judged)
-    write_json(folder / RESULTS, results)
+    results = write_results(folder, judged.results)
     _keep_previews(folder, records, judged, disclosure)
-    write_report(results, judged.design, judged.scores, folder, disclosure)
+    write_report(results, judged.attacked, disclosure)
     return Verdict(results, folder)
 
 
@@ -133,35 +129,26 @@ def _keep_previews(folder: Path, records: Records | None, judged: Judged, disclo
         previews_of(records, order).write(folder)
 
 
-def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The results from the bank and the records' facts alone; what `leakscope verify` compares."""
-    from leakscope.evaluate.judge import judge
-
-    results: dict[str, Any] = to_jsonable(
-        judge(Bank.open(folder), config, RecordMetadata.read(folder)).results
-    )
-    return results
-
-
-def asked(attacks: Sequence[str], fpr_budgets: Sequence[float], gate: Gate | None) -> dict[str, Any]:
-    """What is asked of a bank, as plain data; a gate's FPRs are judged as well."""
+def evaluation_config(
+    records: str,
+    attacks: Sequence[str],
+    fpr_budgets: Sequence[float],
+    gate: Gate | None = None,
+    targets: tuple[int, ...] | None = None,
+    source: SourceKind = "population",
+) -> EvaluationConfig:
+    """What to measure; the gate's false positive rates are budgets, too."""
     gate_budgets = [limit.fpr for limit in gate.max_tpr] if gate else []
-    return {
-        "attacks": list(attacks),
-        "fpr_budgets": list(dict.fromkeys([*fpr_budgets, *gate_budgets])),
-        "epsilon": {"delta": gate.delta, "confidence": gate.confidence} if gate else None,
-        "gate": gate.as_dict() if gate else None,
-    }
-
-
-def metadata_of(records: Records, design: Design | None = None) -> RecordMetadata:
-    """What a run remembers of its records; a shift is looked for in the first model's members."""
-    from leakscope.evaluate.hygiene.shift import shift_scores
-
-    is_classification = records.is_classification
-    labels = np.array(records.class_names)[records.labels] if is_classification else records.labels
-    shift = None if design is None else shift_scores(partial(take_rows, records.features), design.in_mask[0])
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift)
+    return EvaluationConfig(
+        records=records,
+        attacks=tuple(attacks),
+        fpr_budgets=tuple(dict.fromkeys([*fpr_budgets, *gate_budgets])),
+        targets=targets,
+        delta=gate.delta if gate else DEFAULT_DELTA,
+        confidence=gate.confidence if gate else DEFAULT_CONFIDENCE,
+        gate=gate,
+        source=Source(source),
+    )
 
 
 def required_signals(attacks: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:

@@ -20,9 +20,9 @@ from leakscope.attacks.registry import PER_RECORD, attack_classes
 from leakscope.audits.population import (
     DEFAULT_FPR_BUDGETS,
     KIND,
-    asked,
     check_questions,
     concluded,
+    evaluation_config,
     required_signals,
 )
 from leakscope.bank.bank import Bank
@@ -35,6 +35,7 @@ from leakscope.disk.scratch import Scratch, gather_records, over_blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import SourceKind
 from leakscope.evaluate.verdict import Verdict
 from leakscope.types import Design, Records, digest_arrays
 
@@ -52,6 +53,7 @@ def audit_predictions(
     gate: Gate | None = None,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
     records: Records | None = None,
+    source: SourceKind = "predictions",
 ) -> Verdict:
     """Measures what one model's saved answers give away about its members.
 
@@ -64,6 +66,7 @@ def audit_predictions(
         gate: limits; `Verdict.gate_failed` says whether one was broken.
         disclosure: what report.html may tell about single records.
         records: those of the predictions, in their order, to show previews of; None: features are unknown.
+        source: where the outputs come from.
     """
     if not isinstance(predictions, Predictions):
         predictions = read_predictions(predictions, membership="required")
@@ -73,7 +76,7 @@ def audit_predictions(
     _check_references(names, predictions)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
         bank = _bank_of(predictions, is_member, names, folder)
-        config = {"records": predictions.name, "targets": [0], **asked(names, fpr_budgets, gate)}
+        config = evaluation_config(predictions.name, names, fpr_budgets, gate, (0,), source)
         return concluded(bank, config, _facts_of(predictions, is_member), folder, disclosure, records)
 
 

@@ -89,7 +89,9 @@ def audit_target(
             shadow_logits=np.array(references.signals().last("logits")),
             shadow_in_mask=design.in_mask,
         )
-        return audit_predictions(answers, folder, attacks, fpr_budgets, gate, disclosure, records)
+        return audit_predictions(
+            answers, folder, attacks, fpr_budgets, gate, disclosure, records, source="given model"
+        )
 
 
 def read_members(path: Path, records: Records) -> BoolArray:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +17,8 @@ from leakscope.audits.planning.trial import Fits, Networks, Request, Seconds, Tr
 from leakscope.audits.population import (
     DEFAULT_ATTACKS,
     DEFAULT_FPR_BUDGETS,
-    asked,
     check_questions,
+    evaluation_config,
     required_signals,
 )
 from leakscope.design import make_design
@@ -28,6 +27,7 @@ from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine import local
 from leakscope.errors import TrainingError
 from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
@@ -145,7 +145,7 @@ def plan_audit(
     population = make_design(design, models, len(records), seed)
     kept = required_signals(attacks, signals)
     identity = local.check_request(records, population, recipe, seed, kept, device)
-    config = {"records": records.name, **asked(attacks, fpr_budgets, gate)}
+    config = evaluation_config(records.name, attacks, fpr_budgets, gate)
     request = Request(records, population, recipe, identity, local.device_of(device))
     trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
     n_members = population.in_mask.sum(axis=1)
@@ -164,7 +164,7 @@ def plan_audit(
             trial.training.blocks,
             _n_score_arrays(len(attacks)),
         ),
-        resolution(models, *fewest, config["fpr_budgets"]),
+        resolution(models, *fewest, config.fpr_budgets),
     )
 
 
@@ -210,7 +210,7 @@ def resolution(models: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequ
     )
 
 
-def _time(trial: Networks | Fits, request: Request, config: dict[str, Any]) -> Time:
+def _time(trial: Networks | Fits, request: Request, config: EvaluationConfig) -> Time:
     started = time.perf_counter()
     try:
         training = trial.seconds().widened()

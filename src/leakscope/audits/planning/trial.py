@@ -7,19 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, log, prod
 from statistics import median
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.audits.population import metadata_of
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.disk.scratch import IN_MEMORY, Scratch
 from leakscope.engine import local
 from leakscope.evaluate.judge import judge
+from leakscope.evaluate.record_metadata import describe_records
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
@@ -263,13 +263,13 @@ class RandomBank(Bank):
         return values > 0 if name == "correct" else np.abs(values)
 
 
-def judging_seconds(request: Request, config: dict[str, Any]) -> Seconds:
+def judging_seconds(request: Request, config: EvaluationConfig) -> Seconds:
     """Facts and judge at work on random answers about some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
     rng = np.random.default_rng(request.identity.seed)
     some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])
     started = time.perf_counter()
-    facts = metadata_of(some, Design(request.design.in_mask[:, : len(some)]))
+    facts = describe_records(some, Design(request.design.in_mask[:, : len(some)]))
     gathering = time.perf_counter() - started
 
     def judged(n: int) -> _Work:
