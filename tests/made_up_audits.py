@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.spec import resolve
-from leakscope.audits.population import KIND, asked, concluded
+from leakscope.audits.population import KIND, concluded, evaluation_config
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.design import make_design
@@ -71,7 +70,7 @@ def made_up_audit(
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
     facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
-    config: dict[str, Any] = {"records": "made up", **asked(attacks, fpr_budgets, None)}
+    config = evaluation_config("made up", attacks, fpr_budgets)
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
         patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
         return concluded(bank, config, facts, folder)

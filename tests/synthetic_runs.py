@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.audits.population import asked, concluded
+from leakscope.audits.population import concluded, evaluation_config
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.run_folder import RUN
@@ -85,7 +85,7 @@ class Synthetic:
         records = self.records()
         labels = np.array(records.class_names)[records.labels]
         facts = RecordMetadata(records.ids, labels, records.groups)
-        config = {"records": records.name, **asked(self.attacks, (0.1, 0.01), self.gate)}
+        config = evaluation_config(records.name, self.attacks, (0.1, 0.01), self.gate)
         return concluded(self.bank(folder), config, facts, folder, disclosure or Disclosure(), records)
 
 

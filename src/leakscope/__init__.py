@@ -1,4 +1,4 @@
-"""leakscope: what a trained model gives away about who was in its training set.
+"""leakscope: what a trained model reveals about who was in its training set.
 
     import leakscope
 

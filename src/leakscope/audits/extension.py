@@ -1,8 +1,8 @@
 """More models for a finished run.
 
 A population of 48 models that extends one of 32 is two parts: the 32, and 16 more with a design and a seed of
-their own. Each part is an ordinary bank under `parts/`, resumed and repaired like any other; the run's bank is
-the parts merged. `parts.json` is written first, so that an interrupted extension resumes.
+their own. Each part is an ordinary bank under `parts/`, resumed and repaired like any other; the bank of the
+run is the parts merged. `parts.json` is written first, so that an interrupted extension resumes.
 """
 
 from __future__ import annotations

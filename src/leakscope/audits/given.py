@@ -17,7 +17,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
-from leakscope.audits.population import attacks_for, evaluation_config, metadata_of, training_request
+from leakscope.audits.population import attacks_for, evaluation_config, training_request
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
@@ -25,6 +25,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
+from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records, digest_arrays
@@ -123,7 +124,7 @@ class PreparedModel:
 
         note = "a given model, and references trained for it"
         bank = write_rows(folder, self._identity(references), self.design, records.labels, row, note)
-        return Evidence(bank, metadata_of(records, self.design), self.config, records)
+        return Evidence(bank, describe_records(records, self.design), self.config, records)
 
     def _identity(self, references: Bank) -> Identity:
         of_references = references.identity

@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from leakscope.array_types import AnyArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.design import make_design
-from leakscope.disk.mmap_rows import take_rows
-from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
-from leakscope.types import Design, Records
+from leakscope.types import REGRESSION_KEPT, SIGNAL_DIRECTIONS, Records
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -76,7 +72,7 @@ class PreparedPopulation:
 
         bank = trained_bank(folder, self.request, self.settings.design, self.engine, progress)
         records = self.request.records
-        return Evidence(bank, metadata_of(records, bank.design()), self.config, records)
+        return Evidence(bank, describe_records(records, bank.design()), self.config, records)
 
 
 def training_request(
@@ -106,19 +102,5 @@ def evaluation_config(
 
 def attacks_for(records: Records, audit: str) -> tuple[Attack, ...]:
     """The default attacks of an audit whose signals models of these records have."""
-    from leakscope.signals.registry import signal_names
-
-    known = set(signal_names("classification" if records.is_classification else "regression"))
+    known = set(SIGNAL_DIRECTIONS) if records.is_classification else set(REGRESSION_KEPT)
     return tuple(attack for attack in default_attacks(audit) if known.issuperset(attack.needs))
-
-
-def metadata_of(records: Records, design: Design) -> RecordMetadata:
-    """What a run remembers about its records; a shift is looked for between the first model's two halves."""
-    from leakscope.evaluate.hygiene.shift import shift_scores
-
-    def features(index: AnyArray) -> AnyArray:
-        return take_rows(records.features, index)
-
-    labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(features, design.in_mask[0])
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift)

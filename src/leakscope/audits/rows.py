@@ -63,6 +63,6 @@ def write_rows(
     bank = Bank.create(folder, identity, design, labels)
     if not bank.is_complete or bank.damage():
         for model in range(design.n_models):
-            bank.add_block(model, row(model), {"lost_models": {}})
+            bank.add_block(model, row(model), {"diverged_models": {}})
         bank.finish({"note": note})
     return bank

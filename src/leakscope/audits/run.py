@@ -112,7 +112,7 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     write_record_table(folder, evidence.metadata, judged)
     results = write_results(folder, judged.results)
     _write_previews(folder, evidence, judged, disclosure)
-    write_report(results, judged, folder, disclosure)
+    write_report(results, judged.attacked, disclosure)
     return Verdict(results, folder)
 
 

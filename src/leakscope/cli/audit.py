@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
+    from leakscope.evaluate.results import AuditResults
     from leakscope.evaluate.verdict import Verdict
 
 
@@ -106,55 +107,54 @@ def _n_models(settings: AuditSettings, source: Source) -> int:
 
 def exit_by_gate(verdict: Verdict, printed: bool) -> None:
     """Ends the command with exit code 1 when the gate failed; prints why, unless it was printed already."""
+    from leakscope.evaluate.sentences import gate_sentences
+
     if not verdict.gate_failed:
         return
     if not printed:
-        for line in verdict.gate_in_words():
+        for line in gate_sentences(verdict.results):
             print(f"leakscope: {line}", file=sys.stderr)
     raise typer.Exit(1)
 
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
-    from leakscope.audits.report.table import unresolvable
+    from leakscope.audits.report.cells import unmeasurable
+    from leakscope.bank.results import results_json
     from leakscope.cli.output import console, print_json
+    from leakscope.evaluate.sentences import check_sentences, gate_sentences
     from leakscope.report.page import PAGE
 
     if as_json:
-        print_json(verdict.results)
+        print_json(results_json(verdict.results))
         return
     if quiet:
         return
     screen = console()
     screen.print()
-    alarms = {*verdict.hygiene_in_words("failed"), *(verdict.gate_in_words() if verdict.gate_failed else [])}
-    for line in verdict.words():
+    results = verdict.results
+    alarms = {*check_sentences(results, "failed"), *(gate_sentences(results) if verdict.gate_failed else [])}
+    for line in verdict.summary():
         screen.print(line, style="bold red" if line in alarms else None)
     screen.print()
-    screen.print(_table(verdict.results))
-    for line in (*unresolvable(verdict.results), *_lost(verdict.results)):
+    screen.print(_table(results))
+    for line in unmeasurable(results):
         screen.print(line, style="dim")
     screen.print(f"\nEvery number, the records and the figure are in {verdict.folder}", soft_wrap=True)
     screen.print(f"Open {verdict.folder / PAGE} for the whole report", soft_wrap=True)
 
 
-def _table(results: dict[str, Any]) -> Table:
+def _table(results: AuditResults) -> Table:
     from rich.table import Table
 
-    from leakscope.audits.report.table import attack_rows
+    from leakscope.audits.report.cells import attack_table
 
-    headings, rows = attack_rows(results)
-    n_targets = results["population"]["targets"]
+    attacks = attack_table(results)
+    n_targets = results.population.targets
     title = f"Mean over {n_targets} targets ± 95% interval" if n_targets > 1 else "One target ± 95% interval"
     table = Table(title=title)
-    for heading in headings:
+    for heading in attacks.head:
         table.add_column(heading, justify="left" if heading == "attack" else "right")
-    for row in rows:
+    for row in attacks.rows:
         table.add_row(*row)
     return table
-
-
-def _lost(results: dict[str, Any]) -> list[str]:
-    lost = results["population"]["lost_models"]
-    named = ", ".join(f"{m} (epoch {e})" for m, e in list(lost.items())[:5])
-    return [f"{len(lost)} models diverged and are left out: {named}."] if lost else []

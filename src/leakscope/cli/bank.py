@@ -81,13 +81,15 @@ def _next_step(merged: MergedRun) -> str:
 
 
 def _as_json(merged: MergedRun) -> dict[str, Any]:
+    from leakscope.bank.results import results_json
+
     return {
         "out": str(merged.bank.folder),
         "parts": [str(part.bank.folder) for part in merged.merge.parts],
         "copies_of_one_bank": merged.merge.is_of_copies,
         "models": merged.merge.design.n_models,
         "missing_models": _n_missing(merged),
-        "results": None if merged.verdict is None else merged.verdict.results,
+        "results": None if merged.verdict is None else results_json(merged.verdict.results),
     }
 
 

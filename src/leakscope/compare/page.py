@@ -20,7 +20,7 @@ from leakscope.compare.words import figure_name
 from leakscope.disk.storage import write_bytes
 from leakscope.report.charts import chart, colour, label
 from leakscope.report.gauge import Gauge
-from leakscope.report.page import PAGE, Badge, Section, paragraphs, render
+from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
 from leakscope.report.tables import Table, table
 
 Results = dict[str, Any]
@@ -53,7 +53,7 @@ def page(results: Results) -> str:
         sections += _of_run(found, at, results["strongest_attack"])
     sections += [_method(results), _reproduce(results)]
     worst = next((c for c in comparisons if c["outcome"] in ("worse", "mixed")), comparisons[0])
-    return render(
+    return Page(
         title=f"{', '.join(names[1:])} against {names[0]}",
         headline=[line for found in comparisons for line in found["sentences"]],
         facts=_facts(results),
@@ -62,7 +62,7 @@ def page(results: Results) -> str:
         limits=_LIMITS,
         gauge=_gauge(worst, results["strongest_attack"]),
         badge=_BADGES[worst["outcome"]],
-    )
+    ).render()
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:

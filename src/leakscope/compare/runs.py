@@ -87,7 +87,7 @@ def common_questions(runs: list[Run]) -> Asked:
     return Asked(
         attacks=tuple(attacks),
         fpr_budgets=tuple(sorted(set.intersection(*resolved), reverse=True)),
-        with_records=all("exposed" in results for results in everyone),
+        with_records=all(results["exposed"] is not None for results in everyone),
         with_accuracy=all(results["accuracy"] is not None for results in everyone),
         grouped_attack=strongest,
     )
@@ -102,7 +102,7 @@ def common_columns(runs: list[Run]) -> list[str]:
 def about(run: Run) -> dict[str, Any]:
     """What results.json says of a run."""
     population = run.results["population"]
-    checks = run.results.get("hygiene", [])
+    checks = run.results["hygiene"]
     return {
         "name": run.name,
         "records": population["records"],
@@ -110,7 +110,7 @@ def about(run: Run) -> dict[str, Any]:
         "records_sha256": population["records_sha256"],
         "models": population["models"],
         "targets": population["targets"],
-        "lost_models": len(population["lost_models"]),
+        "lost_models": len(population["diverged_models"]),
         "seed": population["seed"],
         "recipe": population["recipe"],
         "bank_sha256": sha256_of(run.folder / IDENTITY),

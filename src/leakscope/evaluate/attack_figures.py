@@ -3,13 +3,13 @@
 Many targets: means with t intervals over the targets. One target: DeLong for the AUC, Dvoretzky-Kiefer-
 Wolfowitz for the advantage, Clopper-Pearson for a TPR (its threshold is chosen on the same scores).
 
-Conventions, written down because tools differ in them:
+Conventions, because tools differ in them:
 
 - TPR at an FPR: the best threshold within the budget, chosen on the target itself. `calibrated` instead
   takes the threshold from the *other* models' non-members, as an attacker must, and reports the FPR reached.
-- Precision at a prior: from the mean TPR, the whole FPR budget counted as used, so it errs to the low side.
-- Epsilon: each target alone gives a lower bound of confidence `1 - (1 - c) / 2`; the (lower) median over
-  targets is reported. It exceeds the truth only if half of the bounds do, which by Markov's inequality has
+- Precision at a prior: from the mean TPR and the whole FPR budget, so it is an underestimate if anything.
+- Epsilon: each target alone gives a lower bound of confidence `1 - (1 - c) / 2`; we report the (lower) median
+  over targets. It exceeds the truth only if half of the bounds do, which by Markov's inequality has
   probability at most `1 - c`, however the targets depend on each other. One target: its bound at `c`.
 """
 
@@ -17,14 +17,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages
-from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA
+from leakscope.evaluate.results import (
+    AttackFigures,
+    CalibratedRate,
+    EpsilonFigure,
+    EpsilonFigures,
+    EvaluationConfig,
+    Figure,
+    GroupFigures,
+    Precision,
+    TprAtFpr,
+    TprFigure,
+)
 from leakscope.stats.epsilon import Bonferroni, EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import (
@@ -43,63 +52,47 @@ from leakscope.stats.intervals import (
     delong_of_split,
     spread_over_targets,
 )
-from leakscope.stats.roc import (
-    SplitScores,
-    precision_at_prior,
-    split_scores,
-    why_unresolvable,
-)
+from leakscope.stats.roc import SplitScores, precision_at_prior, split_scores, why_unresolvable
 from leakscope.stats.roc_summary import RocSummary, roc_summary_of_split
 from leakscope.stats.thresholds import share_reaching, thresholds_of_others
 
 PRIORS = (0.01, 0.1, 0.5)
 Groups = Mapping[str, Grouping]
-Figure = dict[str, Any]
-"""value, low, high, sd (None for one target)."""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What is asked of every attack."""
-
-    fpr_budgets: tuple[float, ...]
-    delta: float = DEFAULT_DELTA
-    confidence: float = DEFAULT_CONFIDENCE
 
 
 def attack_figures(
     scores: FloatArray,
     in_mask: BoolArray,
-    questions: Questions,
+    config: EvaluationConfig,
     groups: Groups,
     scratch: Scratch = IN_MEMORY,
-) -> Figure:
+) -> AttackFigures:
     """Every figure of one attack; one target's scores are in memory at a time.
 
     Args:
         scores: float64 (targets, records), higher means member.
         in_mask: bool (targets, records).
-        questions: FPR budgets, and delta and confidence of epsilon.
+        config: FPR budgets, and delta and confidence of epsilon.
         groups: column name -> each record's group.
-        scratch: where all targets' scores in order lie when they are many.
+        scratch: where the sorted scores of all targets are stored when they are many.
     """
-    sides, rows, bounds = [], [], []
+    sides, summaries, bounds = [], [], []
     for side in sorted_split_scores(scores, in_mask, scratch):
         sides.append(side)
-        rows.append(roc_summary_of_split(side, questions.fpr_budgets))
-        bounds.append(_bounds(side, questions, len(scores)))
+        summaries.append(roc_summary_of_split(side, config.fpr_budgets))
+        bounds.append(_bounds(side, config, len(scores)))
         evict_pages(*side)
-    advantage = _advantage(rows)
-    figures = {
-        "auc": _auc(rows, sides),
-        "advantage": advantage,
-        "balanced_accuracy": {k: _balanced(k, v) for k, v in advantage.items()},
-        "tpr_at_fpr": [_at_budget(b, i, rows) for i, b in enumerate(questions.fpr_budgets)],
-        "calibrated": _calibrated(questions.fpr_budgets, sides) if len(sides) > 1 else [],
-        "epsilon": _epsilon(bounds, questions.confidence),
-        "groups": {k: _by_group(scores, in_mask, v, questions.fpr_budgets) for k, v in groups.items()},
-        "targets": len(rows),
-    }
+    advantage, budgets = _advantage(summaries), config.fpr_budgets
+    figures = AttackFigures(
+        auc=_auc(summaries, sides),
+        advantage=advantage,
+        balanced_accuracy=_balanced_accuracy(advantage),
+        tpr_at_fpr=tuple(_tpr_at_fpr(budget, at, summaries) for at, budget in enumerate(budgets)),
+        calibrated=_calibrated(budgets, sides) if len(sides) > 1 else (),
+        epsilon=_epsilon(bounds, config.confidence),
+        groups={column: _by_group(scores, in_mask, grouping, budgets) for column, grouping in groups.items()},
+        targets=len(summaries),
+    )
     evict_pages(scores, in_mask)
     return figures
 
@@ -107,7 +100,7 @@ def attack_figures(
 def sorted_split_scores(
     scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY
 ) -> Iterator[SplitScores]:
-    """Each target's scores in order, members and non-members; arrays on `scratch` when they are many."""
+    """Each target's sorted scores, members and non-members; arrays on `scratch` when they are many."""
     ordered = scratch.empty(scores.shape)
     for row, values, members in zip(ordered, scores, in_mask, strict=True):
         side = split_scores(values, members)
@@ -117,135 +110,142 @@ def sorted_split_scores(
         yield SplitScores(row[:n_members], row[n_members:])
 
 
-def spread_figure(values: FloatArray) -> Figure:
-    """A figure over targets."""
+def figure_over_targets(values: FloatArray) -> Figure:
+    """Mean, t interval and standard deviation over targets."""
     return _of_spread(spread_over_targets(values))
 
 
-def _of_spread(found: Spread) -> Figure:
-    return {"value": found.mean, "low": found.interval.low, "high": found.interval.high, "sd": found.sd}
+def figure_of_one(value: float, interval: Interval) -> Figure:
+    """The figure of one target."""
+    return Figure(value, interval.low, interval.high, sd=None)
 
 
-def _of_one(value: float, interval: Interval) -> Figure:
-    return {"value": value, "low": interval.low, "high": interval.high, "sd": None}
+def _of_spread(spread: Spread) -> Figure:
+    return Figure(spread.mean, spread.interval.low, spread.interval.high, spread.sd)
 
 
-def _auc(rows: Sequence[RocSummary], sides: Sequence[SplitScores]) -> Figure:
-    if len(rows) > 1:
-        return spread_figure(np.array([row.auc for row in rows]))
-    return _of_one(rows[0].auc, delong_of_split(sides[0]).interval)
+def _auc(summaries: Sequence[RocSummary], sides: Sequence[SplitScores]) -> Figure:
+    if len(summaries) > 1:
+        return figure_over_targets(np.array([summary.auc for summary in summaries]))
+    return figure_of_one(summaries[0].auc, delong_of_split(sides[0]).interval)
 
 
-def _advantage(rows: Sequence[RocSummary]) -> Figure:
-    if len(rows) > 1:
-        return spread_figure(np.array([row.advantage for row in rows]))
-    (row,) = rows
-    return _of_one(row.advantage, advantage_interval(row.advantage, row.n_members, row.n_nonmembers))
+def _advantage(summaries: Sequence[RocSummary]) -> Figure:
+    if len(summaries) > 1:
+        return figure_over_targets(np.array([summary.advantage for summary in summaries]))
+    (summary,) = summaries
+    interval = advantage_interval(summary.advantage, summary.n_members, summary.n_nonmembers)
+    return figure_of_one(summary.advantage, interval)
 
 
-def _balanced(key: str, value: float | None) -> float | None:
-    """(1 + advantage) / 2, and half of the advantage's standard deviation."""
-    if value is None:
-        return None
-    return value / 2 if key == "sd" else (1 + value) / 2
+def _balanced_accuracy(advantage: Figure) -> Figure:
+    value, low, high = (
+        None if end is None else (1 + end) / 2 for end in (advantage.value, advantage.low, advantage.high)
+    )
+    return Figure(value, low, high, None if advantage.sd is None else advantage.sd / 2)
 
 
-def _at_budget(budget: float, at: int, rows: Sequence[RocSummary]) -> Figure:
-    found = _tpr(np.array([row.points[at].tpr for row in rows]), rows[0].n_members)
-    reason = why_unresolvable(budget, rows[0].n_members, rows[0].n_nonmembers)
-    precision = [{"prior": prior, **_precision(found, budget, prior)} for prior in PRIORS]
-    return {"fpr": budget, **found, "reason": reason or None, "precision": precision}
+def _tpr_at_fpr(budget: float, at: int, summaries: Sequence[RocSummary]) -> TprAtFpr:
+    first = summaries[0]
+    tpr = _tpr(np.array([summary.points[at].tpr for summary in summaries]), first.n_members)
+    reason = why_unresolvable(budget, first.n_members, first.n_nonmembers)
+    precision = tuple(_precision(tpr, budget, prior) for prior in PRIORS)
+    return TprAtFpr(
+        tpr.value, tpr.low, tpr.high, tpr.sd, fpr=budget, reason=reason or None, precision=precision
+    )
 
 
 def _tpr(tpr: FloatArray, n_members: int) -> Figure:
     if len(tpr) > 1 or np.isnan(tpr[0]):
-        return spread_figure(tpr)
-    return _of_one(float(tpr[0]), clopper_pearson(round(float(tpr[0]) * n_members), n_members))
+        return figure_over_targets(tpr)
+    return figure_of_one(float(tpr[0]), clopper_pearson(round(float(tpr[0]) * n_members), n_members))
 
 
-def _precision(tpr: Figure, budget: float, prior: float) -> Figure:
+def _precision(tpr: Figure, budget: float, prior: float) -> Precision:
     """Precision rises with the TPR, so the interval's ends map to ends."""
-    rates = np.clip([tpr[end] for end in ("value", "low", "high")], 0, 1)
+    rates = np.clip(np.array([tpr.value, tpr.low, tpr.high], dtype=np.float64), 0, 1)
     value, low, high = precision_at_prior(rates, budget, prior).tolist()
-    return {"value": value, "low": low, "high": high}
+    return Precision(value, low, high, prior=prior)
 
 
-def _calibrated(budgets: Sequence[float], sides: Sequence[SplitScores]) -> list[Figure]:
+def _calibrated(budgets: Sequence[float], sides: Sequence[SplitScores]) -> tuple[CalibratedRate, ...]:
     """TPR and FPR that each target's threshold reaches when it comes from the other models."""
     thresholds = thresholds_of_others([side.nonmembers for side in sides], budgets)
     n_nonmembers = [len(side.nonmembers) for side in sides]
     n_fewest = sum(n_nonmembers) - max(n_nonmembers)
-    return [
+    return tuple(
         _reached(budget, thresholds[:, at], sides, why_unresolvable(budget, 1, n_fewest))
         for at, budget in enumerate(budgets)
-    ]
+    )
 
 
-def _reached(budget: float, thresholds: FloatArray, sides: Sequence[SplitScores], reason: str) -> Figure:
+def _reached(
+    budget: float, thresholds: FloatArray, sides: Sequence[SplitScores], reason: str
+) -> CalibratedRate:
     if reason:
-        nothing = spread_figure(np.full(len(sides), np.nan))
-        return {"fpr_budget": budget, "tpr": nothing, "fpr": nothing, "reason": reason}
-    tpr = [share_reaching(s.members, t) for s, t in zip(sides, thresholds, strict=True)]
-    fpr = [share_reaching(s.nonmembers, t) for s, t in zip(sides, thresholds, strict=True)]
-    reached = {"tpr": spread_figure(np.array(tpr)), "fpr": spread_figure(np.array(fpr))}
-    return {"fpr_budget": budget, **reached, "reason": None}
+        undefined = figure_over_targets(np.full(len(sides), np.nan))
+        return CalibratedRate(budget, undefined, undefined, reason)
+    tpr = [share_reaching(side.members, at) for side, at in zip(sides, thresholds, strict=True)]
+    fpr = [share_reaching(side.nonmembers, at) for side, at in zip(sides, thresholds, strict=True)]
+    return CalibratedRate(
+        budget, figure_over_targets(np.array(tpr)), figure_over_targets(np.array(fpr)), None
+    )
 
 
-def _bounds(side: SplitScores, questions: Questions, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
-    """Of one target: free of assumptions, and where the trade-off is Gaussian."""
-    asked = questions.confidence
-    confidence = asked if n_targets == 1 else 1 - (1 - asked) / 2
-    general = epsilon_of_split(side, Bonferroni(), delta=questions.delta, confidence=confidence)
-    return general, gaussian_tradeoff_of_split(side, delta=questions.delta, confidence=confidence)
+def _bounds(side: SplitScores, config: EvaluationConfig, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
+    """Bounds from one target: for any trade-off curve, and where it is Gaussian."""
+    confidence = config.confidence if n_targets == 1 else 1 - (1 - config.confidence) / 2
+    general = epsilon_of_split(side, Bonferroni(), delta=config.delta, confidence=confidence)
+    return general, gaussian_tradeoff_of_split(side, delta=config.delta, confidence=confidence)
 
 
-def _epsilon(bounds: Sequence[tuple[EpsilonBound, EpsilonBound]], confidence: float) -> Figure:
+def _epsilon(bounds: Sequence[tuple[EpsilonBound, EpsilonBound]], confidence: float) -> EpsilonFigures:
     general, gaussian = zip(*bounds, strict=True)
-    return {"general": _median_bound(general, confidence), "gaussian": _median_bound(gaussian, confidence)}
+    return EpsilonFigures(_median_bound(general, confidence), _median_bound(gaussian, confidence))
 
 
-def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> Figure:
+def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonFigure:
     """Lower median over targets; a target without a bound counts as 0, which always holds."""
     values = np.array([bound.epsilon for bound in bounds])
-    refused = np.isnan(values)
-    reasons = Counter(bound.reason for bound in bounds if bound.reason)
-    if 2 * int(refused.sum()) >= len(values):
-        value, reason = float("nan"), reasons.most_common(1)[0][0]
+    undefined = np.isnan(values)
+    value, reason = float("nan"), None
+    if 2 * int(undefined.sum()) >= len(values):
+        ((reason, _),) = Counter(bound.reason for bound in bounds if bound.reason).most_common(1)
     else:
-        value, reason = float(np.quantile(np.where(refused, 0.0, values), 0.5, method="lower")), None
+        value = float(np.quantile(np.where(undefined, 0.0, values), 0.5, method="lower"))
     method = bounds[0].method if len(bounds) == 1 else f"median over targets of: {bounds[0].method}"
-    about = {"delta": bounds[0].delta, "confidence": confidence, "method": method.split("; ")[0]}
-    return {"value": value, "reason": reason, **about}
+    return EpsilonFigure(value, reason, bounds[0].delta, confidence, method.split("; ")[0])
 
 
 def _by_group(
-    scores: FloatArray, in_mask: BoolArray, groups: Grouping, budgets: Sequence[float]
-) -> list[Figure]:
+    scores: FloatArray, in_mask: BoolArray, grouping: Grouping, budgets: Sequence[float]
+) -> tuple[GroupFigures, ...]:
     if len(scores) > 1:
-        return [_over_targets(found, budgets) for found in group_spread(scores, in_mask, groups, budgets)]
-    return [_on_one(found, budgets) for found in group_metrics(scores[0], in_mask[0], groups, budgets)]
+        over_targets = group_spread(scores, in_mask, grouping, budgets)
+        return tuple(_over_targets(group, budgets) for group in over_targets)
+    on_one = group_metrics(scores[0], in_mask[0], grouping, budgets)
+    return tuple(_on_one(group, budgets) for group in on_one)
 
 
-def _over_targets(found: GroupSpread, budgets: Sequence[float]) -> Figure:
-    points = zip(budgets, found.tpr_at_fpr, strict=True)
-    return {
-        "group": found.group,
-        "records": found.n_records,
-        "auc": _of_spread(found.auc),
-        "advantage": _of_spread(found.advantage),
-        "tpr_at_fpr": [{"fpr": budget, **_of_spread(tpr)} for budget, tpr in points],
-    }
+def _over_targets(group: GroupSpread, budgets: Sequence[float]) -> GroupFigures:
+    rates = [_of_spread(tpr) for tpr in group.tpr_at_fpr]
+    auc, advantage = _of_spread(group.auc), _of_spread(group.advantage)
+    return GroupFigures(group.group, group.n_records, auc, advantage, _at_budgets(rates, budgets))
 
 
-def _on_one(found: GroupMetrics, budgets: Sequence[float]) -> Figure:
+def _on_one(group: GroupMetrics, budgets: Sequence[float]) -> GroupFigures:
     def figure(measured: Measured) -> Figure:
-        return _of_one(measured.value, measured.interval)
+        return figure_of_one(measured.value, measured.interval)
 
-    points = zip(budgets, found.tpr_at_fpr, strict=True)
-    return {
-        "group": found.group,
-        "records": found.n_members + found.n_nonmembers,
-        "auc": figure(found.auc),
-        "advantage": figure(found.advantage),
-        "tpr_at_fpr": [{"fpr": budget, **figure(tpr)} for budget, tpr in points],
-    }
+    rates = [figure(tpr) for tpr in group.tpr_at_fpr]
+    n_records = group.n_members + group.n_nonmembers
+    return GroupFigures(
+        group.group, n_records, figure(group.auc), figure(group.advantage), _at_budgets(rates, budgets)
+    )
+
+
+def _at_budgets(rates: Sequence[Figure], budgets: Sequence[float]) -> tuple[TprFigure, ...]:
+    return tuple(
+        TprFigure(rate.value, rate.low, rate.high, rate.sd, fpr=budget)
+        for rate, budget in zip(rates, budgets, strict=True)
+    )

@@ -1,15 +1,14 @@
-"""The gate: limits a model must keep, judged on what the figures allow, not on what they happen to be.
+"""The gate: limits on leakage that a release must stay within.
 
-A rate passes when the *upper end* of its interval is within the limit, so too few records or models
-fail rather than pass. Epsilon is known from below only: it fails when its lower bound, which holds with
-the stated confidence, is above the limit. What cannot be resolved fails, with the reason. Of several
-attacks the strongest counts.
+A rate passes when the *upper end* of its interval is within the limit, so an audit with too few records or
+models fails rather than passes. Epsilon is only known from below: it fails when its lower bound, which holds
+with the stated confidence, is above the limit. A figure that cannot be measured fails, with the reason. The
+strongest attack counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from leakscope.errors import InputError
 
@@ -18,7 +17,12 @@ DEFAULT_DELTA, DEFAULT_CONFIDENCE = 1e-5, 0.95
 
 @dataclass(frozen=True)
 class TprLimit:
-    """The true positive rate that may be reached within a false positive rate."""
+    """The largest true positive rate allowed within a false positive rate.
+
+    Attributes:
+        fpr: the false positive rate.
+        tpr: the limit on the upper end of the TPR's interval.
+    """
 
     fpr: float
     tpr: float
@@ -26,16 +30,16 @@ class TprLimit:
 
 @dataclass(frozen=True)
 class Gate:
-    """Limits; None: not asked.
+    """Limits on leakage; None: no limit.
 
     Attributes:
-        max_auc: of the upper end of the AUC's interval.
-        max_advantage: of the upper end of the advantage's interval.
-        max_tpr: of the upper end of the TPR's interval, at some FPRs.
-        max_epsilon: of the lower bound of epsilon at `delta`, which holds with `confidence`.
-        max_exposed_share: of the share of records that are exposed one by one.
-        delta: of `max_epsilon`.
-        confidence: of `max_epsilon`.
+        max_auc: limit on the upper end of the AUC's interval.
+        max_advantage: limit on the upper end of the advantage's interval.
+        max_tpr: limits on the upper end of the TPR's interval, at chosen false positive rates.
+        max_epsilon: limit on the lower bound of epsilon.
+        max_exposed_share: limit on the share of records that are individually exposed.
+        delta: delta of the bound that `max_epsilon` limits.
+        confidence: confidence of that bound.
     """
 
     max_auc: float | None = None
@@ -51,27 +55,18 @@ class Gate:
         if problems:
             raise InputError("gate: " + "; ".join(problems))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for results.json."""
-        return {**asdict(self), "max_tpr": [asdict(limit) for limit in self.max_tpr]}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Gate:
-        """The gate `as_dict` described."""
-        return cls(**{**stored, "max_tpr": tuple(TprLimit(**limit) for limit in stored["max_tpr"])})
-
 
 @dataclass(frozen=True)
 class LimitOutcome:
-    """One limit and how it went.
+    """One limit and its outcome.
 
     Attributes:
         limit_on: name of the setting.
         limit: what is allowed.
-        bound: what the figures allow; None where that is not resolvable.
-        attack: the attack with the highest bound; None for a figure that is not one attack's.
+        bound: the figure's bound that the limit is compared with; None where it cannot be measured.
+        attack: the attack with the highest bound; None for a figure that belongs to no single attack.
         passed: true when the bound is within the limit.
-        sentence: all of it in words.
+        sentence: the outcome as a sentence.
     """
 
     limit_on: str
@@ -84,10 +79,10 @@ class LimitOutcome:
 
 @dataclass(frozen=True)
 class GateResult:
-    """How a gate ended.
+    """The outcome of a gate.
 
     Attributes:
-        passed: true when every limit held.
+        passed: true when every limit holds.
         limits: the outcome of each limit.
     """
 
@@ -96,7 +91,7 @@ class GateResult:
 
 
 def _gate_problems(gate: Gate) -> list[str]:
-    """Everything wrong with a gate, in words."""
+    """Everything wrong with a gate, one phrase per problem."""
     rates: dict[str, float | None] = {
         "max_auc": gate.max_auc,
         "max_advantage": gate.max_advantage,

@@ -1,13 +1,14 @@
-"""What a run must remember about its records to be judged again without them: `facts.parquet`.
+"""What a run stores about its records, so that it can be evaluated again without them: `facts.parquet`.
 
-A bank holds the models' answers; groups, duplicates and how well features alone tell the members are
-facts of the records. They are kept beside the bank, so that every number of a run can be recomputed.
+A bank holds the models' outputs. Groups, duplicates and how well features alone predict membership are
+properties of the records; they are stored beside the bank, so every number of a run can be recomputed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, FloatArray, IntArray
+from leakscope.disk.mmap_rows import take_rows
 from leakscope.disk.parquet import check_parquet, note_written
 from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,15 +35,15 @@ _ROWS_AT_ONCE = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class RecordMetadata:
-    """Facts of the records; every array (records,).
+    """What is known of the records; every array is (records,).
 
     Attributes:
         ids: str.
         labels: class names, or numbers for a regression target.
         groups: column name -> str.
         duplicate_of: int64, the first record with equal features and label; None: features unknown.
-        shift_scores: float64, how much a record's features look like those of the first target's members,
-            by a classifier that did not see it; NaN where not asked. None: features unknown.
+        shift_scores: float64, how much a record's features look like those of the first target's members, by
+            a classifier trained on other records; NaN for records outside its sample. None: features unknown.
     """
 
     ids: npt.NDArray[np.str_]
@@ -63,7 +67,7 @@ class RecordMetadata:
 
     @classmethod
     def read(cls, folder: Path) -> RecordMetadata:
-        """The facts of a run folder."""
+        """Reads the facts.parquet of a run folder."""
         import polars as pl
 
         if not (folder / FACTS).exists():
@@ -74,9 +78,9 @@ class RecordMetadata:
             columns = {name: _array(frame[name]) for name in frame.columns}
             _check_columns(columns)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
+            reason = str(error).strip().splitlines() or [type(error).__name__]
             raise CorruptBankError(
-                f"{folder / FACTS} is damaged ({said[0]}); run the same audit again to write it"
+                f"{folder / FACTS} is damaged ({reason[0]}); run the same audit again to write it"
             ) from error
         return cls(
             columns["id"],
@@ -87,6 +91,18 @@ class RecordMetadata:
         )
 
 
+def describe_records(records: Records, design: Design) -> RecordMetadata:
+    """The metadata of records whose features are at hand.
+
+    Args:
+        records: the records.
+        design: who was in which training set; the shift check looks at the first model's members.
+    """
+    labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
+    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
+    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift)
+
+
 def _array(series: pl.Series) -> AnyArray:
     import polars as pl
 
@@ -94,7 +110,7 @@ def _array(series: pl.Series) -> AnyArray:
 
 
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
-    """Raises ValueError when these are not the columns that `write` writes."""
+    """Raises ValueError unless these are the columns that `write` writes."""
     kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f"}
     for name in ("id", "label"):
         if name not in columns:
@@ -104,28 +120,28 @@ def _check_columns(columns: Mapping[str, AnyArray]) -> None:
             raise ValueError(f"column {name!r} has type {values.dtype}")
     duplicate_of = columns.get("duplicate_of", np.zeros(0, np.int64))
     if len(duplicate_of) and not 0 <= duplicate_of.min() <= duplicate_of.max() < len(duplicate_of):
-        raise ValueError("column 'duplicate_of' names records that are not there")
+        raise ValueError("column 'duplicate_of' refers to records that do not exist")
 
 
 def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
-    """A parquet file of columns."""
+    """Writes columns as a parquet file."""
     n_rows = len(next(iter(columns.values())))
 
-    def some(rows: slice) -> dict[str, AnyArray]:
-        found = {name: np.array(values[rows]) for name, values in columns.items()}
+    def block(rows: slice) -> dict[str, AnyArray]:
+        copies = {name: np.array(values[rows]) for name, values in columns.items()}
         evict_pages(*columns.values())
-        return found
+        return copies
 
-    write_rows(path, n_rows, some)
+    write_rows(path, n_rows, block)
 
 
 def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, AnyArray]]) -> None:
-    """A parquet file, made and written some rows at a time.
+    """Writes a parquet file block by block.
 
     Args:
-        path: of the file.
-        n_rows: in all.
-        rows: called with slices, in order; gives their columns.
+        path: the file.
+        n_rows: number of rows.
+        rows: called with slices, in order; returns their columns.
     """
     import polars as pl
     from polars.io.plugins import register_io_source

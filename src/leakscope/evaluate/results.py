@@ -1,7 +1,7 @@
 """The results of an audit: everything results.json holds, typed.
 
-Conventions: rates are shares from 0 to 1. A figure that is undefined is None, and a reason stands beside it.
-Intervals are 95% intervals unless a field says otherwise.
+Conventions: rates are shares from 0 to 1. A figure that is undefined is None, and a reason is stored beside
+it. Intervals are 95% intervals unless a field says otherwise.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from leakscope.evaluate.gate import Gate, GateResult
+from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.leakage.checkpoints import LeakageFigures
+from leakscope.stats.estimate import Estimate
 
 SourceKind = Literal["population", "given model", "predictions", "merged"]
 
@@ -33,15 +35,15 @@ class Source:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """What was asked of the models' outputs.
+    """What an audit measures, and on which models.
 
     Attributes:
         records: name of the records.
         attacks: attacks as text, see `leakscope.attacks.spec`.
         fpr_budgets: false positive rates at which the true positive rate is reported.
-        targets: indices of the models that were judged; None: every model in turn.
-        delta: of epsilon.
-        confidence: of epsilon.
+        targets: indices of the models that are attacked; None: every model in turn.
+        delta: delta of the bounds on epsilon.
+        confidence: confidence of the bounds on epsilon.
         gate: limits; None: no gate was set.
         source: what was audited.
     """
@@ -50,78 +52,67 @@ class EvaluationConfig:
     attacks: tuple[str, ...]
     fpr_budgets: tuple[float, ...]
     targets: tuple[int, ...] | None = None
-    delta: float = 1e-5
-    confidence: float = 0.95
+    delta: float = DEFAULT_DELTA
+    confidence: float = DEFAULT_CONFIDENCE
     gate: Gate | None = None
     source: Source = field(default_factory=lambda: Source("population"))
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A value with its interval.
+class Figure(Estimate):
+    """A figure of the targets: the mean over them, or the value of the only one.
 
     Attributes:
-        value: the mean over targets, or the value of the one target; None: undefined.
-        low: lower end of the interval.
-        high: upper end of the interval.
         sd: standard deviation over targets; None for one target.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
-    sd: float | None = None
+    sd: float | None
 
 
 @dataclass(frozen=True)
-class Precision:
-    """Precision of "member" where the share of members is known.
+class Precision(Estimate):
+    """Precision of "member" at one share of members; the ends belong to the ends of the TPR's interval.
 
     Attributes:
-        prior: share of members among all records an attacker considers.
-        value: the precision.
-        low: at the lower end of the TPR's interval.
-        high: at the upper end of the TPR's interval.
+        prior: share of members among the records an attacker considers.
     """
 
     prior: float
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
-class TprAtFpr:
+class TprFigure(Figure):
     """True positive rate within a false positive rate; the threshold is chosen on the target itself.
 
     Attributes:
-        fpr: the budget.
-        value: the rate; None where it is not resolvable.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        sd: standard deviation over targets; None for one target.
-        reason: why it is not resolvable; None where it is.
-        precision: at several priors.
+        fpr: the false positive rate that may not be exceeded.
     """
 
     fpr: float
-    value: float | None
-    low: float | None
-    high: float | None
-    sd: float | None
+
+
+@dataclass(frozen=True)
+class TprAtFpr(TprFigure):
+    """True positive rate within a false positive rate, and what it means where members are few.
+
+    Attributes:
+        reason: why the rate cannot be measured; None where it can.
+        precision: one entry per prior.
+    """
+
     reason: str | None
     precision: tuple[Precision, ...]
 
 
 @dataclass(frozen=True)
 class CalibratedRate:
-    """Rates at a threshold that the other models set, as an attacker must.
+    """Rates at a threshold that comes from the other models, as an attacker's must.
 
     Attributes:
         fpr_budget: share of the other models' non-members that may reach the threshold.
         tpr: true positive rate reached.
         fpr: false positive rate reached.
-        reason: why it is not resolvable; None where it is.
+        reason: why the rates cannot be measured; None where they can.
     """
 
     fpr_budget: float
@@ -132,13 +123,13 @@ class CalibratedRate:
 
 @dataclass(frozen=True)
 class EpsilonFigure:
-    """A lower bound of epsilon.
+    """A lower bound on epsilon.
 
     Attributes:
         value: the bound; None: undefined.
         reason: why it is undefined; None where it is not.
-        delta: of (epsilon, delta).
-        confidence: with which the bound holds.
+        delta: delta of (epsilon, delta).
+        confidence: confidence with which the bound holds.
         method: how it was computed.
     """
 
@@ -151,11 +142,11 @@ class EpsilonFigure:
 
 @dataclass(frozen=True)
 class EpsilonFigures:
-    """Two lower bounds of epsilon.
+    """Two lower bounds on epsilon.
 
     Attributes:
-        general: free of assumptions.
-        gaussian: where the trade-off curve is Gaussian.
+        general: holds without assumptions on the trade-off curve.
+        gaussian: holds where the trade-off curve is Gaussian.
     """
 
     general: EpsilonFigure
@@ -163,41 +154,22 @@ class EpsilonFigures:
 
 
 @dataclass(frozen=True)
-class GroupRate:
-    """True positive rate of a group within a false positive rate.
-
-    Attributes:
-        fpr: the budget.
-        value: the rate; None where it is not resolvable.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        sd: standard deviation over targets; None for one target.
-    """
-
-    fpr: float
-    value: float | None
-    low: float | None
-    high: float | None
-    sd: float | None
-
-
-@dataclass(frozen=True)
 class GroupFigures:
-    """One group of records under one attack.
+    """One attack within one group of records.
 
     Attributes:
-        group: its name.
+        group: name of the group.
         records: number of records in it.
         auc: area under the ROC curve.
         advantage: the largest TPR - FPR.
-        tpr_at_fpr: one entry per budget.
+        tpr_at_fpr: one entry per FPR budget; the threshold is the group's own.
     """
 
     group: str
     records: int
     auc: Figure
     advantage: Figure
-    tpr_at_fpr: tuple[GroupRate, ...]
+    tpr_at_fpr: tuple[TprFigure, ...]
 
 
 @dataclass(frozen=True)
@@ -208,9 +180,9 @@ class AttackFigures:
         auc: area under the ROC curve.
         advantage: the largest TPR - FPR.
         balanced_accuracy: (1 + advantage) / 2.
-        tpr_at_fpr: one entry per budget; thresholds are chosen on the target.
-        calibrated: one entry per budget; thresholds come from the other models. Empty for one target.
-        epsilon: lower bounds.
+        tpr_at_fpr: one entry per FPR budget; thresholds are chosen on the target.
+        calibrated: one entry per FPR budget; thresholds come from the other models. Empty for one target.
+        epsilon: lower bounds on epsilon.
         groups: column -> figures of its groups.
         targets: number of targets.
     """
@@ -227,15 +199,15 @@ class AttackFigures:
 
 @dataclass(frozen=True)
 class PopulationFigures:
-    """The models and the records they were queried about.
+    """The models, and the records they were queried about.
 
     Attributes:
         models: number of models that converged.
-        targets: number of targets.
+        targets: number of models that were attacked.
         records: number of records.
         members: members per target, on average.
-        diverged_models: index of each model that diverged -> the epoch it diverged in.
-        seed: all randomness derives from it.
+        diverged_models: index of each model that diverged -> the epoch in which it did.
+        seed: seed that all randomness derives from.
         recipe: how one model was trained.
         records_sha256: sha256 of the records.
     """
@@ -256,7 +228,7 @@ class AccuracyFigures:
 
     Attributes:
         members: on the records a target was trained on.
-        nonmembers: on the others.
+        nonmembers: on the other records.
     """
 
     members: Figure
@@ -264,84 +236,14 @@ class AccuracyFigures:
 
 
 @dataclass(frozen=True)
-class LeakageFigure:
-    """A mean over records with its interval.
-
-    Attributes:
-        value: the mean; None: undefined.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class MostExposedFigure:
-    """Bits of the most exposed records.
-
-    Attributes:
-        share: of the records that count as most exposed.
-        value: their mean; None: undefined.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    share: float
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class CheckpointLeakage:
-    """Leakage at one checkpoint.
-
-    Attributes:
-        epoch: of the checkpoint.
-        bits: mutual information between output and membership, in bits per record.
-        rho_kl: symmetric Kullback-Leibler divergence, in nats per record.
-        advantage_bound: mean total variation: no attack on one output has a larger advantage on average.
-        most_exposed: bits of the most exposed records.
-        floor: the estimator's bias, measured on permuted designs and subtracted; in bits.
-    """
-
-    epoch: int
-    bits: LeakageFigure
-    rho_kl: LeakageFigure
-    advantage_bound: LeakageFigure
-    most_exposed: MostExposedFigure
-    floor: float | None
-
-
-@dataclass(frozen=True)
-class LeakageFigures:
-    """Bits of membership that the models' outputs reveal.
-
-    Attributes:
-        signal: the signal measured; None where there is none.
-        unit: of `bits`.
-        reason: why leakage is undefined; None where it is not.
-        checkpoints: one entry per checkpoint.
-    """
-
-    signal: str | None
-    unit: str
-    reason: str | None
-    checkpoints: tuple[CheckpointLeakage, ...]
-
-
-@dataclass(frozen=True)
 class ExposedRecords:
-    """Records that are individually exposed.
+    """Records that are individually exposed: their membership is detectable across models.
 
     Attributes:
         records: how many.
-        share: of all records.
+        share: share of all records.
         false_discovery_rate: the expected share of false alarms among them is at most this.
-        decision: when an output counts as a member's.
+        decision: when a record counts as recognized by a model.
     """
 
     records: int
@@ -352,19 +254,19 @@ class ExposedRecords:
 
 @dataclass(frozen=True)
 class AuditResults:
-    """What models give away about who was in their training sets.
+    """What models reveal about who was in their training sets.
 
     Attributes:
         experiment: kind of results.
-        config: what was asked.
+        config: what was measured.
         population: models and records.
-        accuracy: of the targets; None where it is unknown.
+        accuracy: accuracy of the targets; None where the task has none.
         attacks: label of each attack -> what it achieves.
-        groups_left_out: column -> why its groups were not judged.
-        leakage: bits of membership in the outputs.
+        groups_left_out: column -> why its groups were not evaluated.
+        leakage: bits of membership information in the outputs.
         hygiene: checks of the audit itself; empty where nothing is known of the records.
-        exposed: records that are individually exposed; None where single records cannot be judged.
-        gate: outcome of the limits; None where no gate was set.
+        exposed: records that are individually exposed; None where single records cannot be evaluated.
+        gate: outcome of the gate; None: no gate was set.
     """
 
     experiment: Literal["audit"]
@@ -374,6 +276,16 @@ class AuditResults:
     attacks: Mapping[str, AttackFigures]
     groups_left_out: Mapping[str, str]
     leakage: LeakageFigures
-    hygiene: tuple[Outcome, ...] = ()
-    exposed: ExposedRecords | None = None
-    gate: GateResult | None = None
+    hygiene: tuple[Outcome, ...]
+    exposed: ExposedRecords | None
+    gate: GateResult | None
+
+    @property
+    def strongest_attack(self) -> str:
+        """Label of the attack with the highest AUC."""
+        return max(self.attacks, key=lambda label: self.attacks[label].auc.value or 0.0)
+
+    @property
+    def is_of_one_model(self) -> bool:
+        """True for an audit of one given model, false for one of a whole population."""
+        return self.config.targets is not None

@@ -1,54 +1,99 @@
-"""Bits per record at every checkpoint of a bank: the numbers an audit stores and prints."""
+"""Membership leakage in bits per record at every checkpoint of a bank: what an audit stores and prints."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from leakscope.leakage.bits import MOST_EXPOSED_SHARE, Figure, RecordBits, bits_per_record
+from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_record
+from leakscope.stats.estimate import Estimate
 from leakscope.types import Design, Signals
 
-ANSWERS = ("log_odds", "log_density")
-"""Signals close enough to Gaussian over models, by preference: of a classifier, of a regression."""
+LEAKAGE_SIGNALS = ("log_odds", "log_density")
+"""Signals close enough to Gaussian over models, the preferred first: of a classifier, of a regression."""
+
+
+@dataclass(frozen=True)
+class MostExposed(Estimate):
+    """Mean bits of the most exposed records.
+
+    Attributes:
+        share: share of the records that count as most exposed.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
+class CheckpointLeakage:
+    """Leakage at one checkpoint, averaged over records.
+
+    Attributes:
+        epoch: epoch of the checkpoint.
+        bits: mutual information between output and membership, in bits.
+        rho_kl: sum of the two Kullback-Leibler divergences, in bits.
+        advantage_bound: total variation; no attack that sees only this output has a larger advantage.
+        most_exposed: bits of the most exposed records.
+        floor: bias of the estimator in bits, measured on permuted designs and subtracted; None: undefined.
+    """
+
+    epoch: int
+    bits: Estimate
+    rho_kl: Estimate
+    advantage_bound: Estimate
+    most_exposed: MostExposed
+    floor: float | None
+
+
+@dataclass(frozen=True)
+class LeakageFigures:
+    """Bits of membership information in the models' outputs.
+
+    Attributes:
+        signal: the signal measured; None: the bank stores none that can be.
+        unit: unit of the information measures.
+        reason: why leakage or its interval is undefined; None where both are defined.
+        checkpoints: one entry per checkpoint.
+    """
+
+    signal: str | None
+    unit: Literal["bits"]
+    reason: str | None
+    checkpoints: tuple[CheckpointLeakage, ...]
 
 
 class BankLeakage(NamedTuple):
-    """What the answers of a bank carry.
+    """Leakage of a bank.
 
     Attributes:
-        figures: for results.json: `signal`, `unit`, `reason` and one entry a checkpoint.
-        last: of the last checkpoint, record by record; None where there is nothing, `reason` says why.
+        figures: for results.json.
+        last: leakage of every record at the last checkpoint; None where it is undefined.
     """
 
-    figures: dict[str, Any]
+    figures: LeakageFigures
     last: RecordBits | None
 
 
 def bank_leakage(signals: Signals, design: Design) -> BankLeakage:
-    """Leakage of one signal's answers at every checkpoint; all models count, targets or not."""
-    signal = next((name for name in ANSWERS if name in signals.arrays), None)
-    reason = ""
+    """Leakage through one signal at every checkpoint; all models count, targets or not."""
+    signal = next((name for name in LEAKAGE_SIGNALS if name in signals.arrays), None)
     if signal is None:
-        reason = f"the bank keeps neither {ANSWERS[0]} nor {ANSWERS[1]}"
-    elif design.columns is not None:
-        reason = "the models were asked about different records"
-    if signal is None or reason:
-        return BankLeakage(_figures(None, reason, []), None)
-    answers = signals.arrays[signal]  # (models, checkpoints, records)
-    found = [bits_per_record(answers[:, at], design.in_mask) for at in range(answers.shape[1])]
-    checkpoints = [_checkpoint(epoch, one) for epoch, one in zip(signals.epochs, found, strict=True)]
-    last = found[-1]
-    return BankLeakage(_figures(signal, last.reason, checkpoints), None if last.is_undefined else last)
+        return _undefined(f"the bank stores neither {LEAKAGE_SIGNALS[0]} nor {LEAKAGE_SIGNALS[1]}")
+    if design.columns is not None:
+        return _undefined("the models were queried about different records")
+    outputs = signals.arrays[signal]  # (models, checkpoints, records)
+    by_checkpoint = [bits_per_record(outputs[:, at], design.in_mask) for at in range(outputs.shape[1])]
+    checkpoints = tuple(map(_checkpoint, signals.epochs, by_checkpoint))
+    last = by_checkpoint[-1]
+    figures = LeakageFigures(signal, "bits", last.reason or None, checkpoints)
+    return BankLeakage(figures, None if last.is_undefined else last)
 
 
-def _figures(signal: str | None, reason: str, checkpoints: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"signal": signal, "unit": "bits", "reason": reason or None, "checkpoints": checkpoints}
+def _undefined(reason: str) -> BankLeakage:
+    return BankLeakage(LeakageFigures(None, "bits", reason, ()), None)
 
 
-def _checkpoint(epoch: int, found: RecordBits) -> dict[str, Any]:
-    most_exposed = {"share": MOST_EXPOSED_SHARE, **_plain(found.most_exposed)}
-    means = {name: _plain(figure) for name, figure in found.means.items()}
-    return {"epoch": epoch, **means, "most_exposed": most_exposed, "floor": found.floor}
-
-
-def _plain(figure: Figure) -> dict[str, float]:
-    return {"value": figure.value, "low": figure.low, "high": figure.high}
+def _checkpoint(epoch: int, leakage: RecordBits) -> CheckpointLeakage:
+    means = {name: Estimate(*mean) for name, mean in leakage.means.items()}
+    most_exposed = MostExposed(*leakage.most_exposed, share=MOST_EXPOSED_SHARE)
+    return CheckpointLeakage(epoch, **means, most_exposed=most_exposed, floor=leakage.floor)

@@ -1,6 +1,6 @@
 """One page: verdict first, then sections, everything inside one file.
 
-    render(title, headline, facts, sections, arrays, limits) -> the whole page as text
+    Page(title, headline, facts, sections, arrays, limits).render()    the whole page as text
 
 A page has a first screen (title, `headline`, an optional gauge, `facts` about what was run, `limits`: what
 it does not show), then one `Section` after another, listed in a menu. Style, scripts, plotly and the numbers
@@ -64,49 +64,47 @@ class Badge:
     tone: Tone = "plain"
 
 
-def render(
-    title: str,
-    headline: Sequence[str],
-    facts: Sequence[tuple[str, str]],
-    sections: Sequence[Section],
-    arrays: Mapping[str, Embeddable],
-    limits: Sequence[str],
-    gauge: Gauge | None = None,
-    redacted: bool = False,
-    badge: Badge | None = None,
-    scripts: Sequence[str] = (),
-) -> str:
-    """The whole page as text.
+@dataclass(frozen=True, eq=False)
+class Page:
+    """What a page contains.
 
-    Args:
-        title: of the page; the run's name belongs in it.
-        headline: the verdict in plain words; the first sentence is set large.
+    Attributes:
+        title: title of the page; it should name the run.
+        headline: the verdict in plain sentences; the first is set large.
         facts: (name, value) of what was run: records, models, recipe, dates, hashes.
-        sections: in order.
+        sections: the sections, in order.
         arrays: numbers for the scripts.
-        limits: what the page does not show, one sentence each.
-        gauge: where the main figure lies against its limit or scale.
-        redacted: whether the page must say that raw features and ids were left out.
-        badge: beside the title.
-        scripts: names of files in assets/ that this page needs beside page.js and charts.js.
+        limits: what the page does not say, one sentence each.
+        gauge: where the main figure lies relative to its limit or scale.
+        redacted: whether raw features and ids were left out, which the page then says.
+        badge: a word or two beside the title.
+        scripts: names of the files in assets/ that this page needs in addition to page.js and charts.js.
     """
-    code = [asset(name) for name in ("page.js", "charts.js", *scripts)]
-    return template(
-        "page.html.j2",
-        title=title,
-        headline=list(headline),
-        facts=list(facts),
-        sections=list(sections),
-        arrays=embedded(arrays),
-        limits=list(limits),
-        gauge=None if gauge is None else gauge_svg(gauge),
-        redacted=redacted,
-        badge=badge,
-        style=Markup(asset("page.css")),
-        scripts=[Markup(source) for source in code],
-        plotly=_packed_plotly(),
-        policy=_policy([*code, _plotly()]),
-    )
+
+    title: str
+    headline: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    arrays: Mapping[str, Embeddable]
+    limits: Sequence[str]
+    gauge: Gauge | None = None
+    redacted: bool = False
+    badge: Badge | None = None
+    scripts: Sequence[str] = ()
+
+    def render(self) -> str:
+        """The whole page as text."""
+        code = [asset(name) for name in ("page.js", "charts.js", *self.scripts)]
+        return template(
+            "page.html.j2",
+            page=self,
+            arrays=embedded(self.arrays),
+            gauge=None if self.gauge is None else gauge_svg(self.gauge),
+            style=Markup(asset("page.css")),
+            scripts=[Markup(source) for source in code],
+            plotly=_packed_plotly(),
+            policy=_policy([*code, _plotly()]),
+        )
 
 
 def paragraphs(lines: Sequence[str]) -> Markup:

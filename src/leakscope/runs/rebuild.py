@@ -12,12 +12,12 @@ from typing import Any
 
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, as_corrupt_run_error, read_json, read_run
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disk.parquet import as_corrupt_table_error
 from leakscope.disk.storage import confined_to, refuse_links
 from leakscope.evaluate.judge import RECORDS
-from leakscope.disk.parquet import as_corrupt_table_error
 from leakscope.report.page import PAGE
 from leakscope.runs.kinds import known_kind
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 
 
 def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:

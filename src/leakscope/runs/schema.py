@@ -16,6 +16,7 @@ from typing import Any
 from leakscope.bank.results import results_schema
 from leakscope.runs.kinds import KINDS, kind_module
 
+
 def kinds() -> tuple[str, ...]:
     """Kinds of runs with a schema."""
     return tuple(KINDS)

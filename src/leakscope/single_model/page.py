@@ -13,7 +13,7 @@ from leakscope.bank.run_folder import RESULTS, read_json, to_jsonable
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report.gauge import Gauge
-from leakscope.report.page import PAGE, Section, paragraphs, render
+from leakscope.report.page import PAGE, Page, Section, paragraphs
 from leakscope.report.study_page import (
     Command,
     bullets,
@@ -56,7 +56,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
         conventions([*_CONVENTIONS, results["ties"]]),
         reproduce(command(results), results["config"]["seed"], _versions(folder)),
     ]
-    return render(
+    return Page(
         f"Who is a member, learned from public records: {results['config'].get('dataset', 'one model')}",
         headline(results),
         [*_facts(results), *folder_facts(folder)],
@@ -65,7 +65,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
         _limits(results),
         gauge=_gauge(results),
         redacted=disclosure.redacted,
-    )
+    ).render()
 
 
 def headline(results: dict[str, Any]) -> list[str]:

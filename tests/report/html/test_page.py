@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from leakscope.report.charts import chart, script_json
 from leakscope.report.gauge import Gauge, gauge_svg
-from leakscope.report.page import Badge, Section, asset, paragraphs, render
+from leakscope.report.page import Badge, Page, Section, asset, paragraphs
 from leakscope.report.tables import Table, table
 from tests.synthetic_runs import HOSTILE
 
@@ -55,7 +55,7 @@ class Parsed(HTMLParser):
 def whole_page(text: str = "plain") -> str:
     figure = {"data": [{"x": np.arange(3), "y": [1, np.nan, 2], "name": text}], "layout": {"title": text}}
     numbers = Table([text, "b"], [[text, "1"]], text)
-    return render(
+    return Page(
         title=text,
         headline=[text, text],
         facts=[(text, text)],
@@ -65,7 +65,7 @@ def whole_page(text: str = "plain") -> str:
         gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
         redacted=True,
         badge=Badge(text, "bad"),
-    )
+    ).render()
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.audits.population import metadata_of
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import IN_MEMORY, Scratch
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker
 from leakscope.evaluate.judge import judge
+from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
@@ -264,7 +264,7 @@ def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Secon
     rng = np.random.default_rng(request.identity.seed)
     some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])
     started = time.perf_counter()
-    facts = metadata_of(some, Design(request.design.in_mask[:, : len(some)]))
+    facts = describe_records(some, Design(request.design.in_mask[:, : len(some)]))
     gathering = time.perf_counter() - started
 
     def judged(n: int) -> _Work:

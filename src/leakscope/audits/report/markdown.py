@@ -1,97 +1,119 @@
-"""An audit's report.md, ROC figure and report.html."""
+"""Writes the reports of an audit: report.md, the ROC figure and report.html."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from leakscope.audits.report.page import write_page
-from leakscope.audits.report.sections import (
-    attacker_section,
-    calibrated_section,
-    epsilon_section,
-    groups_section,
-    hygiene_section,
-    leakage_section,
+from leakscope.audits.report.cells import (
+    CALIBRATED_TEXT,
+    attack_table,
+    calibrated_table,
+    epsilon_table,
+    epsilon_text,
+    group_reasons,
+    group_table,
+    hygiene_table,
+    leakage_table,
+    leakage_text,
+    no_interval_sentences,
+    precision_table,
+    unmeasurable,
+    why_no_bits,
 )
-from leakscope.audits.report.table import attack_rows, intervals_in_words, unresolvable
+from leakscope.audits.report.page import write_page
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
-from leakscope.evaluate.verdict import Verdict
+from leakscope.evaluate.judge import Attacked
+from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.sentences import summary, title
 from leakscope.report.figures import COLOURS, figure
 from leakscope.report.roc_bands import RocBand, roc_bands
-from leakscope.types import Design, Scores
+from leakscope.report.tables import Table, markdown_table
 
 
-def write_report(
-    results: dict[str, Any],
-    design: Design,
-    scores: Mapping[str, Scores],
-    folder: Path,
-    disclosure: Disclosure,
-) -> None:
-    """report.md, figures/roc.png and report.html of a run folder that has all else.
+def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
+    """report.md, figures/roc.png and report.html of a run folder that holds everything else.
 
     Args:
         results: the content of results.json.
-        design: of the models that did not diverge.
-        scores: attack -> its scores.
-        folder: the run folder.
-        disclosure: what report.html may tell about single records; the others tell nothing.
+        attacked: signals, design and scores behind them; its bank is in the run folder.
+        disclosure: what report.html may reveal about single records; the other files reveal nothing.
     """
-    bands = roc_bands({name: scores[name] for name in results["attacks"]}, design)
-    write_bytes(folder / "report.md", markdown(Verdict(results, folder)).encode())
+    folder = attacked.bank.folder
+    bands = roc_bands({label: attacked.scores[label] for label in results.attacks}, attacked.design)
+    write_bytes(folder / "report.md", markdown(results).encode())
     _draw_roc(results, bands, folder / "figures" / "roc.png")
-    write_page(results, design, scores, bands, folder, disclosure)
+    write_page(results, attacked, bands, disclosure)
 
 
-def markdown(verdict: Verdict) -> str:
+def markdown(results: AuditResults) -> str:
     """The report as Markdown."""
-    results = verdict.results
-    headings, rows = attack_rows(results)
-    population = results["population"]
-    recipe = ", ".join(f"{k} {v}" for k, v in population["recipe"].items() if v not in (None, [], {}))
+    attacks, population = attack_table(results), results.population
+    settings = {name: value for name, value in population.recipe.items() if value not in (None, [], {})}
+    recipe = ", ".join(f"{name} {value}" for name, value in settings.items())
     lines = [
-        "# What the models give away",
+        f"# {title(results)}",
         "",
-        *verdict.words(),
+        *summary(results),
         "",
-        "| " + " | ".join(headings) + " |",
-        "|---|" + "---:|" * (len(headings) - 1),
-        *("| " + " | ".join(row) + " |" for row in rows),
+        *markdown_table(attacks.head, attacks.rows),
         "",
-        f"{intervals_in_words(population['targets'])} TPR is at the best threshold whose FPR is within the",
-        "budget, chosen on the target itself. ROC ties are exact.",
-        *unresolvable(results),
+        attacks.caption,
+        "The true positive rate (TPR) is that of the best threshold whose false positive rate (FPR) is",
+        "within the budget, chosen on the target itself.",
+        *unmeasurable(results),
         "",
         "![ROC](figures/roc.png)",
         "",
-        *hygiene_section(results),
-        *attacker_section(results),
-        *calibrated_section(results),
-        *epsilon_section(results),
-        *leakage_section(results),
-        *groups_section(results, verdict.strongest_attack),
-        f"Seed {population['seed']}; records sha256 {population['records_sha256'][:16]}; recipe: {recipe}.",
+        *_sections(results),
+        f"Seed {population.seed}; records sha256 {population.records_sha256[:16]}; recipe: {recipe}.",
         "",
     ]
     return "\n".join(lines)
 
 
-def _draw_roc(results: dict[str, Any], bands: dict[str, RocBand], path: Path) -> None:
+def _sections(results: AuditResults) -> Iterator[str]:
+    yield from _section("Checks of the audit itself", hygiene_table(results))
+    yield from _section("Precision where members are few", precision_table(results))
+    yield from _section("Thresholds from the other models", calibrated_table(results), CALIBRATED_TEXT)
+    yield from _section("Lower bounds on epsilon", epsilon_table(results), epsilon_text(results))
+    yield from _leakage_section(results)
+    attack = results.strongest_attack
+    for column, groups in results.attacks[attack].groups.items():
+        yield from _section(f"By {column} ({attack})", group_table(groups, column))
+    for reason in group_reasons(results):
+        yield from [reason, ""]
+
+
+def _section(heading: str, table: Table, text: str = "") -> list[str]:
+    if not table.rows:
+        return []
+    return [f"## {heading}", "", *([text, ""] if text else []), *markdown_table(table.head, table.rows), ""]
+
+
+def _leakage_section(results: AuditResults) -> list[str]:
+    heading, reason = "Bits of membership per record", why_no_bits(results)
+    if reason:
+        return [f"## {heading}", "", f"Undefined: {reason}.", ""]
+    return [
+        *_section(heading, leakage_table(results), leakage_text(results)),
+        *(line for sentence in no_interval_sentences(results) for line in (sentence, "")),
+    ]
+
+
+def _draw_roc(results: AuditResults, bands: Mapping[str, RocBand], path: Path) -> None:
     """Mean ROC over targets on log axes, with the spread over targets as a band."""
-    smallest, n_targets = min(band.fpr[0] for band in bands.values()), results["population"]["targets"]
+    smallest, n_targets = min(band.fpr[0] for band in bands.values()), results.population.targets
     with figure(path, 5.2, 4.8) as axes:
-        for name, colour in zip(results["attacks"], COLOURS, strict=False):
-            band, auc = bands[name], results["attacks"][name]["auc"]["value"]
-            label = f"{name} (AUC {auc:.3f})"
-            if band.yes is not None:  # yes or no: one point says it
-                axes.plot(*band.yes, "D", color=colour, label=label)
+        for (label, band), colour in zip(bands.items(), COLOURS, strict=False):
+            legend = f"{label} (AUC {results.attacks[label].auc.value:.3f})"
+            if band.yes is not None:  # a binary attack has a single operating point
+                axes.plot(*band.yes, "D", color=colour, label=legend)
                 continue
-            axes.plot(band.fpr, band.mean, color=colour, label=label)
+            axes.plot(band.fpr, band.mean, color=colour, label=legend)
             axes.fill_between(
                 band.fpr, np.maximum(band.low, 1e-5), band.high, color=colour, alpha=0.15, linewidth=0
             )
@@ -102,5 +124,5 @@ def _draw_roc(results: dict[str, Any], bands: dict[str, RocBand], path: Path) ->
         axes.set_xlabel("false positive rate")
         of_targets = f" (mean of {n_targets} targets, band 5% to 95%)" if n_targets > 1 else ""
         axes.set_ylabel(f"true positive rate{of_targets}")
-        axes.set_title("Who can be told from the model's answers")
+        axes.set_title("Membership inference by attack")
         axes.legend(loc="lower right", fontsize=9)

@@ -1,163 +1,150 @@
-"""An audit's report.html: the verdict first, then what it rests on, record by record where it may."""
+"""An audit's report.html: the verdict first, then the evidence, down to single records where allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from leakscope.audits.report.page_figures import (
     bits_section,
     groups_section,
-    prior_section,
+    precision_section,
     roc_section,
-    scores_section,
 )
 from leakscope.audits.report.page_gauge import audit_gauge
-from leakscope.audits.report.page_method import checks_section, method_section, more_section
+from leakscope.audits.report.page_method import bounds_section, checks_section, method_section
 from leakscope.audits.report.page_records import record_rows, records_section
 from leakscope.audits.report.page_reproduce import reproduce_section
+from leakscope.audits.report.page_scores import scores_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
-from leakscope.evaluate.judge import converged_models
-from leakscope.evaluate.verdict import Verdict
-from leakscope.report.page import PAGE, Badge, render
+from leakscope.evaluate.judge import Attacked
+from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.sentences import check_sentences, how_often, key_findings, limitations, title
+from leakscope.report.page import PAGE, Badge, Page
 from leakscope.report.roc_bands import RocBand
-from leakscope.types import Design, Scores
 
-Results = dict[str, Any]
 _SHOWN_HASH = 16
+_LIMITATIONS = (
+    "The AUC is an average over records: a few records may be fully exposed while most are safe.",
+    "An attacker who sees more than the outputs, such as weights or gradients, may learn more.",
+)
 
 
 def write_page(
-    results: Results,
-    design: Design,
-    scores: Mapping[str, Scores],
-    bands: Mapping[str, RocBand],
-    folder: Path,
-    disclosure: Disclosure,
+    results: AuditResults, attacked: Attacked, bands: Mapping[str, RocBand], disclosure: Disclosure
 ) -> None:
-    """report.html of an audit's run folder that has all else.
+    """report.html of an audit whose run folder holds everything else.
 
     Args:
         results: the content of results.json.
-        design: of the models that did not diverge.
-        scores: attack -> its scores.
-        bands: attack -> its ROC.
-        folder: the run folder.
-        disclosure: what the page may tell about single records.
+        attacked: signals, design and scores behind them; its bank is in the run folder.
+        bands: label of each attack -> its ROC.
+        disclosure: what the page may reveal about single records.
     """
-    bank, verdict = Bank.open(folder), Verdict(results, folder)
-    signals, _ = converged_models(bank)
-    rows = record_rows(folder, results, signals, design, disclosure)
-    page = render(
-        title=f"What {_whose(results)} gives away: {results['config']['records']}",
-        headline=headline(verdict),
+    bank = attacked.bank
+    rows = record_rows(results, attacked, disclosure)
+    page = Page(
+        title=title(results),
+        headline=headline(results),
         facts=facts(results, bank),
         sections=[
             roc_section(results, bands),
-            prior_section(results),
-            scores_section(results, scores, design, verdict.strongest_attack),
-            records_section(rows, results, disclosure),
-            groups_section(results, verdict.strongest_attack),
+            precision_section(results),
+            scores_section(results, attacked),
+            records_section(rows, results),
+            groups_section(results),
             bits_section(results),
             checks_section(results),
-            more_section(results),
+            bounds_section(results),
             method_section(results, disclosure),
             reproduce_section(results, bank),
         ],
         arrays=rows.arrays,
-        limits=limits(verdict),
-        gauge=audit_gauge(results, verdict.strongest_attack),
+        limits=[*limitations(results), *_LIMITATIONS],
+        gauge=audit_gauge(results),
         redacted=disclosure.redacted,
-        badge=_badge(verdict),
+        badge=_badge(results),
         scripts=("audit.js",),
     )
-    write_bytes(folder / PAGE, page.encode("utf-8", "replace"))
+    write_bytes(bank.folder / PAGE, page.render().encode("utf-8", "replace"))
 
 
-def headline(verdict: Verdict) -> list[str]:
-    """The verdict: a failed check before everything, then the answer, then what follows from it."""
-    alarms = verdict.hygiene_in_words("failed")
-    findings = [line for line in verdict.findings() if line not in alarms]
-    return [*alarms, answer(verdict), *findings]
+def headline(results: AuditResults) -> list[str]:
+    """The verdict: failed checks first, then whether membership is detectable, then what else matters."""
+    return [*check_sentences(results, "failed"), detectable(results), *key_findings(results)]
 
 
-def answer(verdict: Verdict) -> str:
-    """Does membership show? In one sentence, with the interval."""
-    auc = verdict.results["attacks"][verdict.strongest_attack]["auc"]
-    interval = "one target, no interval"
-    if auc["low"] is not None:
-        interval = f"95% interval {auc['low']:.1%} to {auc['high']:.1%}"
-    how_often = f"{auc['value']:.1%} of the time ({interval}; guessing gives 50%)"
-    if auc["low"] is not None and auc["low"] > 0.5:
-        return f"Membership shows: an attacker ranks a member above a non-member {how_often}."
+def detectable(results: AuditResults) -> str:
+    """Whether membership is detectable, in one sentence with the interval."""
+    low = results.attacks[results.strongest_attack].auc.low
+    if low is not None and low > 0.5:
+        return (
+            "Membership is detectable: the strongest attack ranks a random member above a random non-member "
+            f"{how_often(results)}."
+        )
     return (
-        "No attack here tells members from others better than guessing: a member ranks above a non-member "
-        f"{how_often}."
+        "Membership is not detectable with these attacks: a random member ranks above a random non-member "
+        f"{how_often(results)}."
     )
 
 
-def limits(verdict: Verdict) -> list[str]:
-    """What the page does not show."""
-    more = [
-        "The AUC is an average over records: a few may be exposed completely where most are safe.",
-        "Whoever sees more than the answers, like weights or gradients, may find more.",
-    ]
-    return [*verdict.limits(), *more]
-
-
-def facts(results: Results, bank: Bank) -> list[tuple[str, str]]:
+def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
     """What was audited."""
-    population, manifest = results["population"], bank.manifest
-    lost = f", {len(population['lost_models'])} more diverged" if population["lost_models"] else ""
-    judged = "each judged by the others" if population["targets"] > 1 else "one of them judged"
-    if population["models"] == 1:
-        judged = "judged alone"
+    population, manifest = results.population, bank.manifest
     known = [
-        ("Records", f"{population['records']:,} ({results['config']['records']})"),
-        ("Members", f"{population['members']:,} of them in a training set"),
-        ("Models", f"{population['models']:,}, {judged}{lost}"),
-        ("Recipe", recipe_in_words(population["recipe"])),
-        ("Attacks", ", ".join(results["attacks"])),
+        ("Records", f"{population.records:,} ({results.config.records})"),
+        (
+            "Members",
+            f"{population.members:,} per model" if population.targets > 1 else f"{population.members:,}",
+        ),
+        ("Models", _models(results)),
+        ("Recipe", recipe_text(population.recipe)),
+        ("Attacks", ", ".join(results.attacks)),
         ("Finished", str(manifest["created"]).replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", _training_cost(manifest)),
-        ("Seed", str(population["seed"])),
-        ("Records' hash", population["records_sha256"][:_SHOWN_HASH]),
-        ("Design's hash", bank.identity["design"]["sha256"][:_SHOWN_HASH]),
+        ("Seed", str(population.seed)),
+        ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
+        ("Design sha256", bank.identity["design"]["sha256"][:_SHOWN_HASH]),
         ("Version", f"leakscope {manifest.get('versions', {}).get('leakscope', 'unknown')}"),
     ]
     return [(name, value) for name, value in known if value]
 
 
-def recipe_in_words(recipe: Results) -> str:
+def recipe_text(recipe: Mapping[str, Any]) -> str:
     """The settings a person looks for first."""
     if "saved" in recipe:
-        return f"saved answers ({recipe['saved']}), nothing was trained"
+        return f"saved outputs ({recipe['saved']})"
     if "net" not in recipe:
-        return str(recipe.get("estimator") or recipe.get("train") or "a model of the user's own")
+        return str(recipe.get("estimator") or recipe.get("train") or "a training function")
     options = "".join(f" {name} {value}" for name, value in recipe["net_options"].items())
     return (
-        f"{recipe['net']}{options}, {recipe['optimizer']} at {recipe['lr']:g}, {recipe['epochs']} epochs, "
-        f"batches of {recipe['batch_size']}"
+        f"{recipe['net']}{options}, {recipe['optimizer']} with learning rate {recipe['lr']:g}, "
+        f"{recipe['epochs']} epochs, batch size {recipe['batch_size']}"
     )
 
 
-def _training_cost(manifest: Results) -> str:
+def _models(results: AuditResults) -> str:
+    population = results.population
+    if population.models == 1:
+        return "1, without reference models"
+    role = "each attacked with the others" if population.targets > 1 else "one target and its references"
+    n_diverged = len(population.diverged_models)
+    diverged = f"; {n_diverged} more diverged" if n_diverged else ""
+    return f"{population.models:,}, {role}{diverged}"
+
+
+def _training_cost(manifest: Mapping[str, Any]) -> str:
     if "device" not in manifest:
         return ""
     seconds = f", {manifest['seconds']:,.0f} s" if manifest.get("seconds") is not None else ""
     return f"{manifest['device']}{seconds}"
 
 
-def _whose(results: Results) -> str:
-    return "the model" if results["config"].get("targets") else "this recipe"
-
-
-def _badge(verdict: Verdict) -> Badge | None:
-    if verdict.hygiene_in_words("failed"):
+def _badge(results: AuditResults) -> Badge:
+    if check_sentences(results, "failed"):
         return Badge("Checks failed", "bad")
-    if "gate" not in verdict.results:
+    if results.gate is None:
         return Badge("No gate was set", "plain")
-    return Badge("Gate failed", "bad") if verdict.gate_failed else Badge("Gate passed", "good")
+    return Badge("Gate passed", "good") if results.gate.passed else Badge("Gate failed", "bad")

@@ -1,68 +1,62 @@
-"""Which figure an audit's gauge shows: the limit that is closest to, or furthest over, what it allows."""
+"""The gauge of an audit's page: the limit that is closest to being exceeded, or exceeded by most."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from leakscope.evaluate.gate import Gate, LimitOutcome
+from leakscope.evaluate.results import AuditResults, TprAtFpr
 from leakscope.report.gauge import Gauge
+from leakscope.stats.estimate import Estimate
 
-Results = dict[str, Any]
 _AUC = "Chance to rank a member above a non-member (AUC)"
 
 
-def audit_gauge(results: Results, strongest: str) -> Gauge:
-    """The gate's tightest limit or, without a gate, the strongest attack's AUC between guessing and 1."""
-    limits = results.get("gate", {"limits": []})["limits"]
-    if not limits:
-        auc = results["attacks"][strongest]["auc"]
-        return Gauge(_AUC, auc["value"], auc["low"], auc["high"], 0.5, 1.0, reference=0.5, percent=True)
-    tightest = min(limits, key=lambda limit: (limit["passed"], _room(limit)))
-    return _of_limit(tightest, results)
+def audit_gauge(results: AuditResults) -> Gauge:
+    """The gate's tightest limit or, without a gate, the AUC of the strongest attack."""
+    if results.gate is None or results.config.gate is None:
+        auc = results.attacks[results.strongest_attack].auc
+        return Gauge(_AUC, auc.value, auc.low, auc.high, 0.5, 1.0, reference=0.5, percent=True)
+    tightest = min(results.gate.limits, key=lambda limit: (limit.passed, _margin(limit)))
+    return _of_limit(tightest, results, results.config.gate)
 
 
-def _room(limit: Results) -> float:
-    """How far the bound is below the limit, as a share of it; an unresolvable bound has none."""
-    if limit["bound"] is None:
+def _margin(outcome: LimitOutcome) -> float:
+    """How far the bound is below the limit, as a share of it; a figure without a bound has no margin."""
+    if outcome.bound is None:
         return float("-inf")
-    return float((limit["limit"] - limit["bound"]) / max(limit["limit"], 1e-12))
+    return (outcome.limit - outcome.bound) / max(outcome.limit, 1e-12)
 
 
-def _of_limit(outcome: Results, results: Results) -> Gauge:
-    name, limit, passed = outcome["limit_on"], outcome["limit"], outcome["passed"]
-    found, label = _figure_of(outcome, results)
-    value, low, high = (found.get(end) for end in ("value", "low", "high"))
-    if name == "max_auc":
+def _of_limit(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> Gauge:
+    limit, passed, is_epsilon = outcome.limit, outcome.passed, outcome.limit_on == "max_epsilon"
+    estimate, label = _figure_of(outcome, results, gate)
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if outcome.limit_on == "max_auc":
         return Gauge(label, value, low, high, 0.5, 1.0, limit, passed, 0.5, percent=True)
-    highest = max(x for x in (limit, value, high) if x is not None)
-    end = _round_up(1.25 * highest)
-    if name != "max_epsilon":
-        end = min(end, 1.0)
-    return Gauge(label, value, low, high, 0.0, end, limit, passed, percent=name != "max_epsilon")
+    end = _round_up(1.25 * max(x for x in (limit, value, high) if x is not None))
+    end = end if is_epsilon else min(end, 1.0)
+    return Gauge(label, value, low, high, 0.0, end, limit, passed, percent=not is_epsilon)
 
 
-def _figure_of(outcome: Results, results: Results) -> tuple[Results, str]:
-    """The figure a limit is about, with its interval, and what it is called."""
-    name = outcome["limit_on"]
-    if name == "max_exposed_share":
-        return {"value": outcome["bound"]}, "Share of records exposed one by one"
-    if name == "max_epsilon":
-        return {"value": outcome["bound"]}, f"Epsilon, from below ({outcome['attack']})"
-    figures = results["attacks"][outcome["attack"]]
-    if name == "max_tpr":
-        points = [
-            point
-            for limit, point in _tpr_limits(results, figures)
-            if limit["tpr"] == outcome["limit"] and point["high"] == outcome["bound"]
-        ]
-        return points[0], f"TPR at {100 * points[0]['fpr']:g}% FPR ({outcome['attack']})"
-    labels = {"max_auc": _AUC, "max_advantage": f"Advantage ({outcome['attack']})"}
-    return figures[name.removeprefix("max_")], labels[name]
+def _figure_of(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> tuple[Estimate, str]:
+    """The figure a limit applies to, and its name."""
+    bound = Estimate(outcome.bound, None, None)
+    if outcome.attack is None:
+        return bound, "Share of individually exposed records"
+    figures = results.attacks[outcome.attack]
+    if outcome.limit_on == "max_epsilon":
+        return bound, f"Lower bound on epsilon ({outcome.attack})"
+    if outcome.limit_on == "max_tpr":
+        point = _limited_tpr(outcome, figures.tpr_at_fpr, gate)
+        return point, f"TPR at {100 * point.fpr:g}% FPR ({outcome.attack})"
+    if outcome.limit_on == "max_advantage":
+        return figures.advantage, f"Advantage ({outcome.attack})"
+    return figures.auc, _AUC
 
 
-def _tpr_limits(results: Results, figures: Results) -> list[tuple[Results, Results]]:
-    """The gate's limits on a TPR, each with the attack's figure at that FPR."""
-    points = {point["fpr"]: point for point in figures["tpr_at_fpr"]}
-    return [(limit, points[limit["fpr"]]) for limit in results["config"]["gate"]["max_tpr"]]
+def _limited_tpr(outcome: LimitOutcome, points: tuple[TprAtFpr, ...], gate: Gate) -> TprAtFpr:
+    """The TPR that a limit of the gate applies to, told from others by its limit and its bound."""
+    limits = {limit.fpr for limit in gate.max_tpr if limit.tpr == outcome.limit}
+    return next(point for point in points if point.fpr in limits and point.high == outcome.bound)
 
 
 def _round_up(value: float) -> float:

@@ -18,7 +18,7 @@ from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, shown_ids
 from leakscope.disk.parquet import read_stored
 from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import RECORDS
-from leakscope.report.page import PAGE, Section, paragraphs, render
+from leakscope.report.page import PAGE, Page, Section, paragraphs
 from leakscope.report.study_page import (
     absent,
     bullets,
@@ -92,7 +92,7 @@ def page(results: dict[str, Any], runs: Sequence[JudgedRun], folder: Path, discl
         conventions([], results["conventions"]),
         reproduce(first.command(results["config"]), named[0][1]["setting"]["seed"], results["runtime"]),
     ]
-    return render(
+    return Page(
         f"When records become exposed in training: {', '.join(datasets)}",
         first.headline(results),
         [*first.facts(results), *folder_facts(folder)],
@@ -102,7 +102,7 @@ def page(results: dict[str, Any], runs: Sequence[JudgedRun], folder: Path, discl
         gauge=first.gauge(named[0][1]) if len(named) == 1 else None,
         redacted=disclosure.redacted,
         scripts=SCRIPTS,
-    )
+    ).render()
 
 
 def _plane_run(run: JudgedRun, folder: Path, disclosure: Disclosure) -> PlaneRun:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from leakscope.bank.run_folder import RESULTS, read_json
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
-from leakscope.report.page import PAGE, Badge, Section, paragraphs, render
+from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
 from leakscope.report.study_page import (
     NO_COMMAND,
     Command,
@@ -70,7 +70,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
     ]
     failed = sum(check["holds"] is False for check in results["checks"])
     badge = Badge(f"{failed} claims fail", "bad") if failed else Badge("no claim fails", "good")
-    return render(
+    return Page(
         f"What drives membership leakage: {results['config']['dataset']}",
         headline(results),
         [*_facts(results), *folder_facts(folder)],
@@ -79,7 +79,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
         _limits(results),
         redacted=disclosure.redacted,
         badge=badge,
-    )
+    ).render()
 
 
 def headline(results: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from leakscope.bank.run_folder import RESULTS, read_json, to_jsonable
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report.charts import chart, colour
-from leakscope.report.page import PAGE, Section, paragraphs, render
+from leakscope.report.page import PAGE, Page, Section, paragraphs
 from leakscope.report.study_page import (
     Command,
     absent,
@@ -67,7 +67,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
         conventions(CONVENTIONS),
         reproduce(command(results["config"]), results["config"]["seed"], results["runtime"]),
     ]
-    return render(
+    return Page(
         "Membership leakage against model width: small MLPs",
         headline(results),
         [*_facts(results), *folder_facts(folder)],
@@ -75,7 +75,7 @@ def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT
         {},
         _limits(results),
         redacted=disclosure.redacted,
-    )
+    ).render()
 
 
 def headline(results: dict[str, Any]) -> list[str]:

@@ -1,0 +1,158 @@
+"""The results of an audit in plain sentences: what was measured, what follows, what does not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from leakscope.evaluate.results import AuditResults
+from leakscope.stats.estimate import Estimate
+
+_MOST_NAMED = 5
+
+
+def title(results: AuditResults) -> str:
+    """The title of the reports."""
+    subject = "the model reveals" if results.is_of_one_model else "models of this recipe reveal"
+    return f"What {subject} about membership: {results.config.records}"
+
+
+def summary(results: AuditResults) -> list[str]:
+    """The whole audit, in the order a reader wants it."""
+    return [
+        *check_sentences(results, "failed"),
+        population_sentence(results),
+        *accuracy_sentences(results),
+        strongest_sentence(results),
+        *exposed_sentences(results),
+        *leakage_sentences(results),
+        *diverged_sentences(results),
+        *check_sentences(results, "warning"),
+        *gate_sentences(results),
+        *limitations(results),
+    ]
+
+
+def key_findings(results: AuditResults) -> list[str]:
+    """What matters beside the strongest attack, the most important first."""
+    return [
+        *gate_sentences(results),
+        *exposed_sentences(results),
+        *leakage_sentences(results),
+        " ".join([population_sentence(results), *accuracy_sentences(results)]),
+        *diverged_sentences(results),
+        *check_sentences(results, "warning"),
+    ]
+
+
+def check_sentences(results: AuditResults, status: Literal["failed", "warning"]) -> list[str]:
+    """One sentence for each check that ended with `status`."""
+    opening = {"failed": "DO NOT TRUST THESE FIGURES", "warning": "Warning"}[status]
+    checks = [check for check in results.hygiene if check.status == status]
+    return [f"{opening} ({check.name}): {check.sentence}" for check in checks]
+
+
+def gate_sentences(results: AuditResults) -> list[str]:
+    """One sentence per limit, exceeded limits first; none without a gate."""
+    limits = results.gate.limits if results.gate else ()
+    return [limit.sentence for limit in sorted(limits, key=lambda limit: limit.passed)]
+
+
+def population_sentence(results: AuditResults) -> str:
+    """Which models were audited, on which records."""
+    population, name = results.population, results.config.records
+    records = f"{population.records:,} records" + ("" if name == "records" else f" ({name})")
+    if not results.is_of_one_model:
+        return f"{population.models} models were each trained on a random half of {records}."
+    members = f"{population.members:,} of them members of its training set"
+    sentence = f"One model was audited by its outputs on {records}, {members}"
+    n_references = population.models - 1
+    if not n_references:
+        return f"{sentence}, without reference models."
+    trained = ", trained for this audit" if results.config.source.kind == "given model" else ""
+    models = "model" if n_references == 1 else "models"
+    return f"{sentence}, with {n_references} reference {models}{trained}."
+
+
+def accuracy_sentences(results: AuditResults) -> list[str]:
+    """Accuracy on members and non-members; none where the task has no accuracy."""
+    accuracy = results.accuracy
+    if accuracy is None or accuracy.members.value is None or accuracy.nonmembers.value is None:
+        return []
+    return [
+        f"Accuracy: {accuracy.members.value:.1%} on members, {accuracy.nonmembers.value:.1%} on non-members."
+    ]
+
+
+def strongest_sentence(results: AuditResults) -> str:
+    """How often the strongest attack ranks a member above a non-member."""
+    return (
+        f"The strongest attack ({results.strongest_attack}) ranks a random member above a random non-member "
+        f"{how_often(results)}."
+    )
+
+
+def how_often(results: AuditResults) -> str:
+    """The AUC of the strongest attack as a share of the time, with its interval."""
+    auc = results.attacks[results.strongest_attack].auc
+    interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
+    return f"{auc.value or 0:.1%} of the time ({interval}; guessing gives 50%)"
+
+
+def exposed_sentences(results: AuditResults) -> list[str]:
+    """How many records are individually exposed; none where single records were not evaluated."""
+    exposed = results.exposed
+    if exposed is None:
+        return []
+    rate = f"{exposed.false_discovery_rate:.0%}"
+    if not exposed.records:
+        return [f"No record is individually exposed at a false discovery rate of {rate}."]
+    number = "1 record" if exposed.records == 1 else f"{exposed.records:,} records"
+    be = "is" if exposed.records == 1 else "are"
+    return [
+        f"{number} ({exposed.share:.1%}) {be} individually exposed: membership is detectable across models "
+        f"(false discovery rate {rate})."
+    ]
+
+
+def leakage_sentences(results: AuditResults) -> list[str]:
+    """How many bits an output reveals; none where that is undefined (the report states the reason)."""
+    checkpoints = results.leakage.checkpoints
+    if not checkpoints or checkpoints[-1].bits.value is None:
+        return []
+    bits, most_exposed = checkpoints[-1].bits, checkpoints[-1].most_exposed
+    over = f"Over all {results.population.models} models, an" if results.is_of_one_model else "An"
+    return [
+        f"{over} output reveals {max(bits.value or 0, 0):.3f} bits about a record's membership on average "
+        f"({_bits_interval(bits)}; 1 bit is certainty). The most exposed {most_exposed.share:.0%} of records "
+        f"reveal {max(most_exposed.value or 0, 0):.2f} bits."
+    ]
+
+
+def diverged_sentences(results: AuditResults) -> list[str]:
+    """Which models diverged; none where all converged."""
+    diverged = results.population.diverged_models
+    if not diverged:
+        return []
+    named = ", ".join(f"{model} (epoch {epoch})" for model, epoch in list(diverged.items())[:_MOST_NAMED])
+    more = ", ..." if len(diverged) > _MOST_NAMED else ""
+    models = "model" if len(diverged) == 1 else "models"
+    return [f"Left out because training diverged: {len(diverged)} {models}, {named}{more}."]
+
+
+def limitations(results: AuditResults) -> list[str]:
+    """What the figures do not say."""
+    if results.is_of_one_model:
+        return [
+            "These are the results of these attacks on these outputs; a stronger attack may learn more.",
+            "Intervals are over records: another model trained the same way may reveal more or less.",
+        ]
+    return [
+        "These are the results of these attacks with this many models; a stronger attack may learn more.",
+        "They say nothing about other training data or another recipe.",
+    ]
+
+
+def _bits_interval(bits: Estimate) -> str:
+    if bits.low is None or bits.high is None:
+        return "no interval: too few models"
+    return f"95% interval {max(bits.low, 0):.3f} to {max(bits.high, 0):.3f}"

@@ -1,0 +1,1 @@
+"""What every run folder offers, whatever its kind: verify, rebuild the report, schema."""
