@@ -45,7 +45,7 @@ class FinishedRun:
                     f"{attack.label} needs the signals {', '.join(missing)}, but {self.folder} stores "
                     f"{', '.join(sorted(stored))}; train again in another folder with signals = {missing}"
                 )
-        budgets = tuple(dict.fromkeys([*earlier.fpr_budgets, *settings.fpr_budgets]))
+        budgets = tuple(sorted({*earlier.fpr_budgets, *settings.fpr_budgets}, reverse=True))
         gate = settings.gate or earlier.gate
         config = replace(earlier, attacks=settings.attack_specs, fpr_budgets=budgets, gate=gate)
         return PreparedRun(bank, config)
