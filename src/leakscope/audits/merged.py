@@ -58,7 +58,7 @@ def merge_runs(parts: Sequence[Path | str], out: Path | str) -> MergedRun:
     merge = plan_merge(folders)
     are_audits = _are_audits(folders)
     judged = [part for part in folders if (part / RESULTS).exists() or not merge.is_of_copies]
-    config = _common_config(judged) if are_audits and judged else None
+    config = _common_config(judged, merge.is_of_copies) if are_audits and judged else None
     facts = RecordMetadata.read(judged[0]) if config else None
     check_free(folder, merge)
     if not are_audits and (folder / RUN).exists():
@@ -88,18 +88,19 @@ def _are_audits(folders: Sequence[Path]) -> bool:
     return kinds[folders[0]] == KIND
 
 
-def _common_config(folders: Sequence[Path]) -> EvaluationConfig:
+def _common_config(folders: Sequence[Path], are_copies: bool) -> EvaluationConfig:
     """What all of these audits measure: attacks, FPR budgets, gate."""
+    merged, first = Source("merged"), folders[0]
     configs = {folder: _evaluation_config(folder) for folder in folders}
-    first = folders[0]
+    wanted = replace(configs[first], source=merged)
     for folder, config in configs.items():
-        differing = differences(to_jsonable(configs[first]), to_jsonable(config), here="here")
+        differing = differences(to_jsonable(wanted), to_jsonable(replace(config, source=merged)), here="here")
         if differing:
             raise InputError(
                 f"{folder} was asked other questions than {first} ({'; '.join(differing[:4])}); "
                 "give both audits the same [attacks] and [gate] and run them again, which trains nothing"
             )
-    return configs[first]
+    return configs[first] if are_copies else wanted
 
 
 def _evaluation_config(folder: Path) -> EvaluationConfig:
@@ -108,4 +109,4 @@ def _evaluation_config(folder: Path) -> EvaluationConfig:
     results = read_results(folder, AuditResults)
     if results.is_of_one_model:
         raise InputError(f"{folder} is an audit of one given model; merge audits of whole populations")
-    return replace(results.config, source=Source("merged"))
+    return results.config

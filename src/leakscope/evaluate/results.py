@@ -207,7 +207,7 @@ class PopulationFigures:
         records: number of records.
         members: members per target, on average.
         diverged_models: index of each model that diverged -> the epoch in which it did.
-        seed: seed that all randomness derives from.
+        seed: the seed that all randomness derives from; of merged runs, one seed per run.
         recipe: how one model was trained.
         records_sha256: sha256 of the records.
     """
@@ -217,7 +217,7 @@ class PopulationFigures:
     records: int
     members: int
     diverged_models: Mapping[str, int]
-    seed: int
+    seed: int | tuple[int, ...]
     recipe: Mapping[str, Any]
     records_sha256: str
 
