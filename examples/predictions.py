@@ -3,4 +3,4 @@
 import leakscope
 
 verdict = leakscope.audit_predictions("predictions.npz", out="runs/predictions")
-print("\n".join(verdict.words()))
+print(verdict)

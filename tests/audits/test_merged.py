@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from leakscope.audits.merged import merge_runs
 from leakscope.audits.population import audit
 from leakscope.bank.bank import Bank
+from leakscope.bank.results import read_results
 from leakscope.engine import request
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import AuditResults, Source
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe
 from leakscope.runs.verification import verify_run
@@ -64,11 +67,12 @@ def test_a_merged_audit_is_judged_by_all_models(tmp_path: Path, audits: tuple[Pa
     loss = np.concatenate([np.load(folder / "signals" / "loss.npy")[:, -1] for folder in audits])
     in_mask = np.concatenate([np.load(folder / "design.npy") for folder in audits])
     aucs = [roc_auc_score(members, -row) for row, members in zip(loss, in_mask, strict=True)]
-    assert results["attacks"]["loss"]["auc"]["value"] == pytest.approx(np.mean(aucs))
-    assert results["attacks"]["lira"]["auc"]["low"] > 0.6
-    assert results["population"]["models"] == 14
-    assert results["population"]["seed"] == [3, 4]
-    assert results["config"] == json.loads((audits[0] / "results.json").read_text())["config"]
+    assert results.attacks["loss"].auc.value == pytest.approx(np.mean(aucs))
+    assert results.attacks["lira"].auc.low > 0.6
+    assert results.population.models == 14
+    assert results.population.seed == (3, 4)
+    part_config = read_results(audits[0], AuditResults).config
+    assert results.config == replace(part_config, source=Source("merged"))
     assert merged.verdict.gate_failed
 
 
@@ -79,8 +83,8 @@ def test_a_merged_audit_is_a_run_like_any_other(tmp_path: Path, audits: tuple[Pa
         path.name for path in audits[0].iterdir()
     }
     report = (tmp_path / "merged" / "report.md").read_text()
-    assert "14 models were trained on random halves of 80 noise records." in report
-    assert "Seed [3, 4];" in report
+    assert "14 models were each trained on a random half of 80 records (noise)." in report
+    assert "seeds 3, 4;" in report
     facts, expected = RecordMetadata.read(tmp_path / "merged"), RecordMetadata.read(audits[0])
     np.testing.assert_array_equal(facts.ids, expected.ids)
     np.testing.assert_array_equal(facts.groups["town"], expected.groups["town"])
@@ -104,9 +108,9 @@ def test_where_nothing_leaks_merging_finds_nothing(tmp_path: Path) -> None:
         part(tmp_path / str(seed), seed, recipe=IGNORES_THEM)
     merged = merge_runs([tmp_path / "0", tmp_path / "1"], tmp_path / "merged")
     assert merged.verdict is not None
-    for figures in merged.verdict.results["attacks"].values():
-        assert figures["auc"]["low"] <= 0.5 <= figures["auc"]["high"]
-    assert merged.verdict.results["exposed"]["records"] == 0
+    for figures in merged.verdict.results.attacks.values():
+        assert figures.auc.low <= 0.5 <= figures.auc.high
+    assert merged.verdict.results.exposed.records == 0
 
 
 def test_copies_that_were_trained_further_become_one_run_that_goes_on(

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.audits.planning import SUPPOSED_AUC, Plan, Seconds, plan, plan_audit, resolution, trial
-from leakscope.audits.population import asked
+from leakscope.audits.population import evaluation_config
 from leakscope.bank.bank import Bank
 from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
@@ -137,7 +137,7 @@ def test_judging_memory_is_within_a_factor_of_what_it_takes(attacks: tuple[str, 
     request = trial.Request(many, design, RECIPE, identity, torch.device("cpu"))
     bank = trial.RandomBank(request, models, many)
     tracemalloc.start()
-    judge(bank, asked(attacks, (0.1,), None))
+    judge(bank, evaluation_config("many", attacks, (0.1,)))
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken / 2 < planned.memory.judging < 3 * taken

@@ -17,8 +17,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from leakscope.attacks.registry import attack_classes
 from leakscope.audits.population import DEFAULT_ATTACKS, audit
+from leakscope.bank.results import read_results, results_json
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
@@ -52,13 +54,13 @@ def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     verdict = small_audit(tmp_path, records=noise(), recipe=recipe, models=16)
     for name in DEFAULT_ATTACKS:
-        found = verdict.results["attacks"][name]
-        assert found["auc"]["low"] > 0.65
-        assert found["advantage"]["value"] > 0.35
-    assert verdict.results["accuracy"]["members"]["value"] == 1.0
-    assert verdict.results["accuracy"]["nonmembers"]["value"] < 0.65
-    assert verdict.results["exposed"]["share"] > 0.2
-    assert verdict.results["leakage"]["checkpoints"][-1]["bits"]["low"] > 0.2
+        found = verdict.results.attacks[name]
+        assert found.auc.low > 0.65
+        assert found.advantage.value > 0.35
+    assert verdict.results.accuracy.members.value == 1.0
+    assert verdict.results.accuracy.nonmembers.value < 0.65
+    assert verdict.results.exposed.share > 0.2
+    assert verdict.results.leakage.checkpoints[-1].bits.low > 0.2
 
 
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
@@ -66,12 +68,12 @@ def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(DummyClassifier(strategy="constant", constant=1), processes=1)
     verdict = small_audit(tmp_path, records=noise(), recipe=recipe, models=16)
     for name in DEFAULT_ATTACKS:
-        auc = verdict.results["attacks"][name]["auc"]
-        assert auc["low"] <= 0.5 <= auc["high"]
-        assert abs(auc["value"] - 0.5) < 0.05
-    assert verdict.results["exposed"]["records"] == 0
-    bits = verdict.results["leakage"]["checkpoints"][-1]["bits"]
-    assert bits["low"] <= 0 <= bits["high"]
+        auc = verdict.results.attacks[name].auc
+        assert auc.low <= 0.5 <= auc.high
+        assert abs(auc.value - 0.5) < 0.05
+    assert verdict.results.exposed.records == 0
+    bits = verdict.results.leakage.checkpoints[-1].bits
+    assert bits.low <= 0 <= bits.high
 
 
 def test_figures_are_means_over_targets(tmp_path: Path) -> None:
@@ -79,81 +81,78 @@ def test_figures_are_means_over_targets(tmp_path: Path) -> None:
     loss = np.load(tmp_path / "signals" / "loss.npy")[:, -1]
     in_mask = np.load(tmp_path / "design.npy")
     aucs = [roc_auc_score(members, -row) for row, members in zip(loss, in_mask, strict=True)]
-    found = verdict.results["attacks"]["loss"]
-    assert found["auc"]["value"] == pytest.approx(np.mean(aucs))
-    assert found["auc"]["sd"] == pytest.approx(np.std(aucs, ddof=1))
-    assert found["auc"]["low"] < found["auc"]["value"] < found["auc"]["high"]
-    assert found["targets"] == 8
-    quarter, hundredth = found["tpr_at_fpr"]
+    found = verdict.results.attacks["loss"]
+    assert found.auc.value == pytest.approx(np.mean(aucs))
+    assert found.auc.sd == pytest.approx(np.std(aucs, ddof=1))
+    assert found.auc.low < found.auc.value < found.auc.high
+    assert found.targets == 8
+    quarter, hundredth = found.tpr_at_fpr
     n_out = N_RECORDS // 2
     best = [_best_tpr(-row, members, allowed=n_out // 4) for row, members in zip(loss, in_mask, strict=True)]
-    assert quarter["value"] == pytest.approx(np.mean(best))
-    assert quarter["reason"] is None
-    assert hundredth["value"] is None
-    assert "1/12" in hundredth["reason"]
+    assert quarter.value == pytest.approx(np.mean(best))
+    assert quarter.reason is None
+    assert hundredth.value is None
+    assert "1/12" in hundredth.reason
 
 
 def test_every_file_of_a_run(tmp_path: Path) -> None:
     people = noise(60)
     verdict = small_audit(tmp_path / "run", records=people, recipe=RECIPE)
-    assert json.loads((tmp_path / "run" / "results.json").read_text()) == verdict.results
+    assert read_results(tmp_path / "run", AuditResults) == verdict.results
     table = pl.read_parquet(tmp_path / "run" / "records.parquet")
     assert table["id"].to_list() == people.ids.tolist()
     assert table["label"].to_list() == [people.class_names[label] for label in people.labels]
     assert table["town"].to_list() == people.groups["town"].tolist()
-    assert table["exposed"].sum() == verdict.results["exposed"]["records"]
+    assert table["exposed"].sum() == verdict.results.exposed.records
     assert {"p_value", "bits", "rho_kl", "advantage_bound"} < set(table.columns)
-    assert table["bits"].mean() == pytest.approx(
-        verdict.results["leakage"]["checkpoints"][-1]["bits"]["value"]
-    )
+    assert table["bits"].mean() == pytest.approx(verdict.results.leakage.checkpoints[-1].bits.value)
     text = (tmp_path / "run" / "report.md").read_text()
-    for line in verdict.words():
+    for line in verdict.summary():
         assert line in text
-    for name, figures in verdict.results["attacks"].items():
-        assert re.search(rf"\| {name} \| {figures['auc']['value']:.3f}", text)
+    for name, figures in verdict.results.attacks.items():
+        assert re.search(rf"\| {name} \| {figures.auc.value:.3f}", text)
     assert "nan" not in text.lower()
     assert (tmp_path / "run" / "figures" / "roc.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["kind"] == "audit"
 
 
-def test_the_verdict_says_the_numbers_in_words(tmp_path: Path) -> None:
+def test_the_summary_states_the_numbers(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path)
-    words = " ".join(verdict.words())
-    strongest = verdict.results["attacks"][verdict.strongest_attack]["auc"]
-    assert strongest["value"] == max(f["auc"]["value"] for f in verdict.results["attacks"].values())
-    assert "8 models were trained on random halves of 24 three classes records" in words
-    assert f"{strongest['value']:.1%}" in words
-    assert f"{strongest['low']:.1%} to {strongest['high']:.1%}" in words
-    assert f"{verdict.results['accuracy']['members']['value']:.1%}" in words
+    words = str(verdict)
+    assert words == "\n".join(verdict.summary())
+    strongest = verdict.results.attacks[verdict.strongest_attack].auc
+    assert strongest.value == max(f.auc.value for f in verdict.results.attacks.values())
+    assert "8 models were each trained on a random half of 24 records (three classes)" in words
+    assert f"{strongest.value:.1%}" in words
+    assert f"{strongest.low:.1%} to {strongest.high:.1%}" in words
+    assert f"Accuracy: {verdict.results.accuracy.members.value:.1%} on members" in words
 
 
-def test_bits_are_said_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
+def test_bits_are_reported_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=replace(RECIPE, epochs=4, checkpoints=(1, 4)))
-    leakage = verdict.results["leakage"]
-    assert leakage["signal"] == "log_odds"
-    assert [at["epoch"] for at in leakage["checkpoints"]] == [1, 4]
-    last = leakage["checkpoints"][-1]
-    mean, top = max(last["bits"]["value"], 0), max(last["most_exposed"]["value"], 0)
-    words = " ".join(verdict.words())
-    assert (
-        f"The model's answer about a record carries {mean:.3f} bits about its membership on average" in words
-    )
-    assert f"the most exposed 1% carry {top:.2f}." in words
-    assert "## Bits about one membership" in (tmp_path / "report.md").read_text()
+    leakage = verdict.results.leakage
+    assert leakage.signal == "log_odds"
+    assert [at.epoch for at in leakage.checkpoints] == [1, 4]
+    last = leakage.checkpoints[-1]
+    mean, top = max(last.bits.value, 0), max(last.most_exposed.value, 0)
+    words = " ".join(verdict.summary())
+    assert f"An output reveals {mean:.3f} bits about a record's membership on average" in words
+    assert f"The most exposed 1% of records reveal {top:.2f} bits." in words
+    assert "## Bits of membership per record" in (tmp_path / "report.md").read_text()
     assert verify_run(tmp_path).problems == []
 
 
-def test_where_bits_cannot_be_told_the_report_says_why(tmp_path: Path) -> None:
+def test_where_bits_are_undefined_the_report_says_why(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path / "two", models=2)
-    assert "no record has two models" in verdict.results["leakage"]["reason"]
-    assert "Not computed: no record has two models" in (tmp_path / "two" / "report.md").read_text()
+    assert "no record has two models" in verdict.results.leakage.reason
+    assert "Undefined: no record has two models" in (tmp_path / "two" / "report.md").read_text()
     assert "bits" not in pl.read_parquet(tmp_path / "two" / "records.parquet").columns
-    assert not any("bits about its membership" in line for line in verdict.words())
+    assert not any("bits about" in line for line in verdict.summary())
     losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
-    assert losses.results["leakage"]["signal"] in (None, "log_density")
+    assert losses.results.leakage.signal in (None, "log_density")
 
 
-def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
+def test_copied_records_come_first_in_the_summary(tmp_path: Path) -> None:
     people = noise(60)
     twice = Records(
         np.concatenate([people.features, people.features]),
@@ -163,10 +162,10 @@ def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
         class_names=people.class_names,
     )
     verdict = small_audit(tmp_path, records=twice)
-    first = verdict.words()[0]
+    first = verdict.summary()[0]
     assert first.startswith("DO NOT TRUST THESE FIGURES (duplicates): 120 records have an exact copy")
-    checks = {check["name"]: check["status"] for check in verdict.results["hygiene"]}
-    assert list(checks) == ["duplicates", "sides", "accuracy", "members", "shift"]
+    checks = {check.name: check.status for check in verdict.results.hygiene}
+    assert list(checks) == ["duplicates", "balance", "accuracy", "members", "shift"]
     assert checks["duplicates"] == "failed"
     text = (tmp_path / "report.md").read_text()
     assert all(f"| {name} | {status} |" in text for name, status in checks.items())
@@ -174,8 +173,8 @@ def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
 
 def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=noise(), attacks=("loss",))
-    groups = verdict.results["attacks"]["loss"]["groups"]
-    assert {name: [g["group"] for g in found] for name, found in groups.items()} == {
+    groups = verdict.results.attacks["loss"].groups
+    assert {name: [g.group for g in found] for name, found in groups.items()} == {
         "town": ["a", "b", "c"],
         "label": ["no", "yes"],
     }
@@ -184,16 +183,16 @@ def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> N
         people.features, people.labels, people.ids, class_names=people.class_names, groups={"own": people.ids}
     )
     crowded = small_audit(tmp_path / "many", records=many, attacks=("loss",))
-    assert list(crowded.results["attacks"]["loss"]["groups"]) == ["label"]
-    assert crowded.results["groups_left_out"] == {"own": "120 groups; at most 50 are judged"}
+    assert list(crowded.results.attacks["loss"].groups) == ["label"]
+    assert crowded.results.groups_left_out == {"own": "120 groups; at most 50 are evaluated"}
 
 
 def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
     gate = Gate(max_auc=0.1, max_tpr=(TprLimit(0.25, 1.0),))
     verdict = small_audit(tmp_path, fpr_budgets=(0.5,), gate=gate)
     assert verdict.gate_failed
-    assert verdict.results["config"]["fpr_budgets"] == [0.5, 0.25]
-    assert any(line.startswith("Gate failed: AUC is up to") for line in verdict.words())
+    assert verdict.results.config.fpr_budgets == (0.5, 0.25)
+    assert any(line.startswith("Gate failed: the AUC is up to") for line in verdict.summary())
     assert verify_run(tmp_path).problems == []
     assert not small_audit(tmp_path).gate_failed
 
@@ -216,7 +215,7 @@ def test_an_audit_again_trains_nothing_and_may_ask_for_other_attacks(tmp_path: P
     assert files_under(tmp_path) == before
     fewer = small_audit(tmp_path, attacks=("loss",), signals=("correct", "log_odds"), progress=done.append)
     assert done == [8, 8]
-    assert list(fewer.results["attacks"]) == ["loss"]
+    assert list(fewer.results.attacks) == ["loss"]
 
 
 def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -231,37 +230,38 @@ def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("models", [2, 4])
 def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models: int) -> None:
     verdict = small_audit(tmp_path, design=design, models=models, attacks=sorted(attack_classes()))
-    assert verdict.results["population"]["models"] == models
-    json.dumps(verdict.results, allow_nan=False)
-    assert len(verdict.words()) >= 4
+    assert verdict.results.population.models == models
+    json.dumps(results_json(verdict.results), allow_nan=False)
+    assert len(verdict.summary()) >= 4
 
 
-def test_diverged_models_are_left_out_and_said(tmp_path: Path) -> None:
+def test_diverged_models_are_left_out_and_named(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)
-    lost = verdict.results["population"]["lost_models"]
-    assert 2 <= len(lost) <= 14
-    assert verdict.results["population"]["models"] == 16 - len(lost)
-    assert all(np.isnan(np.load(tmp_path / "signals" / "loss.npy")[int(m)]).all() for m in lost)
-    json.dumps(verdict.results, allow_nan=False)
+    diverged = verdict.results.population.diverged_models
+    assert 2 <= len(diverged) <= 14
+    assert verdict.results.population.models == 16 - len(diverged)
+    assert all(np.isnan(np.load(tmp_path / "signals" / "loss.npy")[int(m)]).all() for m in diverged)
+    assert f"{len(diverged)} models, " in " ".join(verdict.summary())
+    json.dumps(results_json(verdict.results), allow_nan=False)
 
 
 def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
     """With this share of broken nets exactly one of the eight models lives."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
     verdict = small_audit(tmp_path, recipe=recipe, attacks=("correctness", "loss"))
-    assert verdict.results["population"]["models"] == 1
-    auc = verdict.results["attacks"]["loss"]["auc"]
-    assert auc["low"] < auc["value"] < auc["high"]  # DeLong: there is no spread over targets
-    assert auc["sd"] is None
-    assert "exposed" not in verdict.results
-    assert "None" not in " ".join(verdict.words())
+    assert verdict.results.population.models == 1
+    auc = verdict.results.attacks["loss"].auc
+    assert auc.low < auc.value < auc.high  # DeLong: there is no spread over targets
+    assert auc.sd is None
+    assert verdict.results.exposed is None
+    assert "None" not in " ".join(verdict.summary())
 
 
 def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=regression_records(), attacks=("loss",))
-    assert list(verdict.results["attacks"]) == ["loss"]
-    assert verdict.results["accuracy"] is None
-    assert "exposed" not in verdict.results
+    assert list(verdict.results.attacks) == ["loss"]
+    assert verdict.results.accuracy is None
+    assert verdict.results.exposed is None
 
 
 def test_images_go_from_start_to_end(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_images_go_from_start_to_end(tmp_path: Path) -> None:
     )
     recipe = Recipe(net="cnn", epochs=1, batch_size=8)
     verdict = small_audit(tmp_path, records=images, recipe=recipe, models=4)
-    assert verdict.results["population"]["records"] == 20
+    assert verdict.results.population.records == 20
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

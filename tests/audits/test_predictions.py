@@ -46,48 +46,45 @@ def saved(n_shadows: int = 0, leak: float = 2.0, seed: int = 0) -> Predictions:
 def test_one_model_alone_is_judged_by_what_needs_no_other(tmp_path: Path) -> None:
     given = saved()
     verdict = leakscope.audit_predictions(given, tmp_path, fpr_budgets=(0.1, 0.001))
-    assert list(verdict.results["attacks"]) == ["correctness", "loss", "population"]
+    assert list(verdict.results.attacks) == ["correctness", "loss", "population"]
     margin = np.where(
         given.labels, given.logits[:, 1] - given.logits[:, 0], given.logits[:, 0] - given.logits[:, 1]
     )
-    auc, expected = verdict.results["attacks"]["loss"]["auc"], delong(margin, given.is_member)
-    assert auc["value"] == pytest.approx(roc_auc_score(given.is_member, margin))
-    assert (auc["low"], auc["high"]) == pytest.approx((expected.interval.low, expected.interval.high))
-    tenth, thousandth = verdict.results["attacks"]["loss"]["tpr_at_fpr"]
-    assert tenth["low"] < tenth["value"] < tenth["high"]
-    assert thousandth["value"] is None and "below 1/" in thousandth["reason"]
-    assert [group["group"] for group in verdict.results["attacks"]["loss"]["groups"]["town"]] == ["a", "b"]
-    words = " ".join(verdict.words())
-    assert (
-        f"One model's answers about 400 saved records were judged: {given.is_member.sum()} are its" in words
-    )
-    assert "trained on random halves" not in words
+    auc, expected = verdict.results.attacks["loss"].auc, delong(margin, given.is_member)
+    assert auc.value == pytest.approx(roc_auc_score(given.is_member, margin))
+    assert (auc.low, auc.high) == pytest.approx((expected.interval.low, expected.interval.high))
+    tenth, thousandth = verdict.results.attacks["loss"].tpr_at_fpr
+    assert tenth.low < tenth.value < tenth.high
+    assert thousandth.value is None and "below 1/" in thousandth.reason
+    assert [group.group for group in verdict.results.attacks["loss"].groups["town"]] == ["a", "b"]
+    words = " ".join(verdict.summary())
+    members = f"{given.is_member.sum()} of them members of its training set, without reference models"
+    assert f"One model was audited by its outputs on 400 records (saved), {members}." in words
+    assert "random half" not in words
     assert verify_run(tmp_path).problems == []
 
 
 def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
     verdict = leakscope.audit_predictions(saved(n_shadows=8), tmp_path)
-    attacks = verdict.results["attacks"]
-    assert attacks["eb_lira"]["auc"]["low"] > attacks["loss"]["auc"]["high"]
-    assert verdict.results["population"]["models"] == 9
-    assert verdict.results["population"]["targets"] == 1
-    assert "beside the answers of 8 other models" in verdict.words()[0]
+    attacks = verdict.results.attacks
+    assert attacks["eb_lira"].auc.low > attacks["loss"].auc.high
+    assert verdict.results.population.models == 9
+    assert verdict.results.population.targets == 1
+    assert verdict.summary()[0].endswith("with 8 reference models.")
     table = pl.read_parquet(tmp_path / "records.parquet")
-    assert roc_auc_score(table["is_member"], table["score_lira"]) == pytest.approx(
-        attacks["lira"]["auc"]["value"]
-    )
+    assert roc_auc_score(table["is_member"], table["score_lira"]) == pytest.approx(attacks["lira"].auc.value)
     assert verify_run(tmp_path).problems == []
 
 
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     """Mean over a few models, as one in twenty intervals misses."""
     found = [
-        leakscope.audit_predictions(saved(8, leak=0.0, seed=seed), tmp_path / str(seed)).results["attacks"]
+        leakscope.audit_predictions(saved(8, leak=0.0, seed=seed), tmp_path / str(seed)).results.attacks
         for seed in range(5)
     ]
     for name in found[0]:
-        assert np.mean([results[name]["auc"]["value"] for results in found]) == pytest.approx(0.5, abs=0.04)
-        assert max(results[name]["epsilon"]["general"]["value"] for results in found) < 0.5
+        assert np.mean([results[name].auc.value for results in found]) == pytest.approx(0.5, abs=0.04)
+        assert max(results[name].epsilon.general.value for results in found) < 0.5
 
 
 def test_references_that_saw_nobody_get_attacks_that_ask_for_no_more(tmp_path: Path) -> None:
@@ -96,7 +93,7 @@ def test_references_that_saw_nobody_get_attacks_that_ask_for_no_more(tmp_path: P
     unseen = replace(given, shadow_in_mask=np.zeros_like(given.shadow_in_mask))
     assert default_attacks(unseen) == ("correctness", "loss", "population", "reference", "calibrated")
     verdict = leakscope.audit_predictions(unseen, tmp_path)
-    assert verdict.results["attacks"]["calibrated"]["auc"]["low"] > 0.6
+    assert verdict.results.attacks["calibrated"].auc.low > 0.6
 
 
 def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -> None:
@@ -106,7 +103,7 @@ def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -
              shadow_logits=given.shadow_logits, shadow_members=given.shadow_in_mask)  # fmt: skip
     told = run_command("audit", "--predictions", path, "--out", tmp_path / "run")
     assert told.exit_code == 0, told
-    assert "One model's answers about 400 mine records" in told.out
+    assert "on 400 records (mine)" in told.out
     assert "One target ± 95% interval" in told.out
     assert run_command("verify", tmp_path / "run").exit_code == 0
     gated = leakscope.audit_predictions(path, tmp_path / "run", gate=Gate(max_auc=0.6))

@@ -17,7 +17,8 @@ import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import BankMismatchError, InputError, TrainingError
-from leakscope.evaluate.judge import converged_models, judge_bank
+from leakscope.evaluate.judge import converged_models, judge
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.types import Design, Records
 from tests.engine.small_population import (
@@ -299,16 +300,16 @@ def test_diverged_models_are_listed_and_left_out(tmp_path: Path) -> None:
     converged = [m for m in range(12) if m not in broken]
     np.testing.assert_array_equal(converged_design.in_mask, design(12).in_mask[converged])
     np.testing.assert_array_equal(signals.last("loss"), bank.signals().last("loss")[converged])
-    config = {"records": "x", "attacks": ["correctness", "loss", "lira"], "fpr_budgets": [0.1]}
-    results = judge_bank(bank, config)
-    assert results["population"]["models"] == len(converged)
-    assert results["population"]["lost_models"] == {str(m): 2 for m in broken}
-    assert {name: found["targets"] for name, found in results["attacks"].items()} == dict.fromkeys(
-        config["attacks"], len(converged)
+    config = EvaluationConfig("x", ("correctness", "loss", "lira"), (0.1,))
+    results = judge(bank, config).results
+    assert results.population.models == len(converged)
+    assert results.population.diverged_models == {str(m): 2 for m in broken}
+    assert {label: figures.targets for label, figures in results.attacks.items()} == dict.fromkeys(
+        config.attacks, len(converged)
     )
     in_mask, correct = converged_design.in_mask, signals.last("correct")
     by_model = [row[members].mean() for row, members in zip(correct, in_mask, strict=True)]
-    assert results["accuracy"]["members"]["value"] == pytest.approx(np.mean(by_model))
+    assert results.accuracy.members.value == pytest.approx(np.mean(by_model))
 
 
 def test_a_population_that_diverges_altogether_is_an_error_every_time(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.evaluate.attack_figures import Questions, attack_figures
+from leakscope.evaluate.attack_figures import attack_figures
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.stats.epsilon import Bonferroni, epsilon_lower_bound
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import advantage_interval, clopper_pearson
 from leakscope.stats.thresholds import thresholds_of_others
 
-QUESTIONS = Questions((0.1, 0.0001))
+CONFIG = EvaluationConfig("records", ("loss",), (0.1, 0.0001))
 SCORES = st.one_of(
     st.integers(-3, 3).map(float), st.sampled_from([-np.inf, -0.0, 1e-300, np.inf]), st.floats(-9, 9)
 )
@@ -46,52 +47,53 @@ def test_the_others_threshold_is_the_lowest_that_keeps_the_budget(
 
 def test_calibrated_thresholds_reach_about_the_fpr_they_aim_at() -> None:
     scores, in_mask = scored(8)
-    tenth, tiny = attack_figures(scores, in_mask, QUESTIONS, {})["calibrated"]
-    assert tenth["fpr"]["value"] == pytest.approx(0.1, abs=0.02)
-    assert tenth["tpr"]["value"] == pytest.approx(0.39, abs=0.04)  # 1 - Phi(1.2816 - 1)
-    assert tiny["fpr"]["value"] != tiny["fpr"]["value"]
-    assert "below 1/" in tiny["reason"]
+    tenth, tiny = attack_figures(scores, in_mask, CONFIG, {}).calibrated
+    assert tenth.fpr.value == pytest.approx(0.1, abs=0.02)
+    assert tenth.tpr.value == pytest.approx(0.39, abs=0.04)  # 1 - Phi(1.2816 - 1)
+    assert tiny.fpr.value != tiny.fpr.value
+    assert "below 1/" in tiny.reason
 
 
 def test_balanced_accuracy_and_precision_follow_from_the_rates() -> None:
-    found = attack_figures(*scored(8), QUESTIONS, {})
+    found = attack_figures(*scored(8), CONFIG, {})
     for end in ("value", "low", "high"):
-        assert found["balanced_accuracy"][end] == pytest.approx((1 + found["advantage"][end]) / 2)
-    tpr = found["tpr_at_fpr"][0]["value"]
-    by_prior = {entry["prior"]: entry["value"] for entry in found["tpr_at_fpr"][0]["precision"]}
+        advantage = getattr(found.advantage, end)
+        assert getattr(found.balanced_accuracy, end) == pytest.approx((1 + advantage) / 2)
+    tpr = found.tpr_at_fpr[0].value
+    by_prior = {entry.prior: entry.value for entry in found.tpr_at_fpr[0].precision}
     assert by_prior == {p: pytest.approx(p * tpr / (p * tpr + (1 - p) * 0.1)) for p in (0.01, 0.1, 0.5)}
 
 
 def test_epsilon_is_the_lower_median_of_bounds_that_pay_for_it() -> None:
     scores, in_mask = scored(6, shift=2.0)
-    found = attack_figures(scores, in_mask, QUESTIONS, {})["epsilon"]["general"]
+    found = attack_figures(scores, in_mask, CONFIG, {}).epsilon.general
     bounds = sorted(
         epsilon_lower_bound(s, m, Bonferroni(), delta=1e-5, confidence=0.975).epsilon
         for s, m in zip(scores, in_mask, strict=True)
     )
-    assert found["value"] == bounds[2]
-    assert found["confidence"] == 0.95
-    alone = attack_figures(scores[:1], in_mask[:1], QUESTIONS, {})["epsilon"]["general"]
-    assert alone["value"] == epsilon_lower_bound(scores[0], in_mask[0], Bonferroni(), delta=1e-5).epsilon
+    assert found.value == bounds[2]
+    assert found.confidence == 0.95
+    alone = attack_figures(scores[:1], in_mask[:1], CONFIG, {}).epsilon.general
+    assert alone.value == epsilon_lower_bound(scores[0], in_mask[0], Bonferroni(), delta=1e-5).epsilon
 
 
 def test_the_gaussian_bound_is_given_only_where_it_holds() -> None:
     scores, in_mask = scored(3, shift=2.0, n=6_000)
-    assert attack_figures(scores, in_mask, QUESTIONS, {})["epsilon"]["gaussian"]["value"] > 2
-    refused = attack_figures(np.sign(scores), in_mask, QUESTIONS, {})["epsilon"]["gaussian"]
-    assert refused["value"] != refused["value"]
-    assert refused["reason"]
+    assert attack_figures(scores, in_mask, CONFIG, {}).epsilon.gaussian.value > 2
+    refused = attack_figures(np.sign(scores), in_mask, CONFIG, {}).epsilon.gaussian
+    assert refused.value != refused.value
+    assert refused.reason
 
 
 def test_one_target_has_intervals_over_records() -> None:
     scores, in_mask = scored(1)
-    found = attack_figures(scores, in_mask, QUESTIONS, {})
+    found = attack_figures(scores, in_mask, CONFIG, {})
     n_members = int(in_mask.sum())
-    exact = clopper_pearson(round(found["tpr_at_fpr"][0]["value"] * n_members), n_members)
-    assert (found["tpr_at_fpr"][0]["low"], found["tpr_at_fpr"][0]["high"]) == (exact.low, exact.high)
-    wide = advantage_interval(found["advantage"]["value"], n_members, 600 - n_members)
-    assert (found["advantage"]["low"], found["advantage"]["high"]) == (wide.low, wide.high)
-    assert found["calibrated"] == []
+    exact = clopper_pearson(round(found.tpr_at_fpr[0].value * n_members), n_members)
+    assert (found.tpr_at_fpr[0].low, found.tpr_at_fpr[0].high) == (exact.low, exact.high)
+    wide = advantage_interval(found.advantage.value, n_members, 600 - n_members)
+    assert (found.advantage.low, found.advantage.high) == (wide.low, wide.high)
+    assert found.calibrated == ()
 
 
 @pytest.mark.parametrize("n_targets", [1, 5])
@@ -99,8 +101,8 @@ def test_groups_are_judged_by_their_own(n_targets: int) -> None:
     scores, in_mask = scored(n_targets, shift=0.0)
     town = np.where(np.arange(600) < 200, "leaky", "quiet")
     scores = scores + 3 * in_mask * (town == "leaky")
-    leaky, quiet = attack_figures(scores, in_mask, QUESTIONS, {"town": Grouping.of(town)})["groups"]["town"]
-    assert (leaky["group"], leaky["records"]) == ("leaky", 200)
-    assert leaky["auc"]["low"] > 0.9
-    assert quiet["auc"]["low"] < 0.5 < quiet["auc"]["high"]
-    assert [point["fpr"] for point in leaky["tpr_at_fpr"]] == [0.1, 0.0001]
+    leaky, quiet = attack_figures(scores, in_mask, CONFIG, {"town": Grouping.of(town)}).groups["town"]
+    assert (leaky.group, leaky.records) == ("leaky", 200)
+    assert leaky.auc.low > 0.9
+    assert quiet.auc.low < 0.5 < quiet.auc.high
+    assert [point.fpr for point in leaky.tpr_at_fpr] == [0.1, 0.0001]

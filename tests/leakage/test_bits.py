@@ -172,13 +172,13 @@ def test_every_checkpoint_of_a_bank_has_figures():
     values, in_mask, _ = population(16, 300, 0.8)
     arrays = {"log_odds": np.stack([np.zeros_like(values), values], axis=1), "loss": np.zeros((16, 2, 300))}
     found = bank_leakage(Signals(arrays, (5, 10), np.zeros(300)), Design(in_mask))
-    first, last = found.figures["checkpoints"]
-    assert (first["epoch"], last["epoch"]) == (5, 10)
-    assert abs(first["bits"]["value"]) < 1e-9
-    assert last["bits"]["value"] == found.last.means["bits"].value > 0.1
+    first, last = found.figures.checkpoints
+    assert (first.epoch, last.epoch) == (5, 10)
+    assert abs(first.bits.value) < 1e-9
+    assert last.bits.value == found.last.means["bits"].value > 0.1
     without = bank_leakage(Signals({"loss": arrays["loss"]}, (5, 10), np.zeros(300)), Design(in_mask))
     assert without.last is None
-    assert "neither log_odds nor log_density" in without.figures["reason"]
+    assert "neither log_odds nor log_density" in without.figures.reason
 
 
 @pytest.mark.slow

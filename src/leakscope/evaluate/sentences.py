@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.stats.estimate import Estimate
 
 _MOST_NAMED = 5
@@ -137,6 +137,13 @@ def diverged_sentences(results: AuditResults) -> list[str]:
     more = ", ..." if len(diverged) > _MOST_NAMED else ""
     models = "model" if len(diverged) == 1 else "models"
     return [f"Left out because training diverged: {len(diverged)} {models}, {named}{more}."]
+
+
+def seeds_text(population: PopulationFigures) -> str:
+    """The seed, or the seeds of merged runs."""
+    if isinstance(population.seed, int):
+        return f"seed {population.seed}"
+    return f"seeds {', '.join(map(str, population.seed))}"
 
 
 def limitations(results: AuditResults) -> list[str]:

@@ -1,4 +1,4 @@
-"""Populations with a known truth: answers drawn from the very model that LiRA assumes, records known."""
+"""Populations with a known truth: outputs drawn from the very model that LiRA assumes."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def outcomes(given: Population, single: bool = True) -> tuple[Outcome, ...]:
     )
     targets = np.array([0]) if single else np.arange(len(given.stated))
     n_records = given.stated.shape[1]
-    facts = RecordMetadata(
+    metadata = RecordMetadata(
         np.arange(n_records).astype(str),
         np.zeros(n_records, dtype="U1"),
         duplicate_of=given.duplicate_of,
         shift_scores=shift_scores(given.features.__getitem__, given.stated[0]),
     )
     scores = PER_RECORD(signals, design).values
-    return check_all(signals, design, targets, facts, EveryModel(scores, design.in_mask))
+    return check_all(signals, design, targets, metadata, EveryModel(scores, design.in_mask))

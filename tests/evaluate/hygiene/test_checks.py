@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leakscope.evaluate.hygiene.class_balance import check_sides
+from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import EveryModel, check_members, recognition
-from leakscope.evaluate.hygiene.outcome import odd_one
+from leakscope.evaluate.hygiene.outcome import prediction_test
 from leakscope.evaluate.hygiene.shift import check_shift, shift_scores
-from tests.hygiene.populations import Population, outcomes, population, with_wrong_members
+from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
 
 
 def raised(given: Population, single: bool = True) -> dict[str, str]:
@@ -112,18 +112,20 @@ def test_many_records_are_drawn_and_long_ones_projected() -> None:
     ("n_members", "n_others", "n_models", "status"),
     [(500, 500, 8, "ok"), (60, 500, 8, "warning"), (500, 5, 8, "failed"), (500, 500, 2, "warning")],
 )
-def test_near_empty_sides_are_named(n_members: int, n_others: int, n_models: int, status: str) -> None:
+def test_too_few_records_or_models_are_named(
+    n_members: int, n_others: int, n_models: int, status: str
+) -> None:
     target = np.arange(n_members + n_others) < n_members
     references = np.arange(n_models)[:, None] % 2 == np.arange(n_members + n_others) % 2
-    assert check_sides(target[None], references).status == status
-    assert check_sides(target[None], references[:0]).numbers["thin_share"] == 0
+    assert check_balance(target[None], references).status == status
+    assert check_balance(target[None], references[:0]).numbers["thin_share"] == 0
 
 
 def test_one_more_draw_is_as_odd_as_it_should_be() -> None:
     """p-values of a fresh draw are uniform."""
     rng = np.random.default_rng(0)
-    p = np.array([odd_one(row[0], row[1:]).p_lower for row in rng.normal(size=(4_000, 6))])
+    p = np.array([prediction_test(row[0], row[1:]).p_lower for row in rng.normal(size=(4_000, 6))])
     assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.012)
     assert np.mean(p < 0.5) == pytest.approx(0.5, abs=0.03)
-    assert odd_one(0.9, np.array([1.0, 1.0, 1.0]), 0.01).p_lower > 0.1
-    assert odd_one(0.9, np.array([1.0, 1.0, 1.0])).p_lower == 0
+    assert prediction_test(0.9, np.array([1.0, 1.0, 1.0]), 0.01).p_lower > 0.1
+    assert prediction_test(0.9, np.array([1.0, 1.0, 1.0])).p_lower == 0

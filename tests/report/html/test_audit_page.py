@@ -1,8 +1,9 @@
-"""An audit's page: what it says first, what it may tell of single records, what it says is absent."""
+"""An audit's page: what comes first, what it reveals about single records, what it says is missing."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
@@ -13,13 +14,15 @@ import numpy as np
 import pytest
 
 from leakscope.audits.predictions import audit_predictions
-from leakscope.audits.report.page import recipe_in_words
+from leakscope.audits.report.page import recipe_text
 from leakscope.audits.report.page_gauge import audit_gauge
-from leakscope.audits.report.page_reproduce import settings_toml
+from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
-from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.evaluate.gate import Gate, GateResult, LimitOutcome, TprLimit
+from leakscope.evaluate.results import AuditResults, Source, SourceKind
 from leakscope.report.embed import Embedded
+from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE
 from leakscope.runs.rebuild import rebuild_report
 from tests.report.html.test_embed import read
@@ -51,17 +54,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
     first = text(run).split('<section id="roc"')[0]
-    assert re.search(r'class="lead">Membership shows: .* \d\d\.\d% of the time \(95% interval', first)
+    assert re.search(r'class="lead">Membership is detectable: .* \d\d\.\d% of the time \(95% interval', first)
     assert "Gate failed" in first and "the limit is 52.0%" in first
     for fact in (
         "120 (made-up)",
-        "16, each judged by the others",
+        "16, each attacked with the others",
         "5555555555555555",
-        "adam at 0.01",
-        "Seed",
+        "adam with learning rate 0.01",
+        "seed 0",
     ):
         assert fact in first
-    assert "What this does not show" in first and "another recipe" in first
+    assert "Limitations" in first and "another recipe" in first
 
 
 def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
@@ -78,7 +81,7 @@ def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
         "reproduce",
     ]
     assert re.findall(r'<section id="(\w+)"', text(run)) == wanted
-    assert "TPR at 1% FPR" in text(run) and "not resolvable" in text(run)
+    assert "TPR at 1% FPR" in text(run) and "not measurable" in text(run)
     assert "leakscope verify whole" in text(run)
 
 
@@ -94,14 +97,14 @@ def test_records_come_most_exposed_first_with_their_figures(run: Path) -> None:
     assert gap[-1] > gap[0]  # it grows apart in training
 
 
-def test_the_models_that_saw_a_record_are_those_of_the_design(run: Path) -> None:
+def test_the_models_trained_on_a_record_are_those_of_the_design(run: Path) -> None:
     found, design = arrays((run / PAGE).read_text()), np.load(run / "design.npy")
     saw = np.unpackbits(found["saw"].astype(np.uint8), axis=1, bitorder="little")[:, :16]
     for row, name in enumerate(found["id"][:5].tolist()):
         assert saw[row].tolist() == design[:, int(name.removeprefix("person-"))].tolist()
 
 
-def test_previews_show_what_sets_a_record_apart(run: Path) -> None:
+def test_previews_name_what_is_distinctive_about_a_record(run: Path) -> None:
     found = arrays((run / PAGE).read_text())
     assert len(found["fields"]) == 120 and any("age" in words for words in found["fields"].tolist())
     assert sorted(found["preview_rows"].tolist()) == list(range(120))
@@ -116,7 +119,7 @@ def test_the_report_is_rebuilt_from_the_folder_alone_to_the_byte(run: Path) -> N
     assert {name: (run / name).read_bytes() for name in files} == before
 
 
-def test_a_redacted_report_tells_nothing_of_a_record_but_figures(tmp_path: Path) -> None:
+def test_a_redacted_report_reveals_only_figures_of_a_record(tmp_path: Path) -> None:
     Synthetic(groups=GROUPS, class_names=("secretive", "sly")).audited(tmp_path, Disclosure(redacted=True))
     page = (tmp_path / PAGE).read_text()
     found = arrays(page)
@@ -143,11 +146,14 @@ def given_model(with_references: bool = True) -> Predictions:
     )
 
 
-def test_membership_of_a_given_model_is_told_only_when_asked(tmp_path: Path) -> None:
+def test_membership_of_a_given_model_is_revealed_only_on_request(tmp_path: Path) -> None:
     audit_predictions(given_model(), tmp_path)
     silent = arrays((tmp_path / PAGE).read_text())
     assert "is_member" not in silent and not any(name.startswith("other:score_") for name in silent)
-    assert silent["answers"].shape == (80, 8)  # the references; the model's own answers would tell
+    assert silent["answers"].shape == (
+        80,
+        8,
+    )  # the references; the model's own outputs would reveal its members
     assert "--with-membership" in text(tmp_path)
     asked = arrays(rebuild_report(tmp_path, Disclosure(with_membership=True)).read_text())
     members = {
@@ -157,15 +163,15 @@ def test_membership_of_a_given_model_is_told_only_when_asked(tmp_path: Path) -> 
     assert "other:score_loss" in asked and asked["answers"].shape == (80, 9)
 
 
-def test_a_model_judged_alone_gives_a_whole_report(tmp_path: Path) -> None:
+def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
     audit_predictions(given_model(with_references=False), tmp_path)
     page = text(tmp_path)
     for absent in (
-        "no record has a risk",
-        "Not computed",
-        "its answers would tell",
-        "judged alone",
-        "one target",
+        "Records have no risk over models",
+        "Undefined: ",
+        "would reveal its members",
+        "1, without reference models",
+        "there is only one target",
     ):
         assert absent in page
 
@@ -174,9 +180,9 @@ def test_a_model_judged_alone_gives_a_whole_report(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (lambda s: s, ()),
-        (lambda s: replace(s, n_checkpoints=1), ("One checkpoint was kept, so records have no trajectory",)),
+        (lambda s: replace(s, n_checkpoints=1), ("Records have no trajectory over training",)),
         (lambda s: replace(s, attacks=("loss",)), ("loss",)),
-        (lambda s: replace(s, leak=0.0), ("No attack here tells members from others",)),
+        (lambda s: replace(s, leak=0.0), ("Membership is not detectable with these attacks",)),
         (lambda s: replace(s, pictures=True), ()),
     ],
 )
@@ -196,46 +202,58 @@ def test_pictures_become_thumbnails(tmp_path: Path) -> None:
 
 
 def limit(
-    on: str, allowed: float, bound: float | None, passed: bool, attack: str | None = "a"
-) -> dict[str, Any]:
-    return {"limit_on": on, "limit": allowed, "bound": bound, "passed": passed, "attack": attack}
+    on: str, allowed: float, bound: float | None, passed: bool, attack: str | None = "loss"
+) -> LimitOutcome:
+    return LimitOutcome(on, allowed, bound, attack, passed, "")
 
 
-def test_the_gauge_shows_the_tightest_limit() -> None:
-    auc, point = (
-        {"value": 0.6, "low": 0.58, "high": 0.62},
-        {"fpr": 0.1, "value": 0.2, "low": 0.1, "high": 0.3},
-    )
-    figures = {"auc": auc, "advantage": {**auc, "value": 0.1, "high": 0.2}, "tpr_at_fpr": [point]}
-    results: dict[str, Any] = {
-        "attacks": {"a": figures},
-        "config": {"gate": {"max_tpr": [{"fpr": 0.1, "tpr": 0.2}]}},
-    }
-    free = audit_gauge(results, "a")
-    assert (free.value, free.limit, free.start, free.reference) == (0.6, None, 0.5, 0.5)
-    results["gate"] = {"limits": [limit("max_auc", 0.9, 0.62, True), limit("max_tpr", 0.2, 0.3, False)]}
-    failed = audit_gauge(results, "a")
-    assert (failed.value, failed.high, failed.limit, failed.passed) == (0.2, 0.3, 0.2, False)
-    results["gate"] = {"limits": [limit("max_auc", 0.9, 0.62, True), limit("max_advantage", 0.21, 0.2, True)]}
-    assert audit_gauge(results, "a").label == "Advantage (a)"
-    results["gate"] = {"limits": [limit("max_epsilon", 1.0, None, False)]}
-    unresolved = audit_gauge(results, "a")
-    assert unresolved.value is None and unresolved.end > 1.0
+def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    loss = results.attacks["loss"]
+
+    def gauge(*limits: LimitOutcome) -> Gauge:
+        gate = GateResult(all(one.passed for one in limits), limits)
+        config = replace(results.config, gate=Gate(max_tpr=(TprLimit(0.1, 0.2),)))
+        return audit_gauge(replace(results, config=config, gate=gate))
+
+    without_gate = audit_gauge(replace(results, gate=None))
+    auc = results.attacks[results.strongest_attack].auc
+    assert (without_gate.value, without_gate.limit, without_gate.start) == (auc.value, None, 0.5)
+    tpr = loss.tpr_at_fpr[0]
+    failed = gauge(limit("max_auc", 0.9, 0.62, True), limit("max_tpr", 0.2, tpr.high, False))
+    assert (failed.value, failed.high, failed.limit, failed.passed) == (tpr.value, tpr.high, 0.2, False)
+    tight = gauge(limit("max_auc", 0.9, 0.62, True), limit("max_advantage", 0.21, 0.2, True))
+    assert (tight.label, tight.value) == ("Advantage (loss)", loss.advantage.value)
+    undefined = gauge(limit("max_epsilon", 1.0, None, False))
+    assert undefined.value is None and undefined.end > 1.0
+    share = gauge(limit("max_exposed_share", 0.1, 0.2, False, attack=None))
+    assert (share.value, share.end) == (0.2, 0.5)
 
 
-def test_settings_read_back_as_the_config_they_came_from(run: Path) -> None:
-    import tomllib
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("population", "All models were trained for this audit."),
+        ("given model", "its reference models were trained for this audit"),
+        ("predictions", "no model was trained"),
+        ("merged", "The models of several audits were merged"),
+    ],
+)
+def test_the_page_says_what_was_audited_and_how_to_repeat_it(
+    run: Path, tmp_path: Path, kind: SourceKind, sentence: str
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    results = read_results(run, AuditResults)
+    source = Source(kind, {"Weights sha256": "7" * 64}, '[data]\nfile = "a<b>.csv"')
+    write_results(tmp_path / "run", replace(results, config=replace(results.config, source=source)))
+    raw = rebuild_report(tmp_path / "run").read_text()
+    assert "a<b>" not in raw
+    section = unescape(raw).split('<section id="reproduce"')[1]
+    for part in (sentence, "7" * 64, '[data]\nfile = "a<b>.csv"', "leakscope audit audit.toml"):
+        assert part in section
+    assert ("no model was trained" in section) == (kind == "predictions")
 
-    from leakscope.bank.run_folder import read_json
 
-    results = read_json(run / "results.json")
-    settings = tomllib.loads(settings_toml(results))
-    assert settings["population"] == {"models": 16, "seed": 0}
-    assert settings["training"] == {"optimizer": "adam", "lr": 0.01, "batch_size": 8, "epochs": 3}
-    assert settings["attacks"]["names"] == ["correctness", "loss", "eb_lira"]
-    assert settings["gate"] == {"max_auc": 0.52, "max_tpr": [{"fpr": 0.1, "tpr": 0.9}]}
-
-
-def test_a_recipe_in_words_whoever_trained() -> None:
-    assert recipe_in_words({"saved": "logits"}) == "saved answers (logits), nothing was trained"
-    assert recipe_in_words({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"
+def test_a_recipe_as_text_whoever_trained() -> None:
+    assert recipe_text({"saved": "logits"}) == "saved outputs (logits)"
+    assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"

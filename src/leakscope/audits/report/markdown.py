@@ -28,7 +28,7 @@ from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults
-from leakscope.evaluate.sentences import summary, title
+from leakscope.evaluate.sentences import seeds_text, summary, title
 from leakscope.report.figures import COLOURS, figure
 from leakscope.report.roc_bands import RocBand, roc_bands
 from leakscope.report.tables import Table, markdown_table
@@ -69,7 +69,7 @@ def markdown(results: AuditResults) -> str:
         "![ROC](figures/roc.png)",
         "",
         *_sections(results),
-        f"Seed {population.seed}; records sha256 {population.records_sha256[:16]}; recipe: {recipe}.",
+        f"{seeds_text(population)}; records sha256 {population.records_sha256[:16]}; recipe: {recipe}.",
         "",
     ]
     return "\n".join(lines)

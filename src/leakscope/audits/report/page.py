@@ -21,7 +21,14 @@ from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults
-from leakscope.evaluate.sentences import check_sentences, how_often, key_findings, limitations, title
+from leakscope.evaluate.sentences import (
+    check_sentences,
+    how_often,
+    key_findings,
+    limitations,
+    seeds_text,
+    title,
+)
 from leakscope.report.page import PAGE, Badge, Page
 from leakscope.report.roc_bands import RocBand
 
@@ -104,7 +111,7 @@ def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
         ("Attacks", ", ".join(results.attacks)),
         ("Finished", str(manifest["created"]).replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", _training_cost(manifest)),
-        ("Seed", str(population.seed)),
+        ("Randomness", seeds_text(population)),
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
         ("Design sha256", bank.identity["design"]["sha256"][:_SHOWN_HASH]),
         ("Version", f"leakscope {manifest.get('versions', {}).get('leakscope', 'unknown')}"),

@@ -6,6 +6,7 @@ import json
 
 from leakscope.bank.bank import Bank
 from leakscope.evaluate.results import AuditResults, SourceKind
+from leakscope.evaluate.sentences import seeds_text
 from leakscope.report.page import Section
 from leakscope.report.templates import template
 
@@ -24,7 +25,11 @@ def reproduce_section(results: AuditResults, bank: Bank) -> Section:
         "reproduce.html.j2",
         run=bank.folder.name,
         source=_SOURCES[source.kind],
-        facts={**source.facts, "Records sha256": population.records_sha256, "Seed": str(population.seed)},
+        facts={
+            **source.facts,
+            "Records sha256": population.records_sha256,
+            "Randomness": seeds_text(population),
+        },
         toml=source.toml,
         recipe=json.dumps(dict(population.recipe), indent=2, ensure_ascii=False),
         versions=bank.manifest.get("versions", {}),

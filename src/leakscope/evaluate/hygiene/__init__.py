@@ -1,1 +1,1 @@
-"""Checks before anything is believed: is this an audit of the model, or of a fault in the setup?"""
+"""Checks of the audit itself: do the figures measure the model, or a fault in the setup?"""

@@ -1,10 +1,11 @@
-"""A member list that is wrong: stated members that were never trained on look like non-members.
+"""The member list: stated members that the model was not trained on look like non-members.
 
-Every model of a population can be attacked by the others. An attack whose score r is a log likelihood ratio
-gives each record a belief tanh(r / 2) in (-1, 1) that it was in; a model's *recognition* is the mean belief
-of its stated members minus that of the others. Unlike an AUC it gives no weight to the many records nobody
-can tell, which halves its noise. When a share w of the stated members was not in training (a hidden
-validation split, a list of another run), recognition falls to `(1 - w)` of what the other models show.
+Every model of a population can be attacked with the others. If the score r of an attack is a log likelihood
+ratio, tanh(r / 2) in (-1, 1) is its belief that a record is a member. A model's *recognition* is the mean
+belief for its stated members minus that for all other records. Unlike an AUC it gives no weight to the many
+records that no attack can decide, which halves its noise. If a share w of the stated members was not in the
+training set (a hidden validation split, the list of another run), recognition drops to `(1 - w)` of its value
+for the other models.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
-from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, Status, odd_one
+from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, Status, prediction_test
 
 NAME = "members"
 _LEAST_OTHERS = 3
@@ -24,7 +25,7 @@ _WARNS_FROM, _FAILS_FROM = 0.1, 0.25
 
 
 class EveryModel(NamedTuple):
-    """Log ratios of every model attacked by the others, about all records or some drawn at random.
+    """Log ratios of every model attacked with the others, for all records or a random sample.
 
     Attributes:
         scores: float64 (models, records).
@@ -36,21 +37,21 @@ class EveryModel(NamedTuple):
 
 
 def check_members(every_model: EveryModel | None, targets: IntArray) -> Outcome:
-    """Are a target's stated members less recognisable than those of the other models in turn?
+    """Tests whether a target's stated members are recognized less than those of the other models.
 
     Args:
-        every_model: attacked by the others; None: cannot be.
-        targets: model indices in question.
+        every_model: scores of every model; None: there are too few models.
+        targets: indices of the targets.
     """
-    recognised = np.zeros(0) if every_model is None else recognition(*every_model)
-    has_both = ~np.isnan(recognised)
+    by_model = np.zeros(0) if every_model is None else recognition(*every_model)
+    has_both = ~np.isnan(by_model)
     if has_both.sum() <= _LEAST_OTHERS or not has_both[targets].any():
-        why = f"{_LEAST_OTHERS} other models with members and non-members are needed"
-        return Outcome(NAME, "not checked", f"The member list was not checked: {why}.")
-    found = [_numbers(recognised, int(target), len(targets)) for target in targets[has_both[targets]]]
-    numbers = min(found, key=lambda numbers: numbers["p_value"])
-    status, sentence = _in_words(numbers)
-    return Outcome(NAME, status, sentence, numbers)
+        reason = f"it takes {_LEAST_OTHERS} other models with members and non-members"
+        return Outcome(NAME, "not checked", f"The member list was not checked: {reason}.")
+    tests = [_recognition_test(by_model, int(target), len(targets)) for target in targets[has_both[targets]]]
+    worst = min(tests, key=lambda test: test.p_value)
+    status, sentence = _status_and_sentence(worst)
+    return Outcome(NAME, status, sentence, worst._asdict())
 
 
 def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
@@ -61,41 +62,58 @@ def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
         members = np.where(mask, belief, 0).sum(axis=1)
         return np.stack([members, belief.sum(axis=1) - members, mask.sum(axis=1)])
 
-    found = np.sum(over_blocks(in_mask.shape[1], totals, scores, in_mask), axis=0)  # (3, models)
-    members, others, n_members = found
+    blocks = over_blocks(in_mask.shape[1], totals, scores, in_mask)
+    members, others, n_members = np.sum(blocks, axis=0)  # (models,) each
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(members / n_members - others / (in_mask.shape[1] - n_members))
 
 
-def _numbers(recognised: FloatArray, target: int, n_targets: int) -> dict[str, float]:
-    others = np.delete(recognised, target)
+class _RecognitionTest(NamedTuple):
+    """One target's recognition against that of the other models.
+
+    Attributes:
+        target_recognition: of the target.
+        others_recognition: mean of the other models.
+        p_value: one-sided, corrected for the number of targets.
+        wrong_share: estimated share of wrong members in the list.
+        visible_share: the smallest such share that the test detects; 1: none.
+    """
+
+    target_recognition: float
+    others_recognition: float
+    p_value: float
+    wrong_share: float
+    visible_share: float
+
+
+def _recognition_test(by_model: FloatArray, target: int, n_targets: int) -> _RecognitionTest:
+    others = np.delete(by_model, target)
     others = others[~np.isnan(others)]
-    found = odd_one(float(recognised[target]), others)
+    test = prediction_test(float(by_model[target]), others)
     alarm_at = -float(special.stdtrit(len(others) - 1, ALARM / n_targets))  # standard errors
-    share = 1 - recognised[target] / found.expected if found.expected > 0 else 0.0
-    visible = alarm_at * found.standard_error / found.expected if found.expected > 0 else 1.0
-    return {
-        "target_recognition": float(recognised[target]),
-        "others_recognition": found.expected,
-        "p_value": min(found.p_lower * n_targets, 1.0),
-        "wrong_share": float(np.clip(share, 0, 1)),
-        "visible_share": float(min(visible, 1.0)),
-    }
+    wrong = 1 - by_model[target] / test.expected if test.expected > 0 else 0.0
+    visible = alarm_at * test.standard_error / test.expected if test.expected > 0 else 1.0
+    return _RecognitionTest(
+        target_recognition=float(by_model[target]),
+        others_recognition=test.expected,
+        p_value=min(test.p_lower * n_targets, 1.0),
+        wrong_share=float(np.clip(wrong, 0, 1)),
+        visible_share=float(min(visible, 1.0)),
+    )
 
 
-def _in_words(numbers: dict[str, float]) -> tuple[Status, str]:
-    wrong = numbers["wrong_share"]
-    if numbers["p_value"] < ALARM and wrong >= _WARNS_FROM and numbers["visible_share"] < 1:
+def _status_and_sentence(test: _RecognitionTest) -> tuple[Status, str]:
+    if test.p_value < ALARM and test.wrong_share >= _WARNS_FROM and test.visible_share < 1:
         sentence = (
-            f"About {wrong:.0%} of a target's stated members look as if it never saw them (recognition "
-            f"{numbers['target_recognition']:.3f}, the other models' {numbers['others_recognition']:.3f}). "
-            "Check who was trained on (a hidden validation split? another run's list?), or whether it was "
-            "trained otherwise than they were."
+            f"About {test.wrong_share:.0%} of a target's stated members look as if it was not trained on "
+            f"them (recognition {test.target_recognition:.3f}; other models "
+            f"{test.others_recognition:.3f}). Check the member list (a hidden validation split? the list of "
+            "another run?), and whether the target was trained like the other models."
         )
-        return ("failed" if wrong >= _FAILS_FROM else "warning"), sentence
-    if numbers["visible_share"] >= 1:
-        return "not checked", "A wrong member list could not be seen: the models leak too little to tell."
+        return ("failed" if test.wrong_share >= _FAILS_FROM else "warning"), sentence
+    if test.visible_share >= 1:
+        return "not checked", "The member list was not checked: the models leak too little."
     return "ok", (
-        "Members are as recognisable as those of the other models; a list with more than about "
-        f"{numbers['visible_share']:.0%} wrong members would have shown."
+        "The target's members are recognized as well as those of the other models; more than about "
+        f"{test.visible_share:.0%} wrong members in the list would have been detected."
     )

@@ -1,4 +1,4 @@
-"""What a check found, and the test that several of them share."""
+"""The outcome of a check, and the test that several checks share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from leakscope.array_types import FloatArray
 Status = Literal["ok", "warning", "failed", "not checked"]
 
 ALARM = 0.001
-"""p-value, corrected for the number of targets, below which chance is ruled out."""
+"""Checks raise an alarm below this p-value, corrected for the number of targets."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One check.
+    """The outcome of one check.
 
     Attributes:
-        name: of the check.
-        status: "failed": figures of this audit may measure the fault; "warning": read them with care.
-        sentence: what was found, in words.
-        numbers: what the sentence rests on.
+        name: name of the check.
+        status: "failed": the figures of this audit may measure the fault; "warning": read them with care.
+        sentence: the finding as a sentence.
+        numbers: the numbers behind the sentence.
     """
 
     name: str
@@ -33,8 +33,15 @@ class Outcome:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-class OddOne(NamedTuple):
-    """One value against its peers: their mean, and the p-value of lying this far off, by side."""
+class PredictionTest(NamedTuple):
+    """One value against its peers.
+
+    Attributes:
+        expected: mean of the peers.
+        p_lower: probability that a peer lies as low as the value, or lower.
+        p_upper: probability that a peer lies as high as the value, or higher.
+        standard_error: of the difference between the value and `expected`.
+    """
 
     expected: float
     p_lower: float
@@ -42,20 +49,21 @@ class OddOne(NamedTuple):
     standard_error: float
 
 
-def odd_one(value: float, others: FloatArray, sampling_variance: float = 0.0) -> OddOne:
-    """Student's t prediction test: could `value` be one more draw of what the others are?
+def prediction_test(value: float, others: FloatArray, sampling_variance: float = 0.0) -> PredictionTest:
+    """Student's t prediction test: could `value` come from the same distribution as the others?
 
     Args:
-        value: of the one in question.
+        value: the value in question.
         others: float (others,), at least 2.
-        sampling_variance: of `value` itself, a floor: peers that happen to agree exactly do not make every
-            other value impossible.
+        sampling_variance: variance of `value` itself, a lower bound: where the others happen to agree
+            exactly, not every other value is impossible.
     """
     n = len(others)
     expected = float(others.mean())
     standard_error = float(np.sqrt(max(others.var(ddof=1), sampling_variance) * (1 + 1 / n)))
     if standard_error == 0:
         certain = float(value == expected)
-        return OddOne(expected, certain, certain, 0.0)
+        return PredictionTest(expected, certain, certain, 0.0)
     t = (value - expected) / standard_error
-    return OddOne(expected, float(special.stdtr(n - 1, t)), float(special.stdtr(n - 1, -t)), standard_error)
+    p_lower, p_upper = float(special.stdtr(n - 1, t)), float(special.stdtr(n - 1, -t))
+    return PredictionTest(expected, p_lower, p_upper, standard_error)

@@ -1,13 +1,12 @@
-"""Distribution shift: can members be told from non-members without any model?
+"""Distribution shift: can members be distinguished from non-members without the model?
 
-If a classifier that sees features only tells them apart, the audit measures how the two sets were
-gathered, not what the model remembers.
+If a classifier can do so from the features alone, the audit measures how the two sets were collected, not
+what the model remembers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,89 +17,89 @@ from leakscope.stats.intervals import delong
 NAME = "shift"
 _LEVEL = 0.999
 _WARNS_ABOVE, _FAILS_ABOVE = 0.52, 0.55
-"""Of the interval's lower end. Out-of-fold scores are not quite independent (their z has a standard deviation
-of 1.4 where nothing is shifted), so chance needs a margin."""
+"""Thresholds for the lower end of the interval. Out-of-fold scores are not quite independent (without a
+shift, their z has a standard deviation of 1.4), hence the margin above 0.5."""
 _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
-_LEAST_ON_SIDE, _N_FOLDS = 20, 4
+_LEAST_RECORDS, _N_FOLDS = 20, 4
 
 
 def shift_scores(
     features_of: Callable[[IntArray], AnyArray], is_member: BoolArray, seed: int = 0
 ) -> FloatArray:
-    """How much each record looks like a member, by a forest that was fitted on other records.
+    """How much each record looks like a member to a forest fitted on other records.
 
     Args:
-        features_of: gives the features of the records at some indices, numbers (records, ...); long ones are
-            projected on their main axes.
+        features_of: returns the features of the records at some indices, numbers (records, ...); long ones
+            are projected on their principal axes.
         is_member: bool (records,).
-        seed: of the records drawn when there are many, and of the forest.
+        seed: seed of the sample drawn when there are many records, and of the forest.
 
     Returns:
-        float64 (records,); NaN for records that were not drawn, all NaN when a side is too small.
+        float64 (records,); NaN for records outside the sample, all NaN with too few members or non-members.
     """
     scores = np.full(len(is_member), np.nan)
-    drawn = _drawn(len(is_member), seed)
-    members = is_member[drawn]
-    if min(members.sum(), (~members).sum()) < _LEAST_ON_SIDE:
+    sample = _sample(len(is_member), seed)
+    members = is_member[sample]
+    if min(members.sum(), (~members).sum()) < _LEAST_RECORDS:
         return scores
-    x = _narrow(features_of(drawn).reshape(len(drawn), -1).astype(np.float32), seed)
-    scores[drawn] = _out_of_fold(x, members, seed)
+    x = _narrow(features_of(sample).reshape(len(sample), -1).astype(np.float32), seed)
+    scores[sample] = _out_of_fold(x, members, seed)
     return scores
 
 
 def check_shift(scores: FloatArray | None, is_member: BoolArray) -> Outcome:
     """The AUC of `shift_scores`, with DeLong's interval."""
-    asked = np.zeros(len(is_member), dtype=np.bool_) if scores is None else ~np.isnan(scores)
-    if scores is None or not asked.any():
-        why = "features are unknown" if scores is None else f"a side has fewer than {_LEAST_ON_SIDE} records"
-        return Outcome(
-            NAME, "not checked", f"A shift between members and non-members was not looked for: {why}."
-        )
-    found = delong(scores[asked], is_member[asked], _LEVEL)
+    if scores is None:
+        return _not_checked("the features are unknown")
+    has_score = ~np.isnan(scores)
+    if not has_score.any():
+        return _not_checked(f"it takes {_LEAST_RECORDS} members and {_LEAST_RECORDS} non-members")
+    auc, _, interval = delong(scores[has_score], is_member[has_score], _LEVEL)
     status: Status = "ok"
-    if found.interval.low > _WARNS_ABOVE:
-        status = "failed" if found.interval.low > _FAILS_ABOVE else "warning"
-    numbers = {"auc": found.auc, "low": found.interval.low, "high": found.interval.high}
-    told = f"Without any model, members are told from non-members with an AUC of {found.auc:.3f}"
-    interval = f"({_LEVEL:.1%} interval {found.interval.low:.3f} to {found.interval.high:.3f})"
-    meaning = (
-        "as guessing would." if status == "ok" else "so part of what is measured is how they were gathered."
+    if interval.low > _WARNS_ABOVE:
+        status = "failed" if interval.low > _FAILS_ABOVE else "warning"
+    meaning = "no better than guessing" if status == "ok" else "part of the leakage may be this difference"
+    sentence = (
+        f"Without the model, a classifier separates members from non-members with an AUC of {auc:.3f} "
+        f"({_LEVEL:.1%} interval {interval.low:.3f} to {interval.high:.3f}): {meaning}."
     )
-    return Outcome(NAME, status, f"{told} {interval}, {meaning}", numbers)
+    return Outcome(NAME, status, sentence, {"auc": auc, "low": interval.low, "high": interval.high})
 
 
-def _drawn(n_records: int, seed: int) -> Any:
+def _not_checked(reason: str) -> Outcome:
+    sentence = f"A shift between members and non-members was not searched for: {reason}."
+    return Outcome(NAME, "not checked", sentence)
+
+
+def _sample(n_records: int, seed: int) -> IntArray:
     if n_records <= _MOST_RECORDS:
         return np.arange(n_records)
-    return np.sort(np.random.default_rng(seed).choice(n_records, _MOST_RECORDS, replace=False))
+    sample = np.random.default_rng(seed).choice(n_records, _MOST_RECORDS, replace=False)
+    return np.sort(sample)
 
 
 def _narrow(x: AnyArray, seed: int) -> AnyArray:
-    """The main axes of long features, by random projection and a few power steps (Halko et al. 2011)."""
+    """Long features, projected on their principal axes."""
+    from sklearn.decomposition import PCA
+
     if x.shape[1] <= _MOST_FEATURES:
         return x
-    centred = x - x.mean(axis=0)
-    n_axes = min(_MOST_FEATURES, len(x) - 1)
-    axes = np.random.default_rng(seed).normal(size=(x.shape[1], n_axes + 10)).astype(np.float32)
-    for _ in range(3):
-        axes = np.linalg.qr(centred.T @ (centred @ axes))[0]
-    _, _, turned = np.linalg.svd(centred @ axes, full_matrices=False)
-    narrow: AnyArray = centred @ (axes @ turned[:n_axes].T)
-    return narrow
+    axes = PCA(min(_MOST_FEATURES, len(x) - 1), svd_solver="randomized", random_state=seed)
+    return np.asarray(axes.fit_transform(x))
 
 
 def _out_of_fold(x: AnyArray, members: BoolArray, seed: int) -> FloatArray:
-    """Scores by the trees that were fitted without the record's fold; a fold's mean is taken out.
+    """Scores by forests fitted without the record's fold, minus the mean of the fold.
 
-    A fold's base rate goes against its own records; without it, pooled scores of a useless forest would
-    fall below an AUC of one half.
+    The base rate of the other folds runs against the fold's own; with it, the pooled scores of a useless
+    forest would have an AUC below one half.
     """
     from sklearn.ensemble import ExtraTreesClassifier
     from sklearn.model_selection import StratifiedKFold
 
     scores = np.empty(len(x))
-    for fitted_on, asked in StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(x, members):
+    for train, test in StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(x, members):
         forest = ExtraTreesClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
-        answers = forest.fit(x[fitted_on], members[fitted_on]).predict_proba(x[asked])[:, 1]
-        scores[asked] = answers - answers.mean()
+        member_probability = forest.fit(x[train], members[train]).predict_proba(x[test])[:, 1]
+        scores[test] = member_probability - member_probability.mean()
     return scores

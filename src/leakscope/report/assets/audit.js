@@ -1,5 +1,5 @@
 "use strict";
-// The audit's page: precision by a slider, one attack's scores at a time, the records' table and panel.
+// The page of an audit: precision slider, scores of one attack at a time, table and panel of the records.
 (() => {
   const { array, has, figure, draw, timed } = window.leakscope;
   const byId = (id) => document.getElementById(id);
@@ -12,7 +12,7 @@
     return made;
   }
 
-  // ---- precision: of those called members, the share who are ----
+  // ---- precision: the share of members among the records called members ----
   const prior = byId("prior");
   if (prior) {
     const precision = (tpr, fpr, share) => (share * tpr) / (share * tpr + (1 - share) * fpr);
@@ -23,7 +23,7 @@
       for (const row of document.querySelectorAll("#precision-table tbody tr")) {
         const { tpr, fpr, low, high } = row.dataset;
         const value = precision(Number(tpr), Number(fpr), share);
-        row.querySelector(".precision").textContent = Number.isFinite(value) ? percent(value) : "nobody is called";
+        row.querySelector(".precision").textContent = Number.isFinite(value) ? percent(value) : "no record is called";
         const ends = [low, high].map((end) => (end === "" ? NaN : precision(Number(end), Number(fpr), share)));
         row.querySelector(".interval").textContent = ends.every(Number.isFinite) ? ends.map((e) => percent(e)).join(" to ") : "–";
       }
@@ -74,7 +74,7 @@
       head.append(button);
       row.append(head);
     }
-    if (values.fields) row.append(element("th", "what sets it apart", { scope: "col" }));
+    if (values.fields) row.append(element("th", "distinctive fields", { scope: "col" }));
     document.querySelector("#records-table thead").replaceChildren(row);
   }
   function sortBy(column) {
@@ -238,7 +238,7 @@
       if (column.kind === "risk") {
         const [tpr, fpr, nIn, nOut] = await Promise.all(["tpr", "fpr", "n_in", "n_out"].map(array));
         facts.push(["risk", `${fixed(values.advantage[row], 2)} (95% interval ${fixed(values.advantage_low[row], 2)} to ${fixed(values.advantage_high[row], 2)})`]);
-        facts.push(["called a member", `by ${percent(tpr.values[row], 0)} of ${nIn.values[row]} models that saw it, ${percent(fpr.values[row], 0)} of ${nOut.values[row]} that did not`]);
+        facts.push(["recognized", `by ${percent(tpr.values[row], 0)} of ${nIn.values[row]} models trained on it, ${percent(fpr.values[row], 0)} of ${nOut.values[row]} others`]);
       } else if (column.kind !== "id") {
         facts.push([column.title, asText(column, row)]);
       }
@@ -255,7 +255,7 @@
       const isIn = (saw.values[row * bytes + (model >> 3)] >> (model & 7)) & 1;
       sides[isIn ? 0 : 1].push(answers.values[row * n + model]);
     }
-    const names = ["saw it", "did not"];
+    const names = ["trained on it", "others"];
     await draw("record-strip", {
       data: sides.map((side, k) => ({
         x: side, y: side.map((_, at) => k + 0.5 * (((at * 0.618) % 1) - 0.5)), mode: "markers", type: "scatter", name: `${names[k]} (${side.length})`,
@@ -273,7 +273,7 @@
     const size = paths.shape[1] * 2;
     const at = (side) => settings.epochs.map((_, k) => paths.values[row * size + 2 * k + side]);
     await draw("record-path", {
-      data: ["models that saw it", "models that did not"].map((name, side) => ({
+      data: ["models trained on it", "other models"].map((name, side) => ({
         x: settings.epochs, y: at(side), name, mode: "lines+markers", line: { color: `var(--c${side})` },
       })),
       layout: {

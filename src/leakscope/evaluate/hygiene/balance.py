@@ -1,0 +1,37 @@
+"""Balance: enough members and non-members, and enough reference models with and without each record."""
+
+from __future__ import annotations
+
+from leakscope.array_types import BoolArray
+from leakscope.evaluate.hygiene.outcome import Outcome, Status
+
+NAME = "balance"
+_LEAST_RECORDS, _FEW_RECORDS = 10, 100
+_LEAST_MODELS = 2
+_WARNS_ABOVE = 0.05
+
+
+def check_balance(target_mask: BoolArray, reference_mask: BoolArray) -> Outcome:
+    """Counts members and non-members, and the models trained with and without each record.
+
+    Args:
+        target_mask: bool (targets, records).
+        reference_mask: bool (references, records); may have no rows.
+    """
+    n_members = target_mask.sum(axis=1)
+    n_least = int(min(n_members.min(), (target_mask.shape[1] - n_members).min()))
+    n_in = reference_mask.sum(axis=0)
+    is_thin = (n_in < _LEAST_MODELS) | (len(reference_mask) - n_in < _LEAST_MODELS)
+    thin_share = float(is_thin.mean()) if len(reference_mask) else 0.0
+    status: Status = "ok"
+    if n_least < _FEW_RECORDS or thin_share > _WARNS_ABOVE:
+        status = "failed" if n_least < _LEAST_RECORDS else "warning"
+    sentence = f"Every target has at least {n_least:,} members and {n_least:,} non-members"
+    if n_least < _FEW_RECORDS:
+        sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
+    if len(reference_mask):
+        sentence += (
+            f"; {thin_share:.1%} of the records have fewer than {_LEAST_MODELS} models trained with them, or "
+            "without them"
+        )
+    return Outcome(NAME, status, f"{sentence}.", {"smaller_side": n_least, "thin_share": thin_share})
