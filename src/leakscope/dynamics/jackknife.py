@@ -107,7 +107,7 @@ def model_groups(n_models: int, n_groups: int) -> list[IntArray]:
     """Groups whose sizes differ by at most one; model m is in group m modulo the number of groups."""
     if not 2 <= n_groups <= n_models or n_models - -(-n_models // n_groups) < 3:
         raise InputError(
-            f"n_groups={n_groups}: must be from 2 to {n_models}, and leaving out a group must leave 3 models"
+            f"n_groups={n_groups}: must be from 2 to {n_models}, and each group must leave at least 3 models"
         )
     return [np.arange(group, n_models, n_groups) for group in range(n_groups)]
 
