@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope.design import make_design
-from leakscope.dynamics.decisions import AboveLogRatio, Decisions
+from leakscope.dynamics.decisions import Decisions
 from leakscope.types import Design, Signals
 
 SHARED_BANK = Path(__file__).resolve().parents[3] / "shared" / "banks" / "cifar10-wrn28-2"
@@ -29,7 +29,7 @@ def rising_bank(gaps, n_models=20, n_records=400, share=0.5, seed=0, kind="balan
 
 def decisions_of(is_called, epochs=EPOCHS):
     """Decisions as if an attack had made them; bool (models, checkpoints, records)."""
-    return Decisions("lira", AboveLogRatio(), epochs[: is_called.shape[1]], is_called)
+    return Decisions(epochs[: is_called.shape[1]], is_called)
 
 
 def shared_bank():

@@ -26,7 +26,6 @@ def test_it_is_the_jackknife_written_out():
         expected = np.sqrt(3 / 4 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
         np.testing.assert_allclose(getattr(found.standard_error, name), expected)
     assert found.method == "jackknife over 4 groups of 12 models"
-    assert found.n_replicates == 4
 
 
 def test_it_predicts_how_far_independent_populations_differ():

@@ -1,4 +1,4 @@
-"""The monitor: its definition, its memory, its mistakes, and what it finds in a real training run."""
+"""The monitor: definition, memory, invalid updates, and a real training run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def fed(losses, **options):
     for epoch in losses:
         monitor.update(epoch)
     return monitor
+
+
+def array_bytes(monitor):
+    """Memory of all arrays a monitor holds."""
+    return sum(v.nbytes for v in vars(monitor).values() if isinstance(v, np.ndarray))
 
 
 @settings(max_examples=30)
@@ -85,7 +90,7 @@ def test_nothing_seen_and_nothing_to_tell():
     assert monitor.why_undefined == ""
 
 
-def test_the_spread_is_the_inter_quartile_range_of_the_epochs_kept():
+def test_the_spread_is_the_interquartile_range_of_the_stored_epochs():
     losses = np.random.default_rng(0).exponential(1, (16, 20))
     low, high = np.quantile(losses, [0.25, 0.75], axis=0)
     np.testing.assert_allclose(fed(losses).spread(), high - low, rtol=0.01, atol=2e-3)  # half precision
@@ -111,25 +116,23 @@ def test_the_spread_of_records_with_gaps_is_that_of_the_epochs_they_have():
     assert np.isnan(found[0]) and found[1] == 0
 
 
-def test_kept_epochs_thin_out_evenly():
+def test_the_trace_thins_out_evenly():
     monitor = Monitor(1, trace_length=4)
-    kept = []
+    stored = []
     for epoch in range(1, 18):
         monitor.update([float(epoch)])
-        kept.append(monitor.kept_epochs)
-        assert epoch < 3 or 3 <= len(kept[-1]) <= 4
-    assert kept[3] == (1, 2, 3, 4) and kept[4] == (1, 3, 5) and kept[6] == (1, 3, 5, 7)
-    assert kept[8] == (1, 5, 9) and kept[16] == (1, 9, 17)
+        stored.append(monitor.trace_epochs)
+        assert epoch < 3 or 3 <= len(stored[-1]) <= 4
+    assert stored[3] == (1, 2, 3, 4) and stored[4] == (1, 3, 5) and stored[6] == (1, 3, 5, 7)
+    assert stored[8] == (1, 5, 9) and stored[16] == (1, 9, 17)
     assert monitor.spread() == pytest.approx(8)
 
 
 def test_memory_is_the_documented_formula_whatever_the_number_of_epochs():
     monitor = Monitor(1_000_000)
-    held = sum(v.nbytes for v in vars(monitor).values() if isinstance(v, np.ndarray))
-    assert held == monitor.n_bytes == 1_000_000 * (20 + 2 * 32) == 84_000_000
+    assert array_bytes(monitor) == 1_000_000 * (20 + 2 * 32) == 84_000_000
     small = fed(np.ones((500, 10)))
-    assert sum(v.nbytes for v in vars(small).values() if isinstance(v, np.ndarray)) == small.n_bytes
-    assert small.n_bytes == 10 * 84 and len(small.kept_epochs) <= 32
+    assert array_bytes(small) == 10 * 84 and len(small.trace_epochs) <= 32
 
 
 def test_tensors_are_taken_as_they_are():
@@ -140,7 +143,7 @@ def test_tensors_are_taken_as_they_are():
     np.testing.assert_allclose(monitor.exposure(), [1, 1.5, 0.5, np.nan])
 
 
-def test_losses_beyond_half_precision_are_kept_at_its_largest():
+def test_losses_beyond_half_precision_are_stored_as_its_largest_number():
     monitor = fed(np.array([[1e9, 1.0], [0.0, 1.0], [1e9, 1.0], [0.0, 1.0]]))
     assert monitor.spread()[0] == pytest.approx(65504)
     assert monitor.ranking()[0] == 0
@@ -167,7 +170,7 @@ def test_a_wrong_update_is_refused_and_changes_nothing(losses, indices, said):
     with pytest.raises(InputError, match=said):
         monitor.update(losses, indices)
     np.testing.assert_array_equal(monitor.exposure(), before)
-    assert monitor.epochs == 1 and monitor.kept_epochs == (1,)
+    assert monitor.epochs == 1 and monitor.trace_epochs == (1,)
 
 
 @pytest.mark.parametrize("arguments", [(0,), (5, 3), (5, 2)])

@@ -16,8 +16,8 @@ from tests.dynamics.banks import rising_bank
 RISING = (0.0, 1.5, 4.0)
 
 
-def figures(attack, signals, design, convention=None):
-    return metrics(trajectories(decide(attack, signals, design, convention), design.in_mask))
+def figures(attack, signals, design, rule=None):
+    return metrics(trajectories(decide(attack, signals, design, rule), design.in_mask))
 
 
 @pytest.mark.parametrize("attack", [Lira(), EbLira()], ids=lambda attack: attack.name)
@@ -34,13 +34,11 @@ def test_planted_exposure_stands_above_the_floor(attack):
     assert np.abs(floor.mean.advantage).max() < 0.06
 
 
-@pytest.mark.parametrize(
-    ("attack", "convention"), [(Lira(), None), (EbLira(), None), (Calibrated(), AtFpr(0.2))]
-)
-def test_without_leakage_the_figures_are_those_of_the_floor(attack, convention):
+@pytest.mark.parametrize(("attack", "rule"), [(Lira(), None), (EbLira(), None), (Calibrated(), AtFpr(0.2))])
+def test_without_leakage_the_figures_are_those_of_the_floor(attack, rule):
     signals, design = rising_bank((0.0, 0.0), n_models=10, n_records=1500, seed=1)
-    found = figures(attack, signals, design, convention)
-    floor = noise_floor(attack, signals, design, convention, seed=0, n_permutations=1).mean
+    found = figures(attack, signals, design, rule)
+    floor = noise_floor(attack, signals, design, rule, seed=0, n_permutations=1).mean
     for name, allowed in {
         "advantage": 0.05, "vulnerable": 0.03, "entropy": 0.3, "entry": 0.03,
     }.items():  # fmt: skip

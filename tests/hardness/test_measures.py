@@ -30,7 +30,7 @@ def test_a_side_is_averaged_and_an_empty_one_is_nan():
 
 
 def test_models_with_their_own_records_are_refused():
-    with pytest.raises(InputError, match="each universe by itself"):
+    with pytest.raises(InputError, match="each universe of records separately"):
         record_mask(Design(np.ones((2, 3), bool), np.zeros((2, 3), int)))
 
 

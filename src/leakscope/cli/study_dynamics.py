@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leakscope.cli.output import AsJson, DataDir, Out, Quiet
+
+if TYPE_CHECKING:
+    from leakscope.studies.dynamics.results import DynamicsResults
 
 
 def dynamics(
@@ -15,43 +18,58 @@ def dynamics(
     preset: Annotated[
         str,
         typer.Option(
-            help="quick, mnist, architectures, optimizers, datasets or seed001 (the full baseline)."
+            help="quick, mnist, architectures, optimizers, datasets, or published (the baseline of "
+            "arXiv 2507.23291)."
         ),
     ] = "quick",
-    dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, ...")] = "digits",
+    dataset: Annotated[
+        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, ... or package.module:function.")
+    ] = "digits",
     net: Annotated[
         str,
         typer.Option(help="mlp, cnn, deep_cnn, resnet18, wide_resnet, ... or package.module:factory."),
     ] = "mlp",
     optimizer: Annotated[str, typer.Option(help="sgd, adamw or sam.")] = "sgd",
-    models: Annotated[int, typer.Option(help="Models, each on a random half of the records.")] = 20,
-    epochs: Annotated[int, typer.Option(help="Epochs of a model.")] = 60,
+    models: Annotated[int, typer.Option(help="Number of models, each on a random half of the records.")] = 20,
+    epochs: Annotated[int, typer.Option(help="Epochs of training.")] = 60,
     every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 3,
-    universe: Annotated[int | None, typer.Option(help="Use the first N records; by default all.")] = None,
+    universe: Annotated[
+        int | None, typer.Option(help="Use only the first N records of the dataset (default: all).")
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Batch size.")] = 64,
-    lr: Annotated[float | None, typer.Option(help="Learning rate; by default 0.1, 0.001 for adamw.")] = None,
-    precision: Annotated[str, typer.Option(help="Of training: float32 or bfloat16.")] = "float32",
-    keep_logits: Annotated[
-        bool, typer.Option("--logits/--no-logits", help="Keep all classes' answers, for uncertainty.")
+    lr: Annotated[float | None, typer.Option(help="Learning rate (default: 0.1; 0.001 for adamw).")] = None,
+    precision: Annotated[str, typer.Option(help="Precision of training: float32 or bfloat16.")] = "float32",
+    store_logits: Annotated[
+        bool,
+        typer.Option("--logits/--no-logits", help="Store the logits of all classes, for uncertainty."),
     ] = True,
     gradient_models: Annotated[
-        int, typer.Option(help="Models to train again for gradient norms (GraNd, TracIn).")
+        int, typer.Option(help="Number of models to retrain for gradient norms (GraNd, TracIn).")
     ] = 0,
     attack: Annotated[
-        str, typer.Option(help="Whose decisions: lira, eb_lira (slower); any with --fpr.")
+        str,
+        typer.Option(
+            help="The attack that decides: eb_lira, 'lira(variance=record)', my_package:MyAttack, ... "
+            "Attacks whose score is not a log likelihood ratio need --fpr."
+        ),
     ] = "lira",
     fpr: Annotated[
-        float | None, typer.Option(help="Decide at this FPR; by default at log ratio > 0.")
+        float | None,
+        typer.Option(help="Decide at this false positive rate (default: at a log likelihood ratio of 0)."),
     ] = None,
     populations: Annotated[int, typer.Option(help="Independent populations of each setting.")] = 1,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/dynamics"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """When, during training, does each record become exposed? A preset, with your options on top."""
+    """Measure when, during training, each record becomes exposed.
+
+    Runs a preset; the options you give replace those of the preset.
+    """
+    from leakscope.bank.results import results_json
     from leakscope.cli.output import given_options, print_json, training_progress
     from leakscope.studies.dynamics.settings import Setting, config_of
     from leakscope.studies.dynamics.study import run
@@ -60,35 +78,30 @@ def dynamics(
     with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
         results = run(config, out, device, data_dir, progress)
     if as_json:
-        print_json(results)
+        print_json(results_json(results))
     elif not quiet:
-        _show(results, out)
+        _print_summary(results, out)
 
 
-def _show(results: dict[str, Any], out: Path) -> None:
+def _print_summary(results: DynamicsResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.studies.dynamics.report import (
-        COMPARED,
-        COMPARED_NOTE,
-        RATIOS,
-        SUMMARY,
-        compared_rows,
-        ratio_rows,
-        summary_rows,
-        words,
-    )
+    from leakscope.studies.dynamics import report
 
     screen = console()
     screen.print()
-    if len(results["runs"]) > 1:
-        screen.print(text_table("Settings compared", COMPARED, compared_rows(results, with_errors=False)))
-        screen.print(COMPARED_NOTE, style="dim", soft_wrap=True)
-        if results["comparison"]:
-            screen.print(text_table("Ratios beside the published ones", RATIOS, ratio_rows(results)))
+    if len(results.runs) > 1:
+        rows = report.compared_rows(results, with_errors=False)
+        screen.print(text_table("Comparison of settings", report.COMPARED, rows))
+        screen.print(report.COMPARED_NOTE, style="dim", soft_wrap=True)
+        if results.comparison:
+            ratios = report.ratio_rows(results)
+            screen.print(text_table("Ratios next to the published ones", report.RATIOS, ratios))
     else:
-        (run,) = results["runs"].values()
-        for line in words(run):
+        (run,) = results.runs.values()
+        for line in report.sentences(run, results.published):
             screen.print(line, soft_wrap=True)
-        screen.print(text_table("Figures and their noise floor", SUMMARY, summary_rows(run)))
-    screen.print(f"\nresults.json, records.parquet, report.md and figures are in {out}", soft_wrap=True)
+        screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
+    screen.print(
+        f"\nWrote report.html, report.md, results.json, records.parquet and figures to {out}", soft_wrap=True
+    )

@@ -1,13 +1,12 @@
-"""Who is called a member, by which model's answers, when: an attack's decisions at every checkpoint.
+"""An attack's decisions at every checkpoint: which model's output about which record looks like a member's.
 
-Every model is the target in turn and judged by the others, once for each checkpoint, as if training had
-stopped there. When a score counts as "member" is a convention that changes every figure made from it,
-so it is a small frozen type of its own and travels with the decisions:
+Every model is the target in turn and is judged by the others, at each checkpoint as if training had ended
+there. The rule that turns a score into "member" affects every figure, so it is a type of its own:
 
-- `AboveLogRatio`: a log likelihood ratio above 0, so the answer is likelier of a member. For attacks
-  whose score is one (EB-LiRA, online LiRA).
-- `AtFpr`: any attack, at the lowest threshold which at most this share of the *other* models'
-  non-members reaches, since an attacker does not know the target's.
+- `AboveLogRatio`: a log likelihood ratio above 0: the output is more likely for a member. For attacks whose
+  score is a log likelihood ratio (`Attack.is_log_ratio`).
+- `AtFpr`: any attack, at the lowest threshold that at most this share of the *other* models' non-members
+  reaches, because an attacker does not know the target's.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from leakscope.types import Design, Signals
 
 @dataclass(frozen=True)
 class AboveLogRatio:
-    """A record is called a member where the log ratio is above `threshold`."""
+    """A record counts as a member where the log likelihood ratio is above `threshold`."""
 
     threshold: float = 0.0
 
@@ -36,7 +35,7 @@ class AboveLogRatio:
 
 @dataclass(frozen=True)
 class AtFpr:
-    """A record is called a member above the threshold that the other models' non-members set at `fpr`."""
+    """A record counts as a member at the threshold that the other models' non-members set at `fpr`."""
 
     fpr: float
 
@@ -48,74 +47,75 @@ class AtFpr:
         return f"threshold at {self.fpr:.2%} FPR of the other models' non-members"
 
 
-Convention = AboveLogRatio | AtFpr
+DecisionRule = AboveLogRatio | AtFpr
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Which model's answer about which record says "member", and by what rule.
+    """Which model's output about which record counts as a member's.
 
     Attributes:
-        attack: name of the attack.
-        convention: when a score counts as "member".
-        epochs: of the checkpoints.
+        epochs: epochs of the checkpoints.
         is_called: bool (models, checkpoints, records).
     """
 
-    attack: str
-    convention: Convention
     epochs: tuple[int, ...]
     is_called: BoolArray
 
 
-def decide(
-    attack: Attack, signals: Signals, design: Design, convention: Convention | None = None
-) -> Decisions:
+def decide(attack: Attack, signals: Signals, design: Design, rule: DecisionRule | None = None) -> Decisions:
     """Leave-one-out decisions of an attack at every checkpoint.
 
     Args:
         attack: the attack; it sees one checkpoint at a time.
-        signals: the bank's answers, (models, checkpoints, records).
-        design: who was in which training set; the same records for all models.
-        convention: when a score counts as "member"; None: log ratio > 0.
+        signals: the models' outputs, (models, checkpoints, records).
+        design: the training set of each model; every model must be queried about the same records.
+        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
     """
-    rule = AboveLogRatio() if convention is None else convention
-    _check(attack, design, rule)
+    rule = AboveLogRatio() if rule is None else rule
+    check_rule(attack, rule)
+    _check_design(design)
     shape = (design.n_models, len(signals.epochs), design.n_records)
     is_called = np.empty(shape, dtype=np.bool_)
     for checkpoint in range(len(signals.epochs)):
-        scores = attack(at_checkpoint(signals, checkpoint, attack.needs), design).values
+        scores = attack(_at_checkpoint(signals, checkpoint, attack.needs), design).values
         is_called[:, checkpoint] = called(scores, design.in_mask, rule)
-    return Decisions(attack.name, rule, signals.epochs, is_called)
+    return Decisions(signals.epochs, is_called)
 
 
-def at_checkpoint(signals: Signals, checkpoint: int, names: tuple[str, ...]) -> Signals:
-    """The named signals of one checkpoint alone, so that an attack takes it for the last."""
+def called(scores: FloatArray, in_mask: BoolArray, rule: DecisionRule) -> BoolArray:
+    """Which scores count as "member" at one checkpoint; bool (models, records)."""
+    if isinstance(rule, AboveLogRatio):
+        return np.asarray(scores > rule.threshold)
+    nonmembers = [np.sort(row[~mask]) for row, mask in zip(scores, in_mask, strict=True)]
+    counts = [len(own) for own in nonmembers]
+    reason = why_unresolvable(rule.fpr, 1, sum(counts) - max(counts))
+    if reason:
+        raise InputError(f"fpr={rule.fpr:g}: {reason}; choose a higher one")
+    return np.asarray(scores >= thresholds_of_others(nonmembers, [rule.fpr]))
+
+
+def check_rule(attack: Attack, rule: DecisionRule) -> None:
+    """Raises InputError where an attack cannot decide by a rule."""
+    if isinstance(rule, AboveLogRatio) and not attack.is_log_ratio:
+        raise InputError(
+            f"attack={attack.label!r}: its score is not a log likelihood ratio, so 0 is no threshold for it; "
+            "decide at a false positive rate (--fpr 0.1, in Python AtFpr(0.1)), or use lira or eb_lira"
+        )
+
+
+def _at_checkpoint(signals: Signals, checkpoint: int, names: tuple[str, ...]) -> Signals:
+    """The named signals of one checkpoint, which an attack then takes for the last."""
     for name in names:
-        signals.last(name)  # says which signals were kept when this one was not
+        signals.last(name)  # raises with the stored signals where this one is missing
     arrays = {name: np.asarray(signals.arrays[name][:, checkpoint, None]) for name in names}
     return Signals(arrays, (signals.epochs[checkpoint],), signals.labels)
 
 
-def called(scores: FloatArray, in_mask: BoolArray, convention: Convention) -> BoolArray:
-    """Which scores say "member" at one checkpoint; bool (models, records)."""
-    if isinstance(convention, AboveLogRatio):
-        return np.asarray(scores > convention.threshold)
-    outside = [np.sort(row[~mask]) for row, mask in zip(scores, in_mask, strict=True)]
-    n_outside = [len(own) for own in outside]
-    reason = why_unresolvable(convention.fpr, 1, sum(n_outside) - max(n_outside))
-    if reason:
-        raise InputError(f"fpr={convention.fpr:g}: {reason}; ask for a higher one")
-    return np.asarray(scores >= thresholds_of_others(outside, [convention.fpr]))
-
-
-def _check(attack: Attack, design: Design, convention: Convention) -> None:
+def _check_design(design: Design) -> None:
     if design.columns is not None:
-        raise InputError("dynamics need one universe of records for all models; this design has several")
+        raise InputError("dynamics need the same records for every model; in this design they differ")
     if design.n_models < 3:
-        raise InputError(f"models={design.n_models}: dynamics need at least 3, to judge each by the others")
-    if isinstance(convention, AboveLogRatio) and not attack.is_log_ratio:
         raise InputError(
-            f"attack={attack.name!r}: its score is no log likelihood ratio, so 0 means nothing; "
-            "decide at an FPR instead (AtFpr), or use eb_lira or lira"
+            f"models={design.n_models}: dynamics need at least 3, because each is judged by the others"
         )

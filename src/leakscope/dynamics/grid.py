@@ -1,10 +1,10 @@
-"""Cells of the plane, how records move between them, and the probability to become vulnerable.
+"""Cells of the plane, how records move between them, and the probability of becoming vulnerable.
 
-The grid cuts FPR and TPR into equal parts, by default thirds. *Vulnerable* is the corner where an attacker
-is mostly right: the lowest part of FPR and the highest of TPR. Records move between cells from one
-checkpoint to the next; the probability to enter is that of a record outside the corner to be in it at
-the next checkpoint. Checkpoints twice as far apart see about twice as many enter, so it is also given
-an epoch, as the constant rate that would let as many in: `1 - (1 - p)^(1 / epochs between)`.
+The grid divides FPR and TPR into equal parts, by default thirds. A record is *vulnerable* in the corner of
+the lowest FPR and the highest TPR, where an attacker is usually right. The entry probability is the share of
+the records outside the corner that are inside at the next checkpoint. It grows with the distance between
+checkpoints, so it is also given per epoch, as the constant probability with the same effect:
+`1 - (1 - p)^(1 / epochs between)`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def is_vulnerable(states: FloatArray, side: int = SIDE) -> BoolArray:
 
 
 def cell_names(side: int = SIDE) -> list[str]:
-    """Every cell in words, in the order of their numbers: "FPR 0-33%, TPR 67-100%"."""
+    """Names of all cells in the order of their numbers, like "FPR 0-33%, TPR 67-100%"."""
     ends = [f"{100 * k / side:.0f}" for k in range(side + 1)]
     parts = [f"{low}-{high}%" for low, high in pairwise(ends)]
     return [f"FPR {fpr}, TPR {tpr}" for fpr in parts for tpr in parts]
 
 
 def transition_counts(states: FloatArray, side: int = SIDE) -> IntArray:
-    """Records that went from one cell to another; int64 (checkpoints - 1, from, to)."""
+    """Number of records that move from one cell to another; int64 (checkpoints - 1, from, to)."""
     at = cells(states, side)  # (checkpoints, records)
     n_cells = side * side
     moves = at[:-1] * n_cells + at[1:]
@@ -46,7 +46,7 @@ def transition_counts(states: FloatArray, side: int = SIDE) -> IntArray:
 
 
 def transition_matrix(counts: IntArray) -> FloatArray:
-    """Rows that add up to 1; NaN where no record started. (..., from, to) of the counts' shape."""
+    """Shares of each row, (..., from, to) like the counts; NaN where no record starts in the cell."""
     started = counts.sum(axis=-1, keepdims=True)
     shares = np.full(counts.shape, np.nan)
     np.divide(counts, started, out=shares, where=started > 0)
@@ -54,13 +54,13 @@ def transition_matrix(counts: IntArray) -> FloatArray:
 
 
 def entry_probability(vulnerable: BoolArray) -> FloatArray:
-    """Share of the records outside the corner that are in it at the next checkpoint; (checkpoints - 1,).
+    """Share of the records outside the corner that are inside at the next checkpoint; (checkpoints - 1,).
 
     Args:
         vulnerable: bool (checkpoints, records).
 
     Returns:
-        NaN where every record was in the corner already.
+        NaN where every record was already in the corner.
     """
     outside = ~vulnerable[:-1]
     n_outside = outside.sum(axis=1)
@@ -70,6 +70,6 @@ def entry_probability(vulnerable: BoolArray) -> FloatArray:
 
 
 def per_epoch(probability: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
-    """The constant probability an epoch that gives these probabilities between checkpoints."""
+    """The constant probability per epoch that gives these probabilities between checkpoints."""
     rate: FloatArray = 1 - (1 - probability) ** (1 / np.diff(epochs))
     return rate

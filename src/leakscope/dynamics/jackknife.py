@@ -1,14 +1,14 @@
-"""How far do the figures move with the models? A jackknife, or several independent populations.
+"""Standard errors of the figures over models: a jackknife, or several independent populations.
 
-Jackknife: the models are split into groups, each group is left out in turn, as targets and as references,
-and attack, decisions and figures are recomputed. With G groups the standard error is
-`sqrt((G - 1) / G * sum (figure without g - their mean)^2)` (Quenouille, Tukey). As many groups as models is
-the classical form; fewer cost less. Figures that jump (a share of the records in a cell, with rates in
-tenths) follow the formula only roughly, so independent populations are the better answer where they can
-be paid for.
+Jackknife: the models are split into groups. Each group is left out in turn, as targets and as references, and
+attack, decisions and figures are recomputed. With G groups the standard error is
+`sqrt((G - 1) / G * sum (figure without g - their mean)^2)` (Quenouille, Tukey). One group per model is the
+classical form; fewer groups cost less. The formula is rough for figures that change in jumps, such as the
+share of records in a cell when rates are multiples of a tenth. Independent populations are more reliable and
+cost more.
 
-The published setup asks that the coefficient of variation of the advantage stay below 0.15. That can be read
-in two ways and both are given: of the mean advantage, and of each finally vulnerable record's own.
+The publication requires a coefficient of variation of the advantage below 0.15. It does not say of what, so
+two are computed: that of the mean advantage, and that of a single finally vulnerable record's advantage.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.dynamics.decisions import Convention, decide
+from leakscope.dynamics.decisions import DecisionRule, decide
 from leakscope.dynamics.grid import SIDE, is_vulnerable
 from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, Trajectories, trajectories
 from leakscope.errors import InputError
 from leakscope.types import Design, Signals
 
-WANTED = 0.15
-"""The coefficient of variation the published setup asks for."""
+PUBLISHED_LIMIT = 0.15
+"""The publication requires a smaller coefficient of variation."""
 
 
 class Variation(NamedTuple):
-    """How far the advantage at the last checkpoint moves.
+    """How much the advantage at the last checkpoint varies with the models.
 
     Attributes:
         mean: mean advantage over the records.
         standard_error: of that mean, over models.
-        coefficient: `standard_error / mean`; NaN when the mean is not above 0.
-        record_standard_error: median over records of a single record's.
-        vulnerable_coefficient: median over the finally vulnerable of a single record's; NaN without any.
-        reason: why something is NaN; empty otherwise.
+        coefficient: `standard_error / mean`; NaN where the mean is not positive.
+        record_standard_error: standard error of a single record's advantage, median over records.
+        vulnerable_coefficient: coefficient of variation of a single record's advantage, median over the
+            finally vulnerable records; NaN where there are none.
+        reason: why a value is NaN; empty where none is.
     """
 
     mean: float
@@ -57,14 +58,12 @@ class Replicates:
     """Standard errors of every figure.
 
     Attributes:
-        method: how they were made, in words.
-        n_replicates: groups left out in turn, or populations.
-        standard_error: of each figure; NaN where it was undefined in any replicate.
+        method: how they were estimated.
+        standard_error: of each figure; NaN where the figure is undefined in any replicate.
         advantage: variation of the advantage at the last checkpoint.
     """
 
     method: str
-    n_replicates: int
     standard_error: Metrics
     advantage: Variation
 
@@ -73,29 +72,29 @@ def jackknife(
     attack: Attack,
     signals: Signals,
     design: Design,
-    convention: Convention | None = None,
+    rule: DecisionRule | None = None,
     *,
     n_groups: int | None = None,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
 ) -> Replicates:
-    """Every figure's standard error from leaving groups of models out in turn.
+    """Standard error of every figure from leaving out groups of models in turn.
 
     Args:
         attack: the attack.
-        signals: the bank's answers.
-        design: who was in which training set.
-        convention: when a score counts as "member".
-        n_groups: groups of models; None: each model is its own.
-        side: cells on a side of the grid.
-        entropy_cells: cells on a side of the entropy's histogram.
+        signals: the models' outputs.
+        design: the training set of each model.
+        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
+        n_groups: number of groups; None means one per model.
+        side: cells per side of the grid.
+        entropy_cells: cells per side of the entropy's histogram.
     """
     groups = model_groups(design.n_models, design.n_models if n_groups is None else n_groups)
     needed = Signals({name: signals.arrays[name] for name in attack.needs}, signals.epochs, signals.labels)
 
     def paths_of(models: IntArray) -> Trajectories:
-        kept = design.take(models)
-        return trajectories(decide(attack, needed.take(models), kept, convention), kept.in_mask)
+        own = design.take(models)
+        return trajectories(decide(attack, needed.take(models), own, rule), own.in_mask)
 
     everyone = np.arange(design.n_models)
     without = [paths_of(np.setdiff1d(everyone, group)) for group in groups]
@@ -105,10 +104,10 @@ def jackknife(
 
 
 def model_groups(n_models: int, n_groups: int) -> list[IntArray]:
-    """Groups of equal size within one; model m is in group m modulo their number."""
+    """Groups whose sizes differ by at most one; model m is in group m modulo the number of groups."""
     if not 2 <= n_groups <= n_models or n_models - -(-n_models // n_groups) < 3:
         raise InputError(
-            f"n_groups={n_groups}: give 2 to {n_models} groups of which each leaves at least 3 models"
+            f"n_groups={n_groups}: must be from 2 to {n_models}, and each group must leave at least 3 models"
         )
     return [np.arange(group, n_models, n_groups) for group in range(n_groups)]
 
@@ -116,15 +115,15 @@ def model_groups(n_models: int, n_groups: int) -> list[IntArray]:
 def over_populations(
     populations: Sequence[Trajectories], side: int = SIDE, entropy_cells: int = ENTROPY_CELLS
 ) -> Replicates:
-    """Every figure's standard deviation over independent populations on the same records.
+    """Standard deviation of every figure over independent populations on the same records.
 
-    It is the standard error of one population's figures; a mean over P of them has `sqrt(P)` times less.
+    It is the standard error of one population's figures; the mean of P populations has 1 / sqrt(P) of it.
     """
     n = len(populations)
     if n < 2:
-        raise InputError(f"populations={n}: at least 2 are needed to see them differ")
+        raise InputError(f"populations={n}: at least 2 are needed to compare them")
     if len({(p.epochs, p.states.shape) for p in populations}) > 1:
-        raise InputError("populations differ in checkpoints or records; compare populations of one study")
+        raise InputError("populations differ in checkpoints or records; give populations of one study")
     mean = Trajectories(populations[0].epochs, np.mean([p.states for p in populations], axis=0))
     return _replicates(
         f"{n} independent populations", mean, populations, scale=1 / (n - 1), side=side, cells=entropy_cells
@@ -144,7 +143,6 @@ def _replicates(
     final = np.stack([p.advantage[-1, is_judged] for p in repeats])  # (replicates, records)
     return Replicates(
         method,
-        len(repeats),
         over_repeats([metrics(p, side, cells) for p in repeats], standard_error),
         _variation(
             whole.advantage[-1, is_judged],

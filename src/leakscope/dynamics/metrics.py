@@ -1,7 +1,7 @@
-"""Every figure of the dynamics at once, as arrays of one shape a name.
+"""Every figure of the dynamics from one function.
 
-One function from trajectories to figures, so that the same code computes them on the real design, on
-permuted ones (`noise_floor`) and with models left out (`jackknife`).
+The same code computes the figures for the real design, for permuted designs (`noise_floor`) and without some
+of the models (`jackknife`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Metrics(NamedTuple):
 
     Over checkpoints (checkpoints,): `centre` (checkpoints, 2), `advantage` (mean TPR - FPR), `vulnerable`
     (share of the records in the corner), `entropy` (bits), `recall` and `precision` of early exposure.
-    Between checkpoints (checkpoints - 1,): `speed` (percent of the side an epoch), `entry` (probability to
-    enter the corner), `entry_per_epoch`. Scalars: `net_displacement` and `path_length` of the centre
+    Between checkpoints (checkpoints - 1,): `speed` (percent of the side per epoch), `entry` (probability of
+    entering the corner), `entry_per_epoch`. Scalars: `net_displacement` and `path_length` of the center
     (percent of the side), `entropy_change` (bits, last minus first), `peak_entry`,
-    `peak_entry_per_epoch`, `first_epoch` (recall of 70%). NaN where undefined: with one checkpoint, all that
-    lies between two.
+    `peak_entry_per_epoch`, `first_epoch` (recall of 70%). NaN where undefined, such as every figure about
+    steps when there is a single checkpoint.
     """
 
     centre: FloatArray
@@ -58,9 +58,9 @@ def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_
     """Every figure of the trajectories.
 
     Args:
-        paths: every record's path; records without IN or OUT models are left out.
-        side: cells on a side of the grid whose corner is vulnerable.
-        entropy_cells: cells on a side of the histogram of spatial entropy.
+        paths: the path of every record; records without IN or OUT models are ignored.
+        side: cells per side of the grid whose corner is called vulnerable.
+        entropy_cells: cells per side of the histogram behind the spatial entropy.
     """
     judged = paths.defined()
     states, epochs = judged.states, judged.epochs
@@ -88,7 +88,7 @@ def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_
 
 
 def over_repeats(repeats: Sequence[Metrics], reduce: Callable[[FloatArray], FloatArray]) -> Metrics:
-    """One array a figure out of several repeats' arrays.
+    """Combines the figures of several repeats, one array per figure.
 
     Args:
         repeats: figures of each repeat.
@@ -98,6 +98,6 @@ def over_repeats(repeats: Sequence[Metrics], reduce: Callable[[FloatArray], Floa
 
 
 def _peak(values: FloatArray) -> FloatArray:
-    """The largest defined value; NaN where none is."""
+    """The largest defined value; NaN where none is defined."""
     defined = values[~np.isnan(values)]
     return np.array(defined.max() if len(defined) else np.nan)

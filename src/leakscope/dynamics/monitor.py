@@ -1,22 +1,23 @@
-"""Early warning without shadow models: which records will this training run give away?
+"""Early warning without reference models: which records does this training run expose?
 
-A few lines in any training loop, once an epoch:
+A few lines in any training loop, once per epoch:
 
     monitor = leakscope.Monitor(n_records=len(train_set))
     for epoch in range(epochs):
         ...                              # train; collect each record's loss of this epoch
         monitor.update(losses)
-        worst = monitor.top(0.05)        # record numbers, most exposed first
+        worst = monitor.top(0.05)        # indices of records, most exposed first
 
-A record is exposed when models without it would get it wrong but this one, having seen it, does not. One
-model cannot be asked what it would say without the record; but before it has fitted the record, it says
-nearly that. So the longer a record's loss stays high while the others' falls, the more exposed it ends:
+A record is exposed when models not trained on it predict it wrongly, and this model, trained on it, does not.
+The output of this model without the record is unknown, but before the model has fitted the record its output
+is nearly that. So the longer the loss of a record stays high while that of the others falls, the more exposed
+the record becomes:
 
     exposure_i = sum over epochs of sqrt(loss_i) / sum over the same epochs of the records' mean sqrt(loss)
 
-which is 1 for a usual record. The root keeps a few huge losses from drowning the rest, and leaves the order
-the same in any unit of the loss. How good this is, against the loss-trace spread and others:
-docs/monitor.md, measured by benchmarks/monitor_on_a_bank.py.
+The average record has an exposure of 1. The square root limits the weight of a few huge losses, and the ratio
+does not depend on the unit of the loss. docs/monitor.md compares it with the loss-trace spread and other
+measures; benchmarks/monitor_on_a_bank.py measures it.
 """
 
 from __future__ import annotations
@@ -29,29 +30,28 @@ import numpy.typing as npt
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 
-_SUMS_BYTES = 20  # a record: two float64 sums and one uint32 count
 _LARGEST_FLOAT16 = 65504.0
-_RECORDS_AT_ONCE = 65_536  # in the quantiles over kept epochs
+_RECORDS_AT_ONCE = 65_536  # in the quantiles over the trace
 
 
 class Monitor:
     """Ranks the records of one training run by predicted exposure, from their training losses alone.
 
-    Memory is `n_records * (20 + 2 * trace_length)` bytes, whatever the number of epochs: 84 MB for 1,000,000
-    records by default. Beside the sums behind `exposure`, it keeps the losses of at most `trace_length`
-    epochs in half precision: all epochs at first; when full, every second one, then every fourth, and so on.
+    Memory is `n_records * (20 + 2 * trace_length)` bytes for any number of epochs: 84 MB for 1,000,000 records
+    by default. Besides the sums behind `exposure`, the monitor stores the losses of at most `trace_length`
+    epochs in half precision: of all epochs at first, then of every second one, every fourth, and so on.
 
     Attributes:
-        n_records: how many records there are.
+        n_records: number of records.
         epochs: number of updates so far.
     """
 
     def __init__(self, n_records: int, trace_length: int = 32) -> None:
-        """A monitor that has seen nothing.
+        """Creates a monitor without updates.
 
         Args:
-            n_records: how many records there are; they are numbered from 0.
-            trace_length: epochs whose losses are kept for `spread`; even, at least 4.
+            n_records: number of records; they are numbered from 0.
+            trace_length: number of epochs whose losses are stored for `spread`; even, at least 4.
         """
         if n_records < 1:
             raise InputError(f"n_records={n_records}: must be at least 1")
@@ -63,22 +63,17 @@ class Monitor:
         self._expected: FloatArray = np.zeros(n_records)  # sum of the mean sqrt(loss) of the same epochs
         self._n_seen = np.zeros(n_records, dtype=np.uint32)
         self._trace = np.full((trace_length, n_records), np.nan, dtype=np.float16)
-        self._kept_epochs: list[int] = []
+        self._trace_epochs: list[int] = []
         self._stride = 1
 
     @property
-    def n_bytes(self) -> int:
-        """Memory held between updates: `n_records * (20 + 2 * trace_length)`."""
-        return self.n_records * (_SUMS_BYTES + self._trace.itemsize * len(self._trace))
-
-    @property
-    def kept_epochs(self) -> tuple[int, ...]:
-        """The epochs, from 1, whose losses `spread` looks at."""
-        return tuple(self._kept_epochs)
+    def trace_epochs(self) -> tuple[int, ...]:
+        """The epochs, counted from 1, that `spread` is computed from."""
+        return tuple(self._trace_epochs)
 
     @property
     def why_undefined(self) -> str:
-        """Why `exposure` is NaN for some records; empty when it is for none."""
+        """Why `exposure` is NaN for some records; empty where it is for none."""
         n_unseen = int((self._n_seen == 0).sum())
         n_flat = int((np.isnan(self.exposure()) & (self._n_seen > 0)).sum())
         reasons = [f"{n_unseen:,} of {self.n_records:,} records were in no update"] if n_unseen else []
@@ -87,18 +82,18 @@ class Monitor:
         return "; ".join(reasons)
 
     def update(self, losses: Any, indices: Any = None) -> None:
-        """Takes one epoch's losses.
+        """Adds the losses of one epoch.
 
-        Losses as they come up in training will do (each record's when its batch was trained on, augmented or
-        not), and so will those of a pass over the records at the end of the epoch.
+        The losses may be those of the training batches, with or without augmentation, or those of a pass over
+        the records at the end of the epoch.
 
         Args:
-            losses: float (n_records,), or one for each of `indices`; 0 or more, low = well fitted. An array,
-                a list or a torch tensor on any device.
-            indices: int, the records the losses belong to, each at most once; None: all, in order.
+            losses: float (n_records,), or one per index in `indices`; at least 0. An array, a list, or a torch
+                tensor on any device.
+            indices: int, the records that the losses belong to, without repeats; None means all, in order.
 
         Raises:
-            InputError: the losses are not one finite number of at least 0 for each record; nothing is taken.
+            InputError: the losses are not one finite number of at least 0 per record; nothing is added.
         """
         values = np.asarray(_as_array(losses), dtype=np.float64)
         at = slice(None) if indices is None else np.asarray(_as_array(indices))
@@ -109,31 +104,31 @@ class Monitor:
         self._n_seen[at] += 1
         self.epochs += 1
         if (self.epochs - 1) % self._stride == 0:
-            self._keep(values, at)
+            self._store(values, at)
 
     def exposure(self) -> FloatArray:
-        """Predicted exposure; float64 (n_records,), higher = more exposed, 1 = as usual, NaN = unseen."""
+        """Predicted exposure; float64 (n_records,), higher means more exposed, 1 is average, NaN is unseen."""
         ratio: FloatArray = np.full(self.n_records, np.nan)
         np.divide(self._observed, self._expected, out=ratio, where=self._expected > 0)
         return ratio
 
     def spread(self) -> FloatArray:
-        """Loss-trace spread: inter-quartile range of each record's kept losses; NaN for an unseen record."""
-        kept = self._trace[: len(self._kept_epochs)]
-        found: FloatArray = np.full(self.n_records, np.nan)
+        """Loss-trace spread: interquartile range of each record's stored losses; NaN for an unseen record."""
+        trace = self._trace[: len(self._trace_epochs)]
+        spread: FloatArray = np.full(self.n_records, np.nan)
         for start in range(0, self.n_records, _RECORDS_AT_ONCE):
             part = slice(start, start + _RECORDS_AT_ONCE)
-            found[part] = _quartile_range(kept[:, part].astype(np.float64))
-        return found
+            spread[part] = _quartile_range(trace[:, part].astype(np.float64))
+        return spread
 
     def ranking(self) -> IntArray:
-        """Numbers of the records with an exposure, most exposed first; ties by number; int64."""
+        """Indices of the records with an exposure, most exposed first; ties in ascending order; int64."""
         order = np.argsort(-self.exposure(), kind="stable")  # NaN sorts last
         n_defined = int((self._expected > 0).sum())
         return order[:n_defined].astype(np.int64)
 
     def top(self, share: float) -> IntArray:
-        """The most exposed `share` of the records that have an exposure, at least one of them; int64."""
+        """Indices of the most exposed `share` of the records with an exposure, at least one; int64."""
         if not 0 < share <= 1:
             raise InputError(f"share={share}: must be above 0 and at most 1")
         ranking = self.ranking()
@@ -150,8 +145,8 @@ class Monitor:
         n_bad = int((~np.isfinite(values) | (values < 0)).sum())
         if n_bad:
             raise InputError(
-                f"{n_bad:,} of {len(values):,} losses are NaN, infinite or below 0; leave those records out "
-                "of `indices`, or give a loss that is never negative"
+                f"{n_bad:,} of {len(values):,} losses are NaN, infinite or below 0; leave these records out "
+                "of `indices`, or use a loss that is never negative"
             )
 
     def _check_indices(self, at: npt.NDArray[Any]) -> None:
@@ -160,24 +155,26 @@ class Monitor:
         named = np.zeros(self.n_records, dtype=np.bool_)
         named[at] = True
         if int(named.sum()) < len(at):
-            raise InputError("indices name a record twice; give each record's loss once an epoch")
+            raise InputError("indices name a record twice; give the loss of each record once per epoch")
 
-    def _keep(self, values: FloatArray, at: npt.NDArray[Any] | slice) -> None:
-        """Stores the epoch's losses; a full store first lets go of every second epoch."""
-        if len(self._kept_epochs) == len(self._trace):
+    def _store(self, values: FloatArray, at: npt.NDArray[Any] | slice) -> None:
+        """Stores the losses of the epoch; a full trace first drops every second epoch."""
+        if len(self._trace_epochs) == len(self._trace):
             self._stride *= 2
             half = len(self._trace) // 2
             self._trace[:half] = self._trace[::2]
             self._trace[half:] = np.nan
-            self._kept_epochs = self._kept_epochs[::2]  # the length is even, so this epoch is next in line
-        self._trace[len(self._kept_epochs), at] = np.minimum(values, _LARGEST_FLOAT16)
-        self._kept_epochs.append(self.epochs)
+            self._trace_epochs = self._trace_epochs[
+                ::2
+            ]  # the length is even, so this epoch is the next to store
+        self._trace[len(self._trace_epochs), at] = np.minimum(values, _LARGEST_FLOAT16)
+        self._trace_epochs.append(self.epochs)
 
 
 def _quartile_range(traces: FloatArray) -> FloatArray:
-    """Inter-quartile range of each column's numbers, NaN for one without; (epochs, records) -> (records,).
+    """Interquartile range of each column, ignoring NaN; (epochs, records) -> (records,).
 
-    What `nanquantile` gives, which takes the columns one by one.
+    The same as `np.nanquantile`, which is slow because it visits the columns one by one.
     """
     n = (~np.isnan(traces)).sum(axis=0)
     spread: FloatArray = np.full(traces.shape[1], np.nan)
@@ -198,7 +195,7 @@ def _quartile_range(traces: FloatArray) -> FloatArray:
 
 
 def _as_array(values: Any) -> Any:
-    """A torch tensor as an array (numpy cannot read one that needs gradients or lies on a GPU)."""
+    """A torch tensor as an array; numpy cannot read one that requires gradients or is on a GPU."""
     if not hasattr(values, "detach"):
         return values
     tensor = values.detach().cpu()

@@ -1,14 +1,14 @@
-"""What the figures are when membership means nothing: the design permuted over models.
+"""The noise floor: every figure recomputed with permuted memberships.
 
-With twenty models a harmless record's TPR and FPR are each a share of ten, so records scatter over the plane,
-move between checkpoints and visit the vulnerable corner by chance alone. How often that happens depends on
-the answers' shape and on the attack, so it is measured: each record keeps its answers and its number of
-IN models, but which models those are is drawn anew, independently for each record, the same at all
-checkpoints; then attack, decisions and every figure are recomputed. Where membership leaves no trace
-this redraws the design, so a figure within the floor's range says nothing.
+With twenty models, the TPR and the FPR of a record are each a share of ten models. Even records that leak
+nothing scatter over the plane, move between checkpoints and enter the vulnerable corner by chance. How often
+they do depends on the outputs and on the attack, so it is measured: the outputs of each record and its number
+of IN models stay the same, but the IN models are drawn again, independently for each record and identically
+at all checkpoints. Attack, decisions and figures are then recomputed. Where membership has no effect on the
+outputs, this draws another valid design, so a figure within the range of its floor is no evidence of leakage.
 
-One permutation of whole models would leave some models with their true members, for all records at
-once; independent ones have no such luck in common, and few permutations suffice.
+Permuting whole models instead would leave some models with their true members for all records at once.
+Independent permutations do not share such coincidences, so a few are enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
-from leakscope.dynamics.decisions import Convention, decide
+from leakscope.dynamics.decisions import DecisionRule, decide
 from leakscope.dynamics.grid import SIDE
 from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, trajectories
@@ -30,12 +30,11 @@ from leakscope.types import Design, Signals
 
 @dataclass(frozen=True, eq=False)
 class NoiseFloor:
-    """Figures over permuted designs: mean, lowest and highest.
+    """Mean, lowest and highest of every figure over permuted designs.
 
-    NaN where a figure was undefined under every permutation.
+    NaN where a figure is undefined under every permutation.
     """
 
-    n_permutations: int
     mean: Metrics
     low: Metrics
     high: Metrics
@@ -45,34 +44,33 @@ def noise_floor(
     attack: Attack,
     signals: Signals,
     design: Design,
-    convention: Convention | None = None,
+    rule: DecisionRule | None = None,
     *,
     seed: int,
     n_permutations: int = 5,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
 ) -> NoiseFloor:
-    """Every figure with memberships permuted over models.
+    """Every figure with memberships permuted over the models.
 
     Args:
         attack: the attack.
-        signals: the bank's answers.
-        design: who was in which training set.
-        convention: when a score counts as "member".
-        seed: of the permutations.
-        n_permutations: how many.
-        side: cells on a side of the grid.
-        entropy_cells: cells on a side of the entropy's histogram.
+        signals: the models' outputs.
+        design: the training set of each model.
+        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
+        seed: seed of the permutations.
+        n_permutations: number of permutations.
+        side: cells per side of the grid.
+        entropy_cells: cells per side of the entropy's histogram.
     """
     if n_permutations < 1:
         raise InputError(f"n_permutations={n_permutations}: must be at least 1")
     repeats = []
     for permutation in range(n_permutations):
         shuffled = permuted(design, seed, permutation)
-        decisions = decide(attack, signals, shuffled, convention)
+        decisions = decide(attack, signals, shuffled, rule)
         repeats.append(metrics(trajectories(decisions, shuffled.in_mask), side, entropy_cells))
     return NoiseFloor(
-        n_permutations,
         mean=over_repeats(repeats, _defined_mean),
         low=over_repeats(repeats, lambda values: np.fmin.reduce(values)),
         high=over_repeats(repeats, lambda values: np.fmax.reduce(values)),
@@ -80,13 +78,13 @@ def noise_floor(
 
 
 def permuted(design: Design, seed: int, permutation: int) -> Design:
-    """Each record's memberships dealt out to the models anew; every record keeps its number of IN models."""
-    rng = generator(seed, 1 + permutation, Purpose.DESIGN)  # 0 made the design itself
+    """The design with each record's IN models drawn again; their number stays the same."""
+    rng = generator(seed, 1 + permutation, Purpose.DESIGN)  # 0 drew the design itself
     return Design(rng.permuted(design.in_mask, axis=0))
 
 
 def _defined_mean(values: FloatArray) -> FloatArray:
-    """Mean over the repeats that have a value; NaN where none has."""
+    """Mean over the repeats with a value; NaN where there are none."""
     n_defined = (~np.isnan(values)).sum(axis=0)
     mean = np.full(values.shape[1:], np.nan)
     np.divide(np.nansum(values, axis=0), n_defined, out=mean, where=n_defined > 0)

@@ -1,11 +1,11 @@
-"""The vulnerability plane: where each record stands, (FPR, TPR), and how it moves in training.
+"""The vulnerability plane: the state (FPR, TPR) of each record and how it moves during training.
 
-Over the models that did not see a record, FPR is the share whose answers are taken for a member's; over
-those that did, TPR is. A record at (0, 1) is told apart by everybody's model, one on the diagonal by
-nobody's. Its vulnerability is the advantage, TPR - FPR.
+TPR is the share of the models trained on a record (IN) whose output counts as a member's; FPR is the same
+share of the models not trained on it (OUT). At (0, 1) an attacker is right about every model; on the diagonal
+the attack is no better than guessing. The vulnerability of a record is its advantage, TPR - FPR.
 
-Lengths are in percent of the plane's side, so a move from corner to corner is 141. Both sides' rates
-are fractions k/n, so cells count a point on a border to the higher cell, by exact arithmetic.
+Lengths are in percent of the plane's side, so the diagonal is 141 long. A point on the border between two
+cells belongs to the higher cell; rates are fractions k/n, so the test is exact.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ROUNDING = 1e-9  # k/n times a whole number misses a border by less
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Every record's path over the plane.
+    """The path of every record over the plane.
 
     Attributes:
-        epochs: of the checkpoints.
-        states: float64 (checkpoints, records, 2), FPR then TPR; NaN for a record that all models, or
-            none, have seen.
+        epochs: epochs of the checkpoints.
+        states: float64 (checkpoints, records, 2), FPR then TPR; NaN for a record that every model or
+            no model was trained on.
     """
 
     epochs: tuple[int, ...]
@@ -40,7 +40,7 @@ class Trajectories:
 
     @property
     def is_defined(self) -> BoolArray:
-        """bool (records,): has IN and OUT models."""
+        """bool (records,): whether a record has IN and OUT models."""
         return np.asarray(~np.isnan(self.states).any(axis=(0, 2)))
 
     @property
@@ -50,9 +50,9 @@ class Trajectories:
         return advantage
 
     def defined(self) -> Trajectories:
-        """The records with IN and OUT models alone."""
+        """The paths of the records with IN and OUT models."""
         if not self.is_defined.any():
-            raise InputError("no record has both IN and OUT models; give the design more models")
+            raise InputError("no record has both IN and OUT models; train more models")
         return Trajectories(self.epochs, self.states[:, self.is_defined])
 
     def _repr_html_(self) -> str:
@@ -61,7 +61,7 @@ class Trajectories:
 
 
 def trajectories(decisions: Decisions, in_mask: BoolArray) -> Trajectories:
-    """Shares of IN and of OUT models whose answers are taken for a member's.
+    """The states: shares of OUT and of IN models whose output counts as a member's.
 
     Args:
         decisions: bool (models, checkpoints, records).
@@ -78,10 +78,10 @@ def trajectories(decisions: Decisions, in_mask: BoolArray) -> Trajectories:
 
 
 def cells(states: FloatArray, side: int) -> IntArray:
-    """The cell of each state on a side x side grid; int64, `side * FPR part + TPR part`, rising rates."""
+    """Number of the cell of each state on a side x side grid: `side * FPR part + TPR part`; int64."""
     parts = np.minimum((states * side + _ROUNDING).astype(np.int64), side - 1)
-    found: IntArray = parts[..., 0] * side + parts[..., 1]
-    return found
+    numbers: IntArray = parts[..., 0] * side + parts[..., 1]
+    return numbers
 
 
 def centre_of_mass(states: FloatArray) -> FloatArray:
@@ -91,24 +91,24 @@ def centre_of_mass(states: FloatArray) -> FloatArray:
 
 
 def net_displacement(centre: FloatArray) -> float:
-    """From the first to the last centre of mass, in percent of the side; NaN for a single checkpoint."""
+    """Distance from the first to the last center of mass, in percent of the side; NaN for one checkpoint."""
     if len(centre) < 2:
         return float("nan")
     return _PERCENT * float(np.linalg.norm(centre[-1] - centre[0]))
 
 
 def path_length(centre: FloatArray) -> float:
-    """Length of the centre of mass's path, in percent of the side; NaN for a single checkpoint."""
+    """Length of the path of the center of mass, in percent of the side; NaN for one checkpoint."""
     if len(centre) < 2:
         return float("nan")
     return _PERCENT * float(np.linalg.norm(np.diff(centre, axis=0), axis=-1).sum())
 
 
 def spatial_entropy(states: FloatArray, side: int = ENTROPY_CELLS) -> FloatArray:
-    """How spread out the records are, in bits: entropy of a side x side histogram; (checkpoints,).
+    """Entropy in bits of a side x side histogram of the records; (checkpoints,).
 
-    0 when all records share a cell; at most `2 log2(side)`, and less with few models, whose rates are
-    multiples of one over their number.
+    0 where all records share a cell, at most `2 log2(side)`; less with few models, because their rates are
+    multiples of one over the number of models.
     """
     entropies = []
     for at_checkpoint in cells(states, side):
@@ -119,14 +119,14 @@ def spatial_entropy(states: FloatArray, side: int = ENTROPY_CELLS) -> FloatArray
 
 
 def encoding_speed(states: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
-    """Mean distance a record moves, in percent of the side an epoch; (checkpoints - 1,)."""
+    """Mean distance a record moves per epoch, in percent of the side; (checkpoints - 1,)."""
     moved = np.linalg.norm(np.diff(states, axis=0), axis=-1).mean(axis=1)
     speed: FloatArray = _PERCENT * moved / np.diff(epochs)
     return speed
 
 
 def _drawn(paths: Trajectories) -> str:
-    """Pictures of where the records stand, with the centre of mass's path so far."""
+    """Pictures of the records on the plane, with the path of the center of mass up to each checkpoint."""
     if not paths.is_defined.any():
         return "<p>No plane: no record has both IN and OUT models.</p>"
     states = paths.defined().states
@@ -138,7 +138,7 @@ def _drawn(paths: Trajectories) -> str:
         grid = counts.reshape(ENTROPY_CELLS, ENTROPY_CELLS).astype(np.float64)  # (FPR, TPR)
         path = line(x, y, centre[: at + 1, 0], centre[: at + 1, 1], "#D55E00")
         title = f"Epoch {paths.epochs[at]}: mean advantage {centre[at, 1] - centre[at, 0]:.3f}"
-        alt = f"{title}; {states.shape[1]:,} records on the vulnerability plane, darker where more are"
+        alt = f"{title}; {states.shape[1]:,} records on the vulnerability plane, darker where there are more"
         diagonal = line(x, y, [0, 1], [0, 1], "#888888", "4 3")
         pictures.append(picture(title, x, y, [drawn_cells(grid), diagonal, path], alt))
     return side_by_side(pictures)

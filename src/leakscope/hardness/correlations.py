@@ -1,8 +1,8 @@
-"""Does hardness go with vulnerability? Overall, among the vulnerable, and beyond what the loss says.
+"""Correlation of hardness with vulnerability: overall, among the vulnerable, and given the loss.
 
-METHODS section 7; the published figure is r = .916 between epistemic uncertainty and vulnerability among the
-vulnerable records of a WRN-28 (arXiv 2507.23291). Intervals treat records as independent. They share their
-models, so the intervals say how well the coefficient is known for this population, not for another one.
+The published figure is r = .916 between epistemic uncertainty and vulnerability among the vulnerable records
+of a WRN-28 (arXiv 2507.23291). Intervals treat records as independent. Records share their models, so an
+interval holds for this population of models, not for another one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from leakscope.stats.correlation import Correlation, partial_correlation, pearso
 
 
 class HardnessCorrelation(NamedTuple):
-    """How one measure of hardness goes with vulnerability. Records without a number are left out (see `n`).
+    """Correlations of one measure of hardness with vulnerability, over the records where both are defined.
 
     Attributes:
         measure: a key of `registry.MEASURES`.
         pearson: over all records.
         spearman: over all records.
         among_vulnerable: Pearson, over the vulnerable records only.
-        spearman_among_vulnerable: by ranks, over the vulnerable records only.
-        partial_given_loss: by ranks, over all records, the loss held fixed: what the measure knows that
-            the loss does not. By ranks because losses are skewed, and a line leaves much of them in.
+        spearman_among_vulnerable: Spearman, over the vulnerable records only.
+        partial_given_loss: partial rank correlation given the loss, over all records: what the measure adds
+            to the loss. Ranks, because losses are skewed and a linear fit would leave much of them in.
     """
 
     measure: str
@@ -45,20 +45,20 @@ def correlate(
     loss: FloatArray,
     level: float = 0.95,
 ) -> list[HardnessCorrelation]:
-    """One row a measure, in the order given.
+    """One row per measure, in the order given.
 
     Args:
         measures: name -> float (records,), high = hard; NaN where undefined.
         vulnerability: float (records,), the advantage TPR - FPR; NaN where undefined.
-        is_vulnerable: bool (records,), such as "ends in the vulnerable cell".
-        loss: float (records,), such as the mean loss over the models that did not see the record.
+        is_vulnerable: bool (records,), such as "in the vulnerable corner at the end".
+        loss: float (records,), such as the mean loss of the models not trained on the record.
         level: two-sided confidence.
     """
     for name, values in {"is_vulnerable": is_vulnerable, "loss": loss, **measures}.items():
         if np.shape(values) != np.shape(vulnerability):
             raise InputError(
                 f"{name} has shape {np.shape(values)} but vulnerability {np.shape(vulnerability)}; "
-                "give one number a record"
+                "give one number per record"
             )
     return [
         _correlated(name, values, vulnerability, is_vulnerable, loss, level)

@@ -1,7 +1,6 @@
-"""Averages over the models that saw a record, or over those that did not.
+"""Averages over the models trained on a record (IN), or over the others (OUT).
 
-Which side matters: what a model was never trained on (OUT) shows whether the record can be guessed from the
-others; how a model came to fit it (IN) shows how it was learned.
+OUT models tell whether a record is predictable from the other records; IN models tell how it was learned.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from leakscope.types import Design
 
 
 def side_mean(values: AnyArray, counted: BoolArray) -> FloatArray:
-    """Mean over the counted models; NaN for a record without one.
+    """Mean over the counted models; NaN for a record without any.
 
     Args:
         values: (models, records, ...).
@@ -35,11 +34,11 @@ def record_mask(design: Design) -> BoolArray:
     """The design as bool (models, records).
 
     Raises:
-        InputError: models have different universes, so that columns are not records.
+        InputError: models were queried about different records, so columns are not records.
     """
     if design.columns is not None:
         raise InputError(
-            "design.columns is set: hardness needs every model asked about the same records; "
-            "measure each universe by itself"
+            "design.columns is set: hardness needs the same records for every model; "
+            "measure each universe of records separately"
         )
     return design.in_mask

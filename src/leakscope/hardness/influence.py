@@ -1,11 +1,11 @@
-"""Influence functions: what a model would say without a record, without training it again.
+"""Influence functions: the effect of leaving out a record, without retraining (Koh and Liang 2017).
 
-Koh and Liang (2017). At a minimum of `sum_i loss_i(theta) + regulariser(theta)` with Hessian H, leaving
-record i out moves the parameters by `inv(H) g_i` to first order, g_i being the gradient of its loss. Its own
-loss then rises by `g_i' inv(H) g_i`: the record's self-influence, of which TracIn is a cheap relative.
+At a minimum of `sum_i loss_i(theta) + regularizer(theta)` with Hessian H, leaving out record i moves the
+parameters by `inv(H) g_i` to first order, where g_i is the gradient of its loss. The record's own loss rises
+by `g_i' inv(H) g_i`, its self-influence, which TracIn approximates at a lower cost.
 
-It needs the whole Hessian at a true minimum, so it serves small models, and as the yardstick that the cheap
-measures are held against; docs/monitor.md tells how it compares with true leave-one-out retraining.
+The formula needs the full Hessian at a true minimum, so it serves small models and as a reference for cheaper
+measures. docs/monitor.md compares it with leave-one-out retraining.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from leakscope.errors import InputError
 
 
 def left_out_shift(gradients: FloatArray, hessian: FloatArray) -> FloatArray:
-    """How far leaving each record out would move the parameters: `inv(H) g_i`.
+    """The shift of the parameters when each record is left out: `inv(H) g_i`.
 
     Args:
-        gradients: float (records, parameters), of each record's loss at the minimum.
+        gradients: float (records, parameters), gradient of each record's loss at the minimum.
         hessian: float (parameters, parameters), of the whole objective (a sum over records, not a mean).
 
     Returns:
         float64 (records, parameters).
 
     Raises:
-        InputError: shapes do not fit, or the Hessian is not positive definite: not a minimum.
+        InputError: shapes do not match, or the Hessian is not positive definite, so this is no minimum.
     """
     n_parameters = gradients.shape[1]
     if hessian.shape != (n_parameters, n_parameters):
@@ -39,7 +39,7 @@ def left_out_shift(gradients: FloatArray, hessian: FloatArray) -> FloatArray:
         factor = linalg.cho_factor(hessian)
     except linalg.LinAlgError as error:
         raise InputError(
-            "hessian is not positive definite: train to a minimum, with a regulariser that makes it strict"
+            "hessian is not positive definite: train to a strict minimum, for example with weight decay"
         ) from error
     shifts: FloatArray = linalg.cho_solve(factor, np.asarray(gradients, dtype=np.float64).T).T
     return shifts

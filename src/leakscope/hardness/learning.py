@@ -1,8 +1,7 @@
-"""When was a record learned, and how often forgotten again? From correctness over checkpoints.
+"""When is a record learned, and how often is it forgotten? From correctness over checkpoints.
 
-Forgetting events are Toneva et al. (2019): the record was classified correctly at one look and wrongly at the
-next. Both count what happens at checkpoints, so a bank that looks every epoch sees more events than one that
-looks every tenth; compare records within a bank.
+A forgetting event (Toneva et al. 2019) is a correct classification at one checkpoint and a wrong one at the
+next. More checkpoints give more events, so compare records within a bank, not between banks.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from leakscope.hardness.in_out_mean import side_mean
 
 
 def epoch_first_learned(correct: AnyArray, epochs: tuple[int, ...]) -> FloatArray:
-    """The first checkpoint's epoch at which the record is right; high = late = hard.
+    """Epoch of the first checkpoint at which the record is classified correctly; late means hard.
 
-    A record that never is counts as learned one checkpoint after the last: later than all others, and finite.
+    A record that never is counts as learned one checkpoint after the last: later than all others, yet finite.
 
     Args:
         correct: bool (models, checkpoints, records).
-        epochs: the checkpoints' epochs.
+        epochs: epochs of the checkpoints.
 
     Returns:
         float64 (models, records).
@@ -32,10 +31,10 @@ def epoch_first_learned(correct: AnyArray, epochs: tuple[int, ...]) -> FloatArra
 
 
 def forgetting_events(correct: AnyArray) -> FloatArray:
-    """Times the record was right at a checkpoint and wrong at the next; high = hard.
+    """Number of forgetting events; high means hard.
 
-    A record that never was right has nothing to forget. It counts one more than the most events T
-    checkpoints have room for, `T // 2 + 1` (the paper puts such records above all others too).
+    A record that is never classified correctly gets `T // 2 + 1`, one more than T checkpoints allow, because
+    the paper ranks such records above all others.
 
     Args:
         correct: bool (models, checkpoints, records).
@@ -50,10 +49,10 @@ def forgetting_events(correct: AnyArray) -> FloatArray:
 
 
 def mean_epoch_first_learned(correct: AnyArray, in_mask: BoolArray, epochs: tuple[int, ...]) -> FloatArray:
-    """Mean over the models that trained on the record; float64 (records,), NaN for a record in none."""
+    """Mean over the models trained on the record; float64 (records,), NaN for a record without any."""
     return side_mean(epoch_first_learned(correct.astype(np.bool_), epochs), in_mask)
 
 
 def mean_forgetting_events(correct: AnyArray, in_mask: BoolArray) -> FloatArray:
-    """Mean over the models that trained on the record; float64 (records,), NaN for a record in none."""
+    """Mean over the models trained on the record; float64 (records,), NaN for a record without any."""
     return side_mean(forgetting_events(correct.astype(np.bool_)), in_mask)

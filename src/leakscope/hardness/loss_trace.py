@@ -1,7 +1,7 @@
-"""How much a record's loss moves while one model trains: needs no other model at all.
+"""Loss-trace spread: how much a record's loss varies while a single model is trained.
 
-The spread is the inter-quartile range of the loss over checkpoints (METHODS section 7). An easy record is low
-from the start and stays there; a hard one falls late, which leaves both quartiles apart.
+The spread is the interquartile range of the loss over checkpoints. The loss of an easy record is low from the
+start; that of a hard record falls late, which separates the quartiles.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from leakscope.hardness.in_out_mean import side_mean
 
 
 def loss_trace_spread(loss: AnyArray) -> FloatArray:
-    """Inter-quartile range over checkpoints, in nats; high = hard.
+    """Interquartile range over checkpoints, in nats; high means hard.
 
     Args:
-        loss: float (..., checkpoints, records); the last but one axis is time.
+        loss: float (..., checkpoints, records).
 
     Returns:
         float64 (..., records).
@@ -27,5 +27,5 @@ def loss_trace_spread(loss: AnyArray) -> FloatArray:
 
 
 def mean_loss_trace_spread(loss: AnyArray, in_mask: BoolArray) -> FloatArray:
-    """Mean over the models that trained on the record; float64 (records,), NaN for a record in none."""
+    """Mean over the models trained on the record; float64 (records,), NaN for a record without any."""
     return side_mean(loss_trace_spread(loss), in_mask)

@@ -1,7 +1,7 @@
-"""Every measure of hardness, what it needs, and all of them at once.
+"""Every measure of hardness and the signals it needs; high always means hard.
 
-Adding one: a function of signals and a bool (models, records) mask in a file of this room, and a line in
-`MEASURES`. High always means hard.
+To add one, write a function of signals and a bool (models, records) mask in this package, and add a line to
+`MEASURES`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ class Measure(NamedTuple):
     """One measure of hardness.
 
     Attributes:
-        needs: signals it is computed from; all must be kept.
-        n_checkpoints: fewest checkpoints it makes sense with.
-        compute: from signals and who was in, bool (models, records), to float64 (records,); high = hard,
-            NaN for a record without a model on the side the measure looks at.
-        says: one line for a table or a caption.
+        needs: the signals it is computed from.
+        n_checkpoints: the smallest number of checkpoints it is defined for.
+        compute: from signals and membership, bool (models, records), to float64 (records,); high means hard,
+            NaN for a record without any of the models that the measure averages over.
     """
 
     needs: tuple[str, ...]
     n_checkpoints: int
     compute: Callable[[Signals, BoolArray], FloatArray]
-    says: str
 
 
 def measured(signals: Signals, design: Design) -> dict[str, FloatArray]:
-    """Every measure the kept signals allow; name -> float64 (records,), high = hard, NaN where undefined.
+    """Every measure that the stored signals allow; name -> float64 (records,), NaN where undefined.
 
-    `correct`, `loss` and `log_odds` (what a bank keeps when nobody asks for more) give six of them;
-    `logits` adds the entropies over all classes and EL2N. For GraNd and TracIn see `gradient_measures`.
+    `correct`, `loss` and `log_odds`, which a bank stores by default, give six measures; `logits` adds the
+    entropies over all classes and EL2N. For GraNd and TracIn see `gradient_measures`.
     """
     in_mask = record_mask(design)
     return {
@@ -51,16 +49,16 @@ def measured(signals: Signals, design: Design) -> dict[str, FloatArray]:
 def gradient_measures(
     gradient_norms: AnyArray, learning_rates: AnyArray, epochs: tuple[int, ...], in_mask: BoolArray
 ) -> dict[str, FloatArray]:
-    """GraNd and TracIn, from what `train.gradient_norms` finds by training chosen models again.
+    """GraNd and TracIn, from the gradient norms of a few retrained models (`train.gradient_norms`).
 
     Args:
-        gradient_norms: float (chosen models, checkpoints, records).
+        gradient_norms: float (retrained models, checkpoints, records).
         learning_rates: float (checkpoints,).
-        epochs: the checkpoints' epochs.
-        in_mask: bool (chosen models, records).
+        epochs: epochs of the checkpoints.
+        in_mask: bool (retrained models, records).
 
     Returns:
-        "grand" and "tracin" -> float64 (records,), high = hard, NaN for a record in none of the models.
+        "grand" and "tracin" -> float64 (records,), high means hard, NaN for a record in none of the models.
     """
     return {
         "grand": gradient_norm.early_norm(gradient_norms, in_mask, epochs),
@@ -70,16 +68,16 @@ def gradient_measures(
 
 def _uncertainty(part: str) -> Callable[[Signals, BoolArray], FloatArray]:
     def compute(signals: Signals, in_mask: BoolArray) -> FloatArray:
-        found = uncertainty.uncertainty_of_logits(signals.last("logits"), ~in_mask)
-        return np.asarray(getattr(found, part))
+        return np.asarray(getattr(uncertainty.uncertainty_of_logits(signals.last("logits"), ~in_mask), part))
 
     return compute
 
 
 def _own_class(part: str) -> Callable[[Signals, BoolArray], FloatArray]:
     def compute(signals: Signals, in_mask: BoolArray) -> FloatArray:
-        found = uncertainty.own_class_uncertainty(signals.last("log_odds"), ~in_mask)
-        return np.asarray(getattr(found, part))
+        return np.asarray(
+            getattr(uncertainty.own_class_uncertainty(signals.last("log_odds"), ~in_mask), part)
+        )
 
     return compute
 
@@ -90,38 +88,24 @@ def _el2n(signals: Signals, in_mask: BoolArray) -> FloatArray:
 
 
 MEASURES: dict[str, Measure] = {
-    "epistemic": Measure(("logits",), 1, _uncertainty("epistemic"), "mutual information, OUT models"),
-    "aleatoric": Measure(("logits",), 1, _uncertainty("aleatoric"), "mean entropy, OUT models"),
-    "predictive_entropy": Measure(
-        ("logits",), 1, _uncertainty("predictive"), "entropy of the mean prediction, OUT models"
-    ),
-    "epistemic_own_class": Measure(
-        ("log_odds",), 1, _own_class("epistemic"), "mutual information of own class or another, OUT models"
-    ),
-    "aleatoric_own_class": Measure(
-        ("log_odds",), 1, _own_class("aleatoric"), "mean entropy of own class or another, OUT models"
-    ),
-    "predictive_entropy_own_class": Measure(
-        ("log_odds",), 1, _own_class("predictive"), "entropy of own class or another, OUT models"
-    ),
-    "el2n": Measure(("logits",), 2, _el2n, "error norm at a tenth of training, IN models"),
+    # Over OUT models at the last checkpoint: mutual information, mean entropy, entropy of the mean.
+    "epistemic": Measure(("logits",), 1, _uncertainty("epistemic")),
+    "aleatoric": Measure(("logits",), 1, _uncertainty("aleatoric")),
+    "predictive_entropy": Measure(("logits",), 1, _uncertainty("predictive")),
+    # The same for the two-way prediction "its own class or another".
+    "epistemic_own_class": Measure(("log_odds",), 1, _own_class("epistemic")),
+    "aleatoric_own_class": Measure(("log_odds",), 1, _own_class("aleatoric")),
+    "predictive_entropy_own_class": Measure(("log_odds",), 1, _own_class("predictive")),
+    # Over IN models.
+    "el2n": Measure(("logits",), 2, _el2n),
     "epoch_first_learned": Measure(
-        ("correct",),
-        2,
-        lambda s, m: learning.mean_epoch_first_learned(s.arrays["correct"], m, s.epochs),
-        "epoch first right, IN models",
+        ("correct",), 2, lambda s, m: learning.mean_epoch_first_learned(s.arrays["correct"], m, s.epochs)
     ),
     "forgetting_events": Measure(
-        ("correct",),
-        2,
-        lambda s, m: learning.mean_forgetting_events(s.arrays["correct"], m),
-        "times right then wrong, IN models",
+        ("correct",), 2, lambda s, m: learning.mean_forgetting_events(s.arrays["correct"], m)
     ),
     "loss_trace_spread": Measure(
-        ("loss",),
-        2,
-        lambda s, m: loss_trace.mean_loss_trace_spread(s.arrays["loss"], m),
-        "inter-quartile range of one model's loss over epochs, mean over IN models",
+        ("loss",), 2, lambda s, m: loss_trace.mean_loss_trace_spread(s.arrays["loss"], m)
     ),
 }
-"""Name -> measure; high = hard."""
+"""Name -> measure."""

@@ -1,8 +1,8 @@
 """Self-influence by TracIn over checkpoints (Pruthi et al. 2020).
 
-How much did training on the record lower its own loss? To first order, a step on it at rate `lr` lowers it
-by `lr * ||gradient||^2`; TracIn adds that up over checkpoints, `sum_t lr_t ||g_t||^2`. It counts one step at
-each checkpoint, so values compare within a run, not between runs with other checkpoints or optimizers.
+How much does training on a record lower its own loss? To first order, a step on it with learning rate `lr`
+lowers the loss by `lr * ||gradient||^2`; TracIn sums this over checkpoints, `sum_t lr_t ||g_t||^2`. It counts
+one step per checkpoint, so values are comparable within a run only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from leakscope.hardness.in_out_mean import side_mean
 
 
 def tracin(gradient_norms: AnyArray, learning_rates: AnyArray) -> FloatArray:
-    """`sum_t lr_t ||g_t||^2` for each model and record; high = influential on itself.
+    """`sum_t lr_t ||g_t||^2` for each model and record; high means a strong effect on its own loss.
 
     Args:
-        gradient_norms: float (models, checkpoints, records), of the loss in all weights
+        gradient_norms: float (models, checkpoints, records), gradient norms with respect to all weights
             (`train.gradient_norms`).
-        learning_rates: float (checkpoints,), the rate in force at each.
+        learning_rates: float (checkpoints,), the learning rate at each.
 
     Returns:
         float64 (models, records).
@@ -37,5 +37,5 @@ def tracin(gradient_norms: AnyArray, learning_rates: AnyArray) -> FloatArray:
 
 
 def mean_tracin(gradient_norms: AnyArray, learning_rates: AnyArray, in_mask: BoolArray) -> FloatArray:
-    """Mean over the models that trained on the record; float64 (records,), NaN for a record in none."""
+    """Mean over the models trained on the record; float64 (records,), NaN for a record without any."""
     return side_mean(tracin(gradient_norms, learning_rates), in_mask)

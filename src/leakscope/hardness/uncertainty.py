@@ -1,14 +1,13 @@
-"""Predictive uncertainty split in two: what more models would settle, and what they would not.
+"""Predictive uncertainty and its two parts, aleatoric and epistemic.
 
 For class probabilities p_s of passes s = 1..S,
 
     predictive = H(mean_s p_s)      aleatoric = mean_s H(p_s)      epistemic = predictive - aleatoric
 
-the last being the mutual information between prediction and model (Houlsby et al. 2011; Gal et al. 2017).
-A pass is whatever stands for a draw of the model: a model of the population that did not see the record, a
-member of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout left on
-(`train.mc_dropout`; Gal and Ghahramani 2016). The same function serves all three. In nats;
-high = uncertain.
+The epistemic part is the mutual information between prediction and model (Houlsby et al. 2011; Gal et al.
+2017). A pass is one draw of the model: a model of the population that was not trained on the record, a member
+of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout enabled (`train.mc_dropout`;
+Gal and Ghahramani 2016). In nats; high means uncertain.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
 
 
 class Uncertainty(NamedTuple):
-    """Float64 (records,) each, in nats; NaN for a record without a pass."""
+    """float64 (records,) each, in nats; NaN for a record without any pass."""
 
     predictive: FloatArray
     aleatoric: FloatArray
@@ -39,8 +38,8 @@ def uncertainty(probabilities: AnyArray, counted: BoolArray | None = None) -> Un
 
     Args:
         probabilities: float (passes, records, classes); rows sum to one.
-        counted: bool (passes, records), passes that count for a record; None: all. With a single pass the
-            epistemic part is zero, whatever the model: one draw cannot disagree with itself.
+        counted: bool (passes, records), the passes that count for a record; None means all. With a single
+            pass the epistemic part is zero.
     """
     p = np.asarray(probabilities)
     if p.ndim != 3 or not np.allclose(p.sum(axis=2), 1, atol=1e-3):
@@ -60,8 +59,8 @@ def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) ->
 def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
     """The same for the two-way prediction "its own class or another", from log-odds (passes, records).
 
-    For banks that keep no logits. Merging classes loses information, so each part is at most the one over
-    all classes (data processing).
+    For banks without logits. Merging classes loses information, so the uncertainty is at most that over all
+    classes (data processing inequality).
     """
 
     def probabilities(part: slice) -> FloatArray:
@@ -74,7 +73,7 @@ def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) 
 def _by_part(
     probabilities: Callable[[slice], FloatArray], shape: tuple[int, ...], counted: BoolArray | None
 ) -> Uncertainty:
-    """A few records at a time, so that memory does not grow with their number."""
+    """Computes a few records at a time, so that memory does not grow with their number."""
     n_passes, n_records, n_classes = shape
     mask = np.ones((n_passes, n_records), dtype=np.bool_) if counted is None else counted
     step = max(1, _NUMBERS_AT_ONCE // max(1, n_passes * n_classes))

@@ -1,4 +1,4 @@
-"""Made-up studies of dynamics in a folder: answers drawn, not trained, so that a page costs no training."""
+"""Made-up dynamics studies in a folder: outputs are drawn, so that a page needs no training."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import numpy as np
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
-from leakscope.bank.run_folder import RESULTS, RUN
+from leakscope.bank.results import write_results
+from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
 from leakscope.disk.storage import write_json
 from leakscope.studies.dynamics import study as dynamics
-from leakscope.studies.dynamics.judge import JudgedRun, record_table, results_of
+from leakscope.studies.dynamics.judge import JudgedRun, study_results
+from leakscope.studies.dynamics.records import RunRecords, bank_folder, write_record_table
+from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Records
 
@@ -33,11 +36,11 @@ CLASSES = ("<b>bold</b>", "plain", "\u05d0\u05d1\u05d2", "x" * 10_000)
 
 
 class Study(NamedTuple):
-    """A study folder, its results and its judged runs."""
+    """A study folder, its results and the records of its runs."""
 
     folder: Path
-    results: dict[str, Any]
-    runs: list[JudgedRun]
+    results: DynamicsResults
+    runs: list[RunRecords]
 
 
 def made_up_study(
@@ -54,14 +57,15 @@ def made_up_study(
     config = DynamicsConfig(settings, n_permutations=1, n_groups=2)
     records = _records(settings[0], ids, classes)
     for setting in settings:
-        _bank(dynamics.bank_folder(folder, setting), setting, records.labels)
+        _bank(bank_folder(folder, setting), setting, records.labels)
     return _written(folder, config, dynamics.judge(config, folder), records)
 
 
 def repeated(folder: Path, settings: tuple[Setting, ...], classes: tuple[str, ...] = CLASSES) -> Study:
-    """A study whose runs all have the first setting's answers: several large runs at the price of one."""
-    one = made_up_study(folder, settings[:1], classes=classes).runs[0]
-    runs = [replace(one, setting=s, result={**one.result, "setting": asdict(s)}) for s in settings]
+    """A study whose runs all have the first setting's outputs: several large runs at the price of one."""
+    study = made_up_study(folder, settings[:1], classes=classes)
+    (results,), (records,) = study.results.runs.values(), study.runs
+    runs = [JudgedRun(replace(results, setting=s), replace(records, name=s.name)) for s in settings]
     config = DynamicsConfig(settings, n_permutations=1, n_groups=2)
     return _written(folder, config, runs, _records(settings[0], (), classes))
 
@@ -75,11 +79,10 @@ def _records(setting: Setting, ids: tuple[str, ...], classes: tuple[str, ...]) -
 
 
 def _written(folder: Path, config: DynamicsConfig, runs: list[JudgedRun], records: Records) -> Study:
-    results = results_of(config, runs)
-    record_table(folder, runs, [records] * len(runs))
+    of_runs = [run.records for run in runs]
+    write_record_table(folder, of_runs, [records] * len(runs))
     write_json(folder / RUN, {"kind": dynamics.KIND, "config": asdict(config)})
-    write_json(folder / RESULTS, results)
-    return Study(folder, results, runs)
+    return Study(folder, write_results(folder, study_results(config, runs)), of_runs)
 
 
 def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
@@ -91,7 +94,7 @@ def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
     gap = progress * (0.3 + strength * np.maximum(hardness, 0))  # (checkpoints, records)
     noise = rng.standard_normal((setting.models, len(epochs), n), dtype=np.float32)
     log_odds = noise + 2 * progress - hardness + gap * design.in_mask[:, None]
-    answers = {
+    outputs = {
         "correct": log_odds > 0,
         "log_odds": log_odds,
         "loss": np.logaddexp(0, -log_odds).astype(np.float32),
@@ -101,15 +104,15 @@ def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
         design={"models": setting.models, "columns": n, "sha256": "b" * 64},
         recipe={"evaluated_epochs": list(epochs)},
         seed=setting.run_seed,
-        signals=sorted(answers),
+        signals=sorted(outputs),
         block_size=setting.models,
     )
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(0, answers, {"trainer": "made up", "diverged_models": {}})
+    bank.add_block(0, outputs, {"trainer": "made up", "diverged_models": {}})
     bank.finish({"device": "cpu", "seconds": 0.0, "versions": {"numpy": np.__version__}})
 
 
 def setting(**changes: Any) -> Setting:
     """A small setting: 200 records, 8 models, 5 checkpoints."""
-    usual = {"models": 8, "universe": 200, "epochs": 10, "every": 2, "keep_logits": False}
+    usual = {"models": 8, "universe": 200, "epochs": 10, "every": 2, "store_logits": False}
     return Setting(**{**usual, **changes})

@@ -1,7 +1,7 @@
-"""GraNd and TracIn for the dynamics study: a few models of a bank trained again, their gradients kept.
+"""GraNd and TracIn for the dynamics study: retrains a few models and stores their gradient norms.
 
-A bank keeps answers, not weights; `train.retrained` brings a model back. The norms are kept as
-`gradients/NAME.npy`, so that the study can be judged again without training.
+A bank stores outputs, not weights. Training is deterministic, so `train.gradient_norms` trains the same
+models again. The norms are stored in `gradients/NAME.npy`; recomputing the results trains nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from leakscope.studies.dynamics.settings import Setting
 from leakscope.types import Design, Records
 
 
-def keep_gradient_norms(out: Path, setting: Setting, records: Records, design: Design, device: str) -> None:
-    """Trains the setting's first few models again and keeps their gradient norms, unless they are there."""
+def store_gradient_norms(out: Path, setting: Setting, records: Records, design: Design, device: str) -> None:
+    """Retrains the first `gradient_models` models and stores their gradient norms, unless already stored."""
     path = _path(out, setting)
     if not setting.gradient_models or path.exists():
         return
@@ -28,14 +28,14 @@ def keep_gradient_norms(out: Path, setting: Setting, records: Records, design: D
     from leakscope.train.loop import inputs_from
 
     inputs = inputs_from(records, device_of(device))
-    chosen = np.arange(setting.gradient_models)
-    found = gradient_norms(inputs, design, setting.recipe(), chosen, setting.run_seed)
+    models = np.arange(setting.gradient_models)
+    retrained = gradient_norms(inputs, design, setting.recipe(), models, setting.run_seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_array(path, found.norms)
+    write_array(path, retrained.norms)
 
 
 def gradient_hardness(out: Path, setting: Setting, design: Design) -> dict[str, FloatArray]:
-    """ "grand" and "tracin" -> (records,), high = hard; empty where none were asked for."""
+    """ "grand" and "tracin" -> (records,), high means hard; empty where no model was retrained."""
     if not setting.gradient_models:
         return {}
     recipe = setting.recipe()

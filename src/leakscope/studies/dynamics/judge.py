@@ -1,256 +1,229 @@
-"""The dynamics study's numbers: pure functions of its banks.
+"""The dynamics study's figures, as pure functions of its banks.
 
-Every figure stands beside its noise floor (mean, lowest and highest over permuted designs) and its standard
-error (jackknife over groups of models, which are left out as targets and as references alike).
+Every figure comes with its noise floor (mean, lowest and highest over permuted designs) and its standard
+error (jackknife over groups of models, which are left out both as targets and as references).
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 import leakscope
-from leakscope.array_types import AnyArray, BoolArray, FloatArray
-from leakscope.attacks.registry import attack_classes
+from leakscope.array_types import FloatArray
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import to_jsonable
-from leakscope.dynamics.decisions import decide
-from leakscope.dynamics.early_exposure import early_exposure, first_exposed_epoch
-from leakscope.dynamics.grid import (
-    cell_names,
-    is_vulnerable,
-    transition_counts,
-    transition_matrix,
-    vulnerable_cell,
-)
-from leakscope.dynamics.jackknife import WANTED, Replicates, jackknife, over_populations
+from leakscope.dynamics.early_exposure import early_exposure
+from leakscope.dynamics.grid import cell_names, transition_counts, transition_matrix, vulnerable_cell
+from leakscope.dynamics.jackknife import PUBLISHED_LIMIT, Replicates, jackknife, over_populations
 from leakscope.dynamics.metrics import Metrics, metrics
 from leakscope.dynamics.noise_floor import NoiseFloor, noise_floor
-from leakscope.dynamics.plane import Trajectories, trajectories
-from leakscope.evaluate.judge import RECORDS, converged_models
-from leakscope.evaluate.record_metadata import write_columns
+from leakscope.dynamics.plane import Trajectories
+from leakscope.evaluate.judge import converged_models
 from leakscope.hardness.correlations import HardnessCorrelation, correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
 from leakscope.stats.correlation import Correlation
-from leakscope.studies.dynamics.published import EARLY_SHARE, EPISTEMIC_R, comparison
+from leakscope.studies.dynamics.published import PUBLISHED, comparison
+from leakscope.studies.dynamics.records import RunRecords, run_records
+from leakscope.studies.dynamics.results import (
+    AccuracyOverTraining,
+    AdvantageVariation,
+    CorrelationFigure,
+    DynamicsResults,
+    Figure,
+    FigureErrors,
+    Floor,
+    HardnessFigures,
+    PointsFigure,
+    PointsFloor,
+    PopulationSpread,
+    RunFigures,
+    RunPopulation,
+    RunResults,
+    SeriesFigure,
+    SeriesFloor,
+    Transitions,
+)
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
-from leakscope.types import Design, Records, Signals
+from leakscope.types import Design, Signals
+
+_SHAPES: dict[int, tuple[Any, Any]] = {
+    0: (Figure, Floor),
+    1: (SeriesFigure, SeriesFloor),
+    2: (PointsFigure, PointsFloor),
+}
+"""Axes of a figure -> its type and the type of its noise floor."""
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedRun:
-    """One setting's figures, and the paths they were made from.
+class JudgedRun(NamedTuple):
+    """The results of one setting, and the records they were computed from."""
 
-    Attributes:
-        setting: what was trained.
-        paths: every record's path.
-        found: the figures.
-        floor: the same with the design permuted.
-        replicates: their standard errors.
-        vulnerable: bool (checkpoints, records), in the corner.
-        hardness: measure -> float64 (records,), high means hard.
-        correlations: of each measure with the advantage at the end.
-        result: this run's part of results.json.
-    """
-
-    setting: Setting
-    paths: Trajectories
-    found: Metrics
-    floor: NoiseFloor
-    replicates: Replicates
-    vulnerable: BoolArray
-    hardness: dict[str, FloatArray]
-    correlations: list[HardnessCorrelation]
-    result: dict[str, Any]
+    results: RunResults
+    records: RunRecords
 
 
-def judged_run(
-    config: DynamicsConfig, setting: Setting, bank: Bank, more_hardness: dict[str, FloatArray] | None = None
+def judge_run(
+    config: DynamicsConfig, setting: Setting, bank: Bank, gradient_hardness: Mapping[str, FloatArray]
 ) -> JudgedRun:
-    """Everything about one bank; `more_hardness`: measures that its signals do not give."""
+    """Everything about one bank; `gradient_hardness` holds the measures that its signals do not give."""
     signals, design = converged_models(bank)
-    attack = attack_classes()[config.attack]()
-    side, cells, rule = config.side, config.entropy_cells, config.convention()
-    paths = trajectories(decide(attack, signals, design, rule), design.in_mask)
-    found = metrics(paths, side, cells)
-    floor = noise_floor(attack, signals, design, rule, seed=setting.run_seed, side=side, entropy_cells=cells,
-                        n_permutations=config.n_permutations)  # fmt: skip
-    replicates = jackknife(attack, signals, design, rule, n_groups=min(config.n_groups, design.n_models),
-                           side=side, entropy_cells=cells)  # fmt: skip
-    vulnerable = paths.is_defined & is_vulnerable(np.nan_to_num(paths.states), side)
-    hardness = {**measured(signals, design), **(more_hardness or {})}
+    attack, side, cells = config.resolved_attack(), config.side, config.entropy_cells
+    hardness = {**measured(signals, design), **gradient_hardness}
+    records = run_records(config, setting.name, signals, design, hardness)
+    floor = noise_floor(attack, signals, design, config.rule, seed=setting.run_seed, side=side,
+                        entropy_cells=cells, n_permutations=config.n_permutations)  # fmt: skip
+    replicates = jackknife(attack, signals, design, config.rule, side=side, entropy_cells=cells,
+                           n_groups=min(config.n_groups, design.n_models))  # fmt: skip
     out_loss = side_mean(signals.last("loss"), ~design.in_mask)
-    correlations = correlate(hardness, paths.advantage[-1], vulnerable[-1], out_loss)
-    result = {
-        "setting": asdict(setting),
-        "population": _population(bank, design, paths),
-        "epochs": list(paths.epochs),
-        "accuracy": _accuracy(signals, design),
-        "figures": _figures(found, floor, replicates),
-        "advantage": {**replicates.advantage._asdict(), "method": replicates.method, "wanted": WANTED},
-        "transitions": _transitions(paths, side),
-        "hardness": {row.measure: _correlations(row) for row in correlations},
-        "undefined": _undefined(paths, vulnerable),
-    }
-    return JudgedRun(
-        setting, paths, found, floor, replicates, vulnerable, hardness, correlations, to_jsonable(result)
+    advantage = records.paths.advantage[-1]
+    correlations = correlate(hardness, advantage, records.vulnerable[-1], out_loss)
+    results = RunResults(
+        setting=setting,
+        population=_population(bank, design, records.paths),
+        epochs=records.paths.epochs,
+        accuracy=_accuracy(signals, design),
+        figures=_figures(metrics(records.paths, side, cells), floor, replicates),
+        advantage=_variation(replicates),
+        transitions=_transitions(records.paths, side),
+        hardness={row.measure: _hardness(row) for row in correlations},
+        undefined=_undefined(records),
     )
+    return JudgedRun(results, records)
 
 
-def results_of(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> dict[str, Any]:
-    """results.json of the study."""
-    results: dict[str, Any] = to_jsonable({
-        "experiment": "dynamics of membership exposure",
-        "config": asdict(config),
-        "conventions": conventions(config),
-        "runs": {run.setting.name: run.result for run in runs},
-        "populations": _over_populations(config, runs),
-        "comparison": comparison([run.result for run in runs]),
-        "published": {"epistemic_r": EPISTEMIC_R, "early_share": EARLY_SHARE},
-        "runtime": {
+def study_results(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> DynamicsResults:
+    """The results of the whole study."""
+    results = [run.results for run in runs]
+    return DynamicsResults(
+        experiment="dynamics of membership exposure",
+        config=config,
+        conventions=conventions(config),
+        runs={run.setting.name: run for run in results},
+        populations=_populations(config, runs),
+        comparison=comparison(results),
+        published=PUBLISHED,
+        runtime={
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,
         },
-    })  # fmt: skip
-    return results
+    )
 
 
 def conventions(config: DynamicsConfig) -> dict[str, str]:
-    """How each figure is defined, in words."""
+    """Term -> how it is defined."""
     corner = cell_names(config.side)[vulnerable_cell(config.side)]
     return {
-        "decision": f"{config.attack}, every model in turn judged by the others, {config.convention()}",
-        "state": "FPR: share of OUT models, TPR: share of IN models, whose answers are taken for a member's",
-        "advantage": "TPR - FPR, mean over records",
-        "vulnerable": f"in the corner {corner}; a point on a border counts to the higher cell",
-        "centre": "mean state; displacement from the first to the last checkpoint, in % of the plane's side",
-        "entropy": f"bits, over {config.entropy_cells} x {config.entropy_cells} cells",
-        "speed": "mean distance a record moves, in % of the plane's side an epoch",
-        "entry": "of the records outside the corner, the share in it at the next checkpoint; an epoch: the "
-        "constant rate that lets as many in",
-        "early exposure": "of the records vulnerable at the end, the share in the corner at a checkpoint "
-        "(recall); of those, the share that stays until the end (precision)",
-        "noise floor": f"{config.n_permutations} times, each record's memberships dealt out to models anew, "
-        "the same at all checkpoints; mean, lowest and highest",
+        "decision": f"{config.attack}, every model in turn judged by the others, {config.rule}",
+        "state": "true positive rate (TPR): share of the models trained on a record (IN) whose output counts "
+        "as a member's; false positive rate (FPR): the same share of the models not trained on it (OUT)",
+        "advantage": "TPR - FPR, mean over the records",
+        "vulnerable": f"in the corner {corner}; a point on a border belongs to the higher cell",
+        "centre": "center of mass, the mean state of the records; displacement from the first to the last "
+        "checkpoint, in % of the plane's side",
+        "entropy": f"in bits, over {config.entropy_cells} x {config.entropy_cells} cells",
+        "speed": "mean distance a record moves per epoch, in % of the plane's side",
+        "entry": "share of the records outside the corner that are inside at the next checkpoint; per epoch: "
+        "the constant probability with the same effect",
+        "early exposure": "recall: of the records vulnerable at the end, the share in the corner at a "
+        "checkpoint; precision: of the records in the corner then, the share vulnerable at the end",
+        "noise floor": "the figure with each record's IN models drawn again, identically at all checkpoints; "
+        f"mean, lowest and highest of {config.n_permutations} draws",
         "standard error": "jackknife over groups of models, left out as targets and as references",
         "hardness": "high means hard; correlated with the advantage at the end; the partial correlation "
-        "holds the mean loss over OUT models fixed",
+        "is given the mean loss of OUT models",
     }
 
 
-def record_table(out: Path, runs: Sequence[JudgedRun], records: Sequence[Records]) -> None:
-    """records.parquet: one row a run and record, with its state at the end and how hard it is."""
-    tables = [_record_columns(run, own) for run, own in zip(runs, records, strict=True)]
-    names = dict.fromkeys(name for table in tables for name in table)
-
-    def joined(name: str) -> AnyArray:
-        absent = (np.full(len(own), np.nan) for own in records)
-        return np.concatenate([t.get(name, nothing) for t, nothing in zip(tables, absent, strict=True)])
-
-    write_columns(out / RECORDS, {name: joined(name) for name in names})
-
-
-def _record_columns(run: JudgedRun, records: Records) -> dict[str, AnyArray]:
-    fpr, tpr = run.paths.states[-1].T
-    return {
-        "run": np.full(len(records), run.setting.name),
-        "id": records.ids,
-        "label": np.array(records.class_names)[records.labels],
-        "fpr": fpr,
-        "tpr": tpr,
-        "advantage": tpr - fpr,
-        "vulnerable": run.vulnerable[-1],
-        "first_exposed_epoch": first_exposed_epoch(run.vulnerable, run.paths.epochs),
-        **{f"hardness_{name}": values for name, values in run.hardness.items()},
-    }
+def _population(bank: Bank, design: Design, paths: Trajectories) -> RunPopulation:
+    return RunPopulation(
+        models=design.n_models,
+        diverged_models=len(bank.diverged),
+        records=design.n_records,
+        judged_records=int(paths.is_defined.sum()),
+        members_per_model=float(design.in_mask.sum(axis=1).mean()),
+        device=bank.manifest["device"],
+    )
 
 
-def _population(bank: Bank, design: Design, paths: Trajectories) -> dict[str, Any]:
-    return {
-        "models": design.n_models,
-        "lost_models": len(bank.diverged),
-        "records": design.n_records,
-        "judged_records": int(paths.is_defined.sum()),
-        "members_a_model": float(design.in_mask.sum(axis=1).mean()),
-        "device": bank.manifest["device"],
-    }
-
-
-def _accuracy(signals: Signals, design: Design) -> dict[str, list[float]]:
-    """Mean accuracy on members and on non-members at each checkpoint."""
+def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
     correct = signals.arrays["correct"]
-    by_side = {"members": design.in_mask, "nonmembers": ~design.in_mask}
-    n_checkpoints = len(signals.epochs)
-    return {
-        name: [float(correct[:, t][mask].mean()) for t in range(n_checkpoints)]
-        for name, mask in by_side.items()
-    }
+    members, nonmembers = (
+        tuple(float(correct[:, t][mask].mean()) for t in range(len(signals.epochs)))
+        for mask in (design.in_mask, ~design.in_mask)
+    )
+    return AccuracyOverTraining(members, nonmembers)
 
 
-def _figures(found: Metrics, floor: NoiseFloor, replicates: Replicates) -> dict[str, Any]:
-    """Figure -> its value, its standard error and its noise floor, of one shape."""
-    return {
-        name: {
-            "value": getattr(found, name),
-            "standard_error": getattr(replicates.standard_error, name),
-            "floor": {end: getattr(getattr(floor, end), name) for end in ("mean", "low", "high")},
-        }
-        for name in Metrics._fields
-    }
+def _figures(values: Metrics, floor: NoiseFloor, replicates: Replicates) -> RunFigures:
+    """Value, standard error and noise floor of every figure."""
+    parts = (values, replicates.standard_error, floor.mean, floor.low, floor.high)
+    return RunFigures(*(_figure(*arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _transitions(paths: Trajectories, side: int) -> dict[str, Any]:
-    """Moves between cells over all of training, and at each step."""
+def _figure(value: FloatArray, error: FloatArray, *floor: FloatArray) -> Any:
+    figure, floor_type = _SHAPES[value.ndim]
+    return figure(_tuples(value), _tuples(error), floor_type(*map(_tuples, floor)))
+
+
+def _tuples(values: Any) -> Any:
+    """An array as nested tuples; a 0-dimensional one as a number."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    return tuple(map(_tuples, listed)) if isinstance(listed, list) else listed
+
+
+def _variation(replicates: Replicates) -> AdvantageVariation:
+    return AdvantageVariation(
+        **replicates.advantage._asdict(), method=replicates.method, published_limit=PUBLISHED_LIMIT
+    )
+
+
+def _transitions(paths: Trajectories, side: int) -> Transitions:
     counts = transition_counts(paths.defined().states, side)  # (steps, from, to)
-    return {
-        "cells": cell_names(side),
-        "overall": transition_matrix(counts.sum(axis=0)),
-        "counts": counts,
-    }
+    overall = transition_matrix(counts.sum(axis=0))
+    return Transitions(tuple(cell_names(side)), _tuples(overall), _tuples(counts))
 
 
-def _correlations(row: HardnessCorrelation) -> dict[str, Any]:
-    def of(found: Correlation) -> dict[str, Any]:
-        ends = found.interval
-        return {"r": found.r, "low": ends.low, "high": ends.high, "n": found.n, "reason": found.reason}
+def _hardness(row: HardnessCorrelation) -> HardnessFigures:
+    def figure(value: Correlation) -> CorrelationFigure:
+        return CorrelationFigure(value.r, value.interval.low, value.interval.high, value.n, value.reason)
 
-    return {name: of(value) for name, value in row._asdict().items() if name != "measure"}
+    return HardnessFigures(
+        pearson=figure(row.pearson),
+        spearman=figure(row.spearman),
+        among_vulnerable=figure(row.among_vulnerable),
+        spearman_among_vulnerable=figure(row.spearman_among_vulnerable),
+        partial_given_loss=figure(row.partial_given_loss),
+    )
 
 
-def _undefined(paths: Trajectories, vulnerable: BoolArray) -> list[str]:
-    """Why some figures are missing, in words; empty when none is."""
+def _undefined(records: RunRecords) -> tuple[str, ...]:
+    """Why some figures are missing; empty where none is."""
     reasons = []
-    if len(paths.epochs) == 1:
-        reasons.append(
-            "There is one checkpoint: this is the final plane; how the records came there is not known."
-        )
-    reason = early_exposure(vulnerable, paths.epochs).reason
+    if len(records.paths.epochs) == 1:
+        reasons.append("There is a single checkpoint, so only the final plane is known, not the way there.")
+    reason = early_exposure(records.vulnerable, records.paths.epochs).reason
     if reason:
-        reasons.append(f"Early exposure is undefined in part: {reason}.")
-    return reasons
+        reasons.append(f"Early exposure is partly undefined: {reason}.")
+    return tuple(reasons)
 
 
-def _over_populations(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> dict[str, Any]:
-    """Setting -> how far its figures differ between independent populations, where there are several."""
-    by_setting: dict[str, list[JudgedRun]] = {}
+def _populations(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> dict[str, PopulationSpread]:
+    """Setting -> variation between its independent populations, where there are several."""
+    by_setting: dict[str, list[Trajectories]] = {}
     for run in runs:
-        by_setting.setdefault(replace(run.setting, population=0).name, []).append(run)
-    found = {}
-    for name, group in by_setting.items():
-        if len(group) > 1:
-            spread = over_populations([run.paths for run in group], config.side, config.entropy_cells)
-            found[name] = {
-                "method": spread.method,
-                "standard_error": spread.standard_error._asdict(),
-                "advantage": {**spread.advantage._asdict(), "wanted": WANTED},
-            }
-    return found
+        name = replace(run.results.setting, population=0).name
+        by_setting.setdefault(name, []).append(run.records.paths)
+    spreads = {}
+    for name, paths in by_setting.items():
+        if len(paths) > 1:
+            spread = over_populations(paths, config.side, config.entropy_cells)
+            errors = FigureErrors(*map(_tuples, spread.standard_error))
+            spreads[name] = PopulationSpread(errors, _variation(spread))
+    return spreads

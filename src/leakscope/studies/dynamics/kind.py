@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from leakscope.disclosure import Disclosure
+from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.study import recompute
 
-RESULTS_TYPE = dict
+RESULTS_TYPE = DynamicsResults
 
 __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 
-def write_reports(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
-    """Reports again, from the results and the banks."""
+def write_reports(folder: Path, results: DynamicsResults, disclosure: Disclosure) -> None:
+    """Writes the reports of a finished study, from its results and banks."""
+    from leakscope.studies.dynamics.records import stored_records
     from leakscope.studies.dynamics.report import write_report
-    from leakscope.studies.dynamics.stored import stored_runs
 
-    write_report(results, stored_runs(folder, results), folder, disclosure)
+    write_report(results, stored_records(folder, results), folder, disclosure)

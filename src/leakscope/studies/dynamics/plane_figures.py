@@ -1,4 +1,4 @@
-"""The dynamics study's figures on the plane: where records are, the ways of a few, the centre of mass."""
+"""The dynamics study's figures on the plane: the records, the paths of a few, the center of mass."""
 
 from __future__ import annotations
 
@@ -14,45 +14,57 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from leakscope.array_types import FloatArray
-    from leakscope.studies.dynamics.judge import JudgedRun
+    from leakscope.studies.dynamics.records import RunRecords
+    from leakscope.studies.dynamics.results import RunResults
 
 FLOOR = "#888888"
 _MOST_PANELS = 4
-_N_SHOWN = 6
+_PATHS = 6
 
 
-def draw_planes(run: JudgedRun, path: Path) -> None:
-    """Where the records are at some epochs; a cell is one value of FPR and TPR, as far as models allow."""
-    states, epochs = run.paths.defined().states, run.paths.epochs
-    chosen = _chosen(len(epochs))
-    ends = _cell_ends(run)
-    counts = [np.histogram2d(states[t, :, 1], states[t, :, 0], bins=[ends, ends])[0] for t in chosen]
-    share = [100 * c / states.shape[1] for c in counts]
-    top = max(float(s.max()) for s in share)
-    with figure(path, 0.9 + 3.1 * len(chosen), 3.7, panels=(1, len(chosen))) as panels:
+def numbers(values: Any) -> FloatArray:
+    """A figure of the results as an array; None becomes NaN."""
+    return np.array(values, dtype=np.float64)
+
+
+def grid_side(run: RunResults) -> int:
+    """Cells per side of the run's grid."""
+    return math.isqrt(len(run.transitions.cells))
+
+
+def draw_planes(run: RunResults, records: RunRecords, path: Path) -> None:
+    """Density of the records at up to four epochs; a cell is one value of FPR and TPR where models allow."""
+    states, epochs = records.paths.defined().states, run.epochs
+    checkpoints = _spaced(len(epochs))
+    edges = _density_edges(run.population.models)
+    counts = [np.histogram2d(states[t, :, 1], states[t, :, 0], bins=[edges, edges])[0] for t in checkpoints]
+    shares = [100 * c / states.shape[1] for c in counts]
+    largest = max(float(share.max()) for share in shares)
+    vulnerable = 100 * numbers(run.figures.vulnerable.value)
+    with figure(path, 0.9 + 3.1 * len(checkpoints), 3.7, panels=(1, len(checkpoints))) as panels:
         all_axes = panels if isinstance(panels, list) else [panels]
-        for axes, t, values in zip(all_axes, chosen, share, strict=True):
-            mesh = _density(axes, ends, values, top)
+        for axes, t, values in zip(all_axes, checkpoints, shares, strict=True):
+            mesh = _density(axes, edges, values, largest)
             _plane(axes, grid_side(run))
-            axes.set_title(f"epoch {epochs[t]}: {100 * run.found.vulnerable[t]:.1f}% vulnerable")
+            axes.set_title(f"epoch {epochs[t]}: {vulnerable[t]:.1f}% vulnerable")
         for axes in all_axes[1:]:
             axes.set_ylabel("")
         bar = all_axes[-1].figure.colorbar(mesh, ax=all_axes, shrink=0.85)
         bar.set_label(f"% of {states.shape[1]:,} records")
 
 
-def _cell_ends(run: JudgedRun) -> FloatArray:
-    """Ends of the density's cells, centred on the rates that half of the models can take."""
-    n = min(20, max(4, run.result["population"]["models"] // 2))
-    ends: FloatArray = (np.arange(n + 2) - 0.5) / n
-    return ends
+def _density_edges(n_models: int) -> FloatArray:
+    """Edges of the density's cells, centered on the rates that half of the models can take."""
+    n = min(20, max(4, n_models // 2))
+    edges: FloatArray = (np.arange(n + 2) - 0.5) / n
+    return edges
 
 
-def _density(axes: Axes, ends: FloatArray, values: FloatArray, top: float) -> Any:
+def _density(axes: Axes, edges: FloatArray, values: FloatArray, largest: float) -> Any:
     from matplotlib.colors import PowerNorm
 
-    shown = np.where(values > 0, values, np.nan)
-    return axes.pcolormesh(ends, ends, shown, cmap="viridis_r", norm=PowerNorm(0.5, 0, top))
+    occupied = np.where(values > 0, values, np.nan)
+    return axes.pcolormesh(edges, edges, occupied, cmap="viridis_r", norm=PowerNorm(0.5, 0, largest))
 
 
 def _plane(axes: Axes, side: int) -> None:
@@ -66,52 +78,44 @@ def _plane(axes: Axes, side: int) -> None:
     axes.grid(False)
 
 
-def draw_paths(run: JudgedRun, path: Path) -> None:
-    """The most exposed records: their way over the plane, and their advantage over epochs."""
-    paths = run.paths.defined()
+def draw_paths(run: RunResults, records: RunRecords, path: Path) -> None:
+    """The most exposed records: their paths over the plane, and their advantage over epochs."""
+    paths = records.paths.defined()
     advantage, epochs = paths.advantage, paths.epochs
-    # Many end with the same advantage: of those, the ones that had most of it all along.
-    shown = np.lexsort((-advantage.mean(axis=0), -advantage[-1]))[:_N_SHOWN]
+    # Many records end with the same advantage; ties go to the larger mean over training.
+    most_exposed = np.lexsort((-advantage.mean(axis=0), -advantage[-1]))[:_PATHS]
     with figure(path, 10.4, 4.6, panels=(1, 2)) as (plane, over_time):
         _plane(plane, grid_side(run))
-        for k, (record, colour) in enumerate(zip(shown, run_colours(len(shown)), strict=True)):
-            # Rates are multiples of one over the models, so paths are drawn a little apart.
-            way = paths.states[:, record] + 0.008 * (k - len(shown) / 2)
+        for k, (record, colour) in enumerate(zip(most_exposed, run_colours(_PATHS), strict=False)):
+            # Rates are multiples of one over the number of models; the offset separates equal paths.
+            way = paths.states[:, record] + 0.008 * (k - len(most_exposed) / 2)
             plane.plot(*way.T, color=colour, linewidth=1.1, alpha=0.8)
             plane.plot(*way[0], color=colour, marker="o", mfc="white", markersize=6)
             plane.plot(*way[-1], color=colour, marker="o", markersize=7)
             over_time.plot(epochs, advantage[:, record], color=colour, linewidth=1.0, alpha=0.8)
-        plane.set_title(f"The {len(shown)} most exposed (open: epoch {epochs[0]}, full: {epochs[-1]})")
-        _draw_medians(over_time, run, advantage)
+        plane.set_title(f"The {len(most_exposed)} most exposed (open: epoch {epochs[0]}, full: {epochs[-1]})")
+        _draw_means(over_time, records, advantage)
         over_time.set(xlabel="epoch", ylabel="advantage (TPR - FPR)", title="Their advantage over training")
 
 
-def _draw_medians(axes: Axes, run: JudgedRun, advantage: FloatArray) -> None:
-    epochs = run.paths.epochs
-    finally_in = run.vulnerable[-1, run.paths.is_defined]
+def _draw_means(axes: Axes, records: RunRecords, advantage: FloatArray) -> None:
+    finally_in = records.vulnerable[-1, records.paths.is_defined]
     groups = {"finally vulnerable, mean": finally_in, "all others, mean": ~finally_in}
     for (label, mask), style in zip(groups.items(), ("-", ":"), strict=True):
         if mask.any():
-            label = f"{label} ({int(mask.sum()):,} records)"
-            axes.plot(
-                epochs,
-                advantage[:, mask].mean(axis=1),
-                color="black",
-                linewidth=2.2,
-                linestyle=style,
-                label=label,
-            )
+            axes.plot(records.paths.epochs, advantage[:, mask].mean(axis=1), color="black", linewidth=2.2,
+                      linestyle=style, label=f"{label} ({int(mask.sum()):,} records)")  # fmt: skip
     axes.legend(fontsize=8, loc="lower right")
 
 
-def draw_centre(run: JudgedRun, path: Path) -> None:
-    """The centre of mass's way, with the epochs along it, and the noise floor's."""
-    centre, floor, epochs = run.found.centre, run.floor.mean.centre, run.paths.epochs
+def draw_centre(run: RunResults, records: RunRecords, path: Path) -> None:
+    """The path of the center of mass, labeled with epochs, and that of the noise floor."""
+    figures, epochs = run.figures, run.epochs
+    centre, floor = numbers(figures.centre.value), numbers(figures.centre.floor.mean)
     with figure(path, 5.6, 5.0) as axes:
         axes.plot(*floor.T, color=FLOOR, marker="o", markersize=3, label="noise floor")
         axes.plot(*centre.T, color=COLOURS[0], marker="o", markersize=4, label="measured")
-        both = np.concatenate([centre, floor])
-        reach = frame_square(axes, both)
+        reach = frame_square(axes, np.concatenate([centre, floor]))
         for t in _apart(centre, 0.15 * reach):
             axes.annotate(
                 f"epoch {epochs[t]}", centre[t], xytext=(-8, 0), textcoords="offset points", fontsize=8,
@@ -119,16 +123,16 @@ def draw_centre(run: JudgedRun, path: Path) -> None:
             )  # fmt: skip
         axes.axline((0.5, 0.5), slope=1, color=FLOOR, linewidth=0.9, linestyle="--")
         axes.set(xlabel="mean FPR", ylabel="mean TPR")
+        net, length = figures.net_displacement, figures.path_length
         axes.set_title(
-            f"Centre of mass: moves {run.found.net_displacement:.1f}% of the side\n"
-            f"(path {run.found.path_length:.1f}%; by chance {run.floor.mean.net_displacement:.1f}%, "
-            f"path {run.floor.mean.path_length:.1f}%)"
+            f"Center of mass: net displacement {net.value:.1f}% of the side (floor {net.floor.mean:.1f}%)\n"
+            f"path length {length.value:.1f}% (floor {length.floor.mean:.1f}%)"
         )
         axes.legend(fontsize=8, loc="lower left")
 
 
 def frame_square(axes: Axes, points: FloatArray) -> float:
-    """Limits of a square around the points, (points, 2); returns half its side."""
+    """Sets the limits to a square around the points, (points, 2); returns half its side."""
     middle = (points.max(axis=0) + points.min(axis=0)) / 2
     reach = float(np.ptp(points, axis=0).max()) * 0.62 + 0.02
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
@@ -137,25 +141,20 @@ def frame_square(axes: Axes, points: FloatArray) -> float:
 
 
 def _apart(points: FloatArray, distance: float) -> list[int]:
-    """Last, first and between, as far as their labels do not meet."""
+    """The last, the first and a few points between, as long as their labels do not overlap."""
     n = len(points)
     placed: list[int] = []
-    for t in dict.fromkeys([n - 1, 0, *_chosen(n)]):
+    for t in dict.fromkeys([n - 1, 0, *_spaced(n)]):
         if all(np.abs(points[t] - points[other]).max() > distance for other in placed):
             placed.append(t)
     return placed
 
 
-def grid_side(run: JudgedRun) -> int:
-    """Cells on a side of the run's grid."""
-    return math.isqrt(len(run.result["transitions"]["cells"]))
-
-
-def _chosen(n: int) -> list[int]:
-    """Up to four checkpoints: first, last and between, evenly."""
+def _spaced(n: int) -> list[int]:
+    """Up to four evenly spaced checkpoints, first and last included."""
     return sorted({round(k) for k in np.linspace(0, n - 1, min(n, _MOST_PANELS))})
 
 
 def run_colours(n: int) -> list[str]:
-    """One colour a line, from the common palette."""
+    """One color per line, from the common palette."""
     return [COLOURS[k % len(COLOURS)] for k in range(n)]

@@ -1,29 +1,38 @@
-"""What the dynamics study found beside what was published: ratios between settings.
+"""Ratios between settings next to those published in arXiv 2507.23291.
 
-The document's units are not defined well enough to match its values, so only ratios are compared. A ratio of
-noise is 1, which pulls ratios of small figures towards 1; so the ratio of what stands above the noise
-floors is given as well. Standard errors are the jackknife's, by the delta method, settings taken as
-independent.
+The publication does not define its units well enough to compare absolute values, so ratios are compared. A
+ratio of two noise floors is 1, which pulls the ratios of small figures towards 1; the ratio of the values
+minus their noise floors is therefore given as well. Standard errors are the jackknife's, propagated by the
+delta method; the settings are independent.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NamedTuple
 
-Run = dict[str, Any]
+from leakscope.studies.dynamics.results import (
+    ComparedFigure,
+    Figure,
+    PublishedFigures,
+    RatioFigure,
+    RunResults,
+)
+from leakscope.studies.dynamics.settings import Setting
 
 
 class Finding(NamedTuple):
     """A published pair of values of one figure.
 
     Attributes:
-        figure: name in `Metrics`.
+        figure: name of the figure in `RunFigures`.
         varied: field of `Setting` in which the two settings differ.
-        first: its value there, of the numerator.
-        second: of the denominator.
-        values: published values of the two.
-        says: what was published, in words.
+        first: value of that field in the numerator.
+        second: value of that field in the denominator.
+        values: the published numerator and denominator.
+        finding: what was published.
     """
 
     figure: str
@@ -31,85 +40,78 @@ class Finding(NamedTuple):
     first: str
     second: str
     values: tuple[float, float]
-    says: str
+    finding: str
 
 
-PUBLISHED = (
-    Finding("net_displacement", "net", "wide_resnet", "cnn", (114, 35), "centre of mass, WRN28-2 / CNN"),
-    Finding("path_length", "net", "wide_resnet", "cnn", (114, 35), "the same, if along the path"),
-    Finding("entropy_change", "net", "wide_resnet", "cnn", (3.47, 0.30), "entropy change, WRN28-2 / CNN"),
+FINDINGS = (
+    Finding("net_displacement", "net", "wide_resnet", "cnn", (114, 35), "center of mass, WRN-28-2 / CNN"),
+    Finding("path_length", "net", "wide_resnet", "cnn", (114, 35), "the same, along its path"),
+    Finding("entropy_change", "net", "wide_resnet", "cnn", (3.47, 0.30), "entropy change, WRN-28-2 / CNN"),
     Finding(
-        "net_displacement", "dataset", "cifar10", "mnist", (114, 12.8), "centre of mass, CIFAR-10 / MNIST"
+        "net_displacement", "dataset", "cifar10", "mnist", (114, 12.8), "center of mass, CIFAR-10 / MNIST"
     ),
-    Finding("path_length", "dataset", "cifar10", "mnist", (114, 12.8), "the same, if along the path"),
+    Finding("path_length", "dataset", "cifar10", "mnist", (114, 12.8), "the same, along its path"),
     Finding(
         "entropy_change", "dataset", "cifar10", "mnist", (3.47, -0.08), "entropy change, CIFAR-10 / MNIST"
     ),
     Finding("peak_entry", "dataset", "cifar10", "mnist", (0.13, 0.04), "peak entry, CIFAR-10 / MNIST"),
     Finding("peak_entry", "optimizer", "sgd", "sam", (0.027, 0.009), "peak entry, SGD / SAM"),
 )
-EPISTEMIC_R = 0.916
-"""Pearson r of epistemic uncertainty with vulnerability among the vulnerable, WRN-28 on CIFAR-10."""
-EARLY_SHARE = 150 / 400
-"""Share of training after which over 70% of the finally vulnerable were vulnerable."""
+PUBLISHED = PublishedFigures(epistemic_r=0.916, early_share=150 / 400)
+"""Measured on CIFAR-10: r with a WRN-28; over 70% of the finally vulnerable records by epoch 150 of 400."""
 
 
-def comparison(runs: list[Run]) -> list[dict[str, Any]]:
-    """One row a published ratio that two of the runs can answer."""
-    rows = []
-    for finding in PUBLISHED:
-        for first in runs:
-            for second in runs:
-                if _answers(finding, first["setting"], second["setting"]):
-                    rows.append(_row(finding, first, second))
-    return rows
+def comparison(runs: Sequence[RunResults]) -> tuple[RatioFigure, ...]:
+    """Every published ratio for which two of the runs differ as the published settings do."""
+    return tuple(
+        _ratio_figure(finding, first, second)
+        for finding in FINDINGS
+        for first in runs
+        for second in runs
+        if _differ_as_published(finding, first.setting, second.setting)
+    )
 
 
-def _answers(finding: Finding, first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """True when the two settings are the finding's and differ in nothing else."""
-    wanted = {**first, finding.varied: finding.second}
-    return bool(first[finding.varied] == finding.first and second == wanted)
+def _differ_as_published(finding: Finding, first: Setting, second: Setting) -> bool:
+    """Whether two settings are those of a finding and differ in nothing else."""
+    is_first = bool(getattr(first, finding.varied) == finding.first)
+    return is_first and asdict(second) == {**asdict(first), finding.varied: finding.second}
 
 
-def _row(finding: Finding, first: Run, second: Run) -> dict[str, Any]:
-    a, b = (_value(run, finding.figure) for run in (first, second))
-    return {
-        "figure": finding.figure,
-        "says": finding.says,
-        "first": {"run": _name(first), **a._asdict()},
-        "second": {"run": _name(second), **b._asdict()},
-        "ratio": _ratio(a.value, b.value),
-        "ratio_standard_error": _ratio_error(a, b),
-        "ratio_above_floor": _ratio(a.value - a.floor, b.value - b.floor),
-        "published_values": list(finding.values),
-        "published_ratio": _ratio(*finding.values),
-    }
+def _ratio_figure(finding: Finding, first: RunResults, second: RunResults) -> RatioFigure:
+    a, b = (_numbers(getattr(run.figures, finding.figure)) for run in (first, second))
+    ratio = _ratio(a.value, b.value)
+    return RatioFigure(
+        finding.figure,
+        finding.finding,
+        ComparedFigure(_name(first.setting), *a),
+        ComparedFigure(_name(second.setting), *b),
+        ratio,
+        # Where the ratio is undefined a value may be 0, by which nothing is divided.
+        ratio if math.isnan(ratio) else ratio * math.hypot(a.error / a.value, b.error / b.value),
+        _ratio(a.value - a.floor, b.value - b.floor),
+        finding.values,
+        _ratio(*finding.values),
+    )
 
 
-class _Value(NamedTuple):
+class _Numbers(NamedTuple):
+    """A figure's value, standard error and mean noise floor; NaN where undefined."""
+
     value: float
-    standard_error: float
+    error: float
     floor: float
 
 
-def _value(run: Run, figure: str) -> _Value:
-    found = run["figures"][figure]
-    parts = (found["value"], found["standard_error"], found["floor"]["mean"])
-    return _Value(*(math.nan if part is None else float(part) for part in parts))
+def _numbers(figure: Figure) -> _Numbers:
+    parts = (figure.value, figure.standard_error, figure.floor.mean)
+    return _Numbers(*(math.nan if part is None else part for part in parts))
 
 
-def _name(run: Run) -> str:
-    setting = run["setting"]
-    return f"{setting['dataset']}, {setting['net']}, {setting['optimizer']}"
+def _name(setting: Setting) -> str:
+    return f"{setting.dataset}, {setting.net}, {setting.optimizer}"
 
 
 def _ratio(a: float, b: float) -> float:
-    """a / b; NaN unless both are above zero, since a ratio across zero says nothing."""
+    """a / b; NaN unless both are positive, because a ratio across zero has no meaning."""
     return a / b if a > 0 and b > 0 else math.nan
-
-
-def _ratio_error(a: _Value, b: _Value) -> float:
-    ratio = _ratio(a.value, b.value)
-    if math.isnan(ratio):
-        return math.nan
-    return ratio * math.hypot(a.standard_error / a.value, b.standard_error / b.value)

@@ -1,258 +1,259 @@
-"""The dynamics study's report.md, from its results alone; its figures are in `dynamics_figures`."""
+"""The dynamics study's report.md and the tables and sentences that all its reports share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report.tables import markdown_table
 from leakscope.studies.dynamics.figures import draw_comparison, draw_run
+from leakscope.studies.dynamics.records import RunRecords
+from leakscope.studies.dynamics.results import (
+    AdvantageVariation,
+    DynamicsResults,
+    Figure,
+    PublishedFigures,
+    RatioFigure,
+    RunFigures,
+    RunResults,
+)
 
-if TYPE_CHECKING:
-    from leakscope.studies.dynamics.judge import JudgedRun
-
-SUMMARY = ("figure", "measured", "± standard error", "noise floor", "floor's range")
-COMPARED = ("run", "advantage", "vulnerable", "centre", "path", "entropy", "peak entry", "an epoch", "70% by")
+PAPER = "Evaluating the Dynamics of Membership Privacy in Deep Learning (arXiv 2507.23291)"
+SUMMARY = ("figure", "measured", "± standard error", "noise floor", "range of the floor")
+COMPARED = (
+    "run",
+    "advantage",
+    "vulnerable",
+    "net shift",
+    "path",
+    "entropy",
+    "peak entry",
+    "per epoch",
+    "70% by",
+)
 COMPARED_NOTE = (
-    "Advantage and vulnerable records at the end; way of the centre of mass, net and along its path, in % of "
-    "the side; change of entropy in bits; peak probability to enter the corner, a checkpoint and an epoch; "
-    "epoch by which 70% of the finally vulnerable were."
+    "Advantage and vulnerable records at the end; net shift and path length of the center of mass in % of "
+    "the plane's side; change of the spatial entropy in bits; peak probability of entering the corner, per "
+    "checkpoint and per epoch; epoch by which 70% of the finally vulnerable records are in the corner."
 )
 RATIOS = ("published finding", "ours", "± standard error", "above the floors", "published")
-RATIO_NOTE = "Two values stand where a ratio would cross zero. Above the floors: each less its noise floor."
-HARDNESS = ("hardness", "Pearson r", "Spearman", "r among the vulnerable", "partial, loss held fixed")
+RATIO_NOTE = (
+    "Where a ratio would cross zero, the two values are given. Above the floors: each value minus its noise "
+    f"floor. Published: {PAPER}."
+)
+HARDNESS = ("hardness", "Pearson r", "Spearman", "r among the vulnerable", "partial, given the loss")
 
-_SCALARS = {  # figure -> (words, factor, unit, decimals)
-    "net_displacement": ("centre of mass, net displacement", 1, "% of side", 1),
-    "path_length": ("centre of mass, path length", 1, "% of side", 1),
-    "entropy_change": ("spatial entropy, last minus first", 1, "bits", 2),
-    "peak_entry": ("peak probability to enter the corner, a checkpoint", 100, "%", 1),
-    "peak_entry_per_epoch": ("the same, an epoch", 100, "%", 2),
-    "first_epoch": ("first epoch with 70% of the finally vulnerable", 1, "", 0),
-}
-_AT_THE_END = {
-    "advantage": ("mean advantage at the end", 1, "", 3),
-    "vulnerable": ("records in the vulnerable corner at the end", 100, "%", 1),
-    "entropy": ("spatial entropy at the end", 1, "bits", 2),
-}
+
+class _Row(NamedTuple):
+    """How a figure is printed."""
+
+    figure: str
+    label: str
+    factor: float = 1
+    unit: str = ""
+    decimals: int = 1
+
+    def text(self, number: float | None) -> str:
+        return "undefined" if number is None else f"{self.factor * number:.{self.decimals}f}"
+
+
+_AT_THE_END = (
+    _Row("advantage", "mean advantage at the end", decimals=3),
+    _Row("vulnerable", "records in the vulnerable corner at the end", 100, "%"),
+    _Row("entropy", "spatial entropy at the end", unit="bits", decimals=2),
+)
+_OVER_TRAINING = (
+    _Row("net_displacement", "center of mass, net displacement", unit="% of side"),
+    _Row("path_length", "center of mass, path length", unit="% of side"),
+    _Row("entropy_change", "spatial entropy, last minus first", unit="bits", decimals=2),
+    _Row("peak_entry", "peak entry probability per checkpoint", 100, "%"),
+    _Row("peak_entry_per_epoch", "peak entry probability per epoch", 100, "%", 2),
+    _Row("first_epoch", "first epoch with 70% of the finally vulnerable", decimals=0),
+)
 
 
 def write_report(
-    results: dict[str, Any], runs: list[JudgedRun], out: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE
+    results: DynamicsResults,
+    runs: Sequence[RunRecords],
+    out: Path,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> None:
-    """report.md, report.html and figures/*.png of a study; with several runs, a folder of figures each.
+    """Writes report.md, report.html and figures/*.png; with several runs, one folder of figures each.
 
     Args:
-        results: of results.json.
-        runs: the judged runs.
+        results: the results, as read from results.json.
+        runs: the records of each run.
         out: the study's folder.
-        disclosure: what report.html may tell of single records.
+        disclosure: what report.html may disclose about single records.
     """
     from leakscope.studies.dynamics.page import write_page
 
     drawn = {}
-    for run in runs:
-        folder = Path("figures") / (run.setting.name if len(runs) > 1 else "")
-        drawn[run.setting.name] = [str(folder / name) for name in draw_run(run, out / folder)]
+    for records in runs:
+        folder = Path("figures") / (records.name if len(runs) > 1 else "")
+        names = draw_run(results.runs[records.name], records, out / folder)
+        drawn[records.name] = [str(folder / name) for name in names]
     if len(runs) > 1:
-        draw_comparison(runs, out / "figures" / "comparison.png")
+        draw_comparison(results.runs, out / "figures" / "comparison.png")
     write_bytes(out / "report.md", markdown(results, drawn).encode())
     write_page(out, disclosure, runs)
 
 
-def markdown(results: dict[str, Any], drawn: dict[str, list[str]]) -> str:
-    """The report as Markdown; `drawn` names each run's figures."""
-    sections = [["# When records become exposed in training"]]
-    if len(results["runs"]) > 1:
+def markdown(results: DynamicsResults, drawn: Mapping[str, Sequence[str]]) -> str:
+    """The report as Markdown; `drawn` holds the paths of each run's figures."""
+    sections: list[list[str]] = [["# When records become exposed during training"]]
+    if len(results.runs) > 1:
         sections += [
             ["## Comparison"],
             [*markdown_table(COMPARED, compared_rows(results)), "", COMPARED_NOTE],
-            ratio_lines(results),
+            [*markdown_table(RATIOS, ratio_rows(results)), "", RATIO_NOTE] if results.comparison else [],
             ["![comparison](figures/comparison.png)"],
         ]
-    for name, run in results["runs"].items():
+    for name, run in results.runs.items():
+        hardness = [*markdown_table(HARDNESS, hardness_rows(run)), "", hardness_note(results.published)]
         sections += [
             [f"## {name}"],
-            words(run, results["published"]["early_share"]),
+            sentences(run, results.published),
             markdown_table(SUMMARY, summary_rows(run)),
-            [variation_words(run["advantage"])],
-            hardness_lines(run, results["published"]["epistemic_r"]),
+            [variation_sentence(run.advantage)],
+            hardness if run.hardness else [],
             [f"![{Path(path).stem}]({path})" for path in drawn[name]],
         ]
-    sections += [population_lines(results), ["## Conventions"]]
-    sections.append([f"- {name.capitalize()}: {text}." for name, text in results["conventions"].items()])
+    spread = [f"- {line}" for line in population_sentences(results)]
+    sections += [["## Independent populations", "", *spread] if spread else [], ["## Conventions"]]
+    sections.append([f"- {name.capitalize()}: {text}." for name, text in results.conventions.items()])
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def words(run: dict[str, Any], published_share: float | None = None) -> list[str]:
-    """What was done and found, in sentences; `published_share`: of training, until 70% were there."""
-    setting, population, figures = run["setting"], run["population"], run["figures"]
-    members, others = (100 * run["accuracy"][side][-1] for side in ("members", "nonmembers"))
-    end, floor = figures["vulnerable"]["value"][-1], figures["vulnerable"]["floor"]["mean"][-1]
+def sentences(run: RunResults, published: PublishedFigures) -> list[str]:
+    """What was trained and what came out."""
+    setting, population, vulnerable = run.setting, run.population, run.figures.vulnerable.last
+    members, nonmembers = run.accuracy.members[-1], run.accuracy.nonmembers[-1]
     lines = [
-        f"{population['models']} models ({setting['net']}, {setting['optimizer']}, {setting['epochs']} "
-        f"epochs) on random halves of {population['records']:,} records of {setting['dataset']} get "
-        f"{members:.1f}% of their members and {others:.1f}% of the others right.",
-        f"At the end {100 * end:.1f}% of the records are in the vulnerable corner; by chance "
-        f"{100 * floor:.1f}% would be.",
+        f"{population.models} models ({setting.net}, {setting.optimizer}, {setting.epochs} epochs), each "
+        f"trained on a random half of the {population.records:,} records of {setting.dataset}. Accuracy: "
+        f"{percent(members)} on members, {percent(nonmembers)} on non-members.",
+        f"At the end, {percent(vulnerable.value)} of the records are in the vulnerable corner; chance alone "
+        f"puts {percent(vulnerable.floor.mean)} there.",
     ]
-    first = figures["first_epoch"]["value"]
-    if first is not None and len(run["epochs"]) > 1:
-        beside = (
-            "" if published_share is None else f" (published: after {100 * published_share:.0f}% of training)"
+    first = run.figures.first_epoch.value
+    if first is not None and len(run.epochs) > 1:
+        lines.append(
+            f"70% of them were already there by epoch {first:.0f} of {setting.epochs} "
+            f"(published: after {published.early_share:.0%} of training)."
         )
-        lines.append(f"70% of them were there by epoch {first:.0f} of {setting['epochs']}{beside}.")
-    if population["lost_models"]:
-        lines.append(f"{population['lost_models']} models diverged and are left out.")
-    if population["judged_records"] < population["records"]:
-        missing = population["records"] - population["judged_records"]
-        lines.append(f"{missing:,} records have no IN or no OUT model and are not judged.")
-    return [*lines, *run["undefined"]]
+    if population.diverged_models:
+        lines.append(f"{_counted(population.diverged_models, 'model')} diverged and were excluded.")
+    if population.judged_records < population.records:
+        missing = _counted(population.records - population.judged_records, "record")
+        lines.append(f"Not judged, because every model or no model was trained on them: {missing}.")
+    return [*lines, *run.undefined]
 
 
-def summary_rows(run: dict[str, Any]) -> list[list[str]]:
-    """One row a figure: value, standard error, noise floor."""
-    rows = [
-        _summary_row(spec, *(_last(run["figures"][name], part) for part in _PARTS))
-        for name, spec in _AT_THE_END.items()
-    ]
-    if len(run["epochs"]) > 1:
-        rows += [
-            _summary_row(spec, *(_part(run["figures"][name], part) for part in _PARTS))
-            for name, spec in _SCALARS.items()
-        ]
+def summary_rows(run: RunResults) -> list[list[str]]:
+    """One row per figure: value, standard error, noise floor."""
+    rows = [_summary_row(row, getattr(run.figures, row.figure).last) for row in _AT_THE_END]
+    if len(run.epochs) > 1:
+        rows += [_summary_row(row, getattr(run.figures, row.figure)) for row in _OVER_TRAINING]
     return rows
 
 
-def compared_rows(results: dict[str, Any], with_errors: bool = True) -> list[list[str]]:
-    """One row a run: the figures that are compared."""
-    rows = []
-    for name, run in results["runs"].items():
-        figures = run["figures"]
-        cells = [
-            _number(_last(figures[key], "value"), _last(figures[key], "standard_error"), spec, with_errors)
-            for key, spec in list(_AT_THE_END.items())[:2]
-        ]
-        cells += [
-            _number(figures[key]["value"], figures[key]["standard_error"], spec, with_errors)
-            for key, spec in _SCALARS.items()
-        ]
-        rows.append([name, *cells])
-    return rows
+def compared_rows(results: DynamicsResults, with_errors: bool = True) -> list[list[str]]:
+    """One row per run: the figures that are compared."""
+    return [[name, *_compared_cells(run.figures, with_errors)] for name, run in results.runs.items()]
 
 
-def ratio_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row a published ratio."""
+def ratio_rows(results: DynamicsResults) -> list[list[str]]:
+    """One row per published ratio."""
     return [
         [
-            row["says"],
-            _plain(row["ratio"], _values(row)),
-            _plain(row["ratio_standard_error"], ""),
-            _plain(row["ratio_above_floor"], "undefined"),
-            _plain(row["published_ratio"], "{:g} and {:g}".format(*row["published_values"])),
+            row.finding,
+            _decimal(row.ratio, _both_values(row)),
+            _decimal(row.ratio_standard_error, ""),
+            _decimal(row.ratio_above_floor, "undefined"),
+            _decimal(row.published_ratio, "{:g} and {:g}".format(*row.published_values)),
         ]
-        for row in results["comparison"]
+        for row in results.comparison
     ]
 
 
-def ratio_lines(results: dict[str, Any]) -> list[str]:
-    """Our ratios beside the published ones."""
-    if not results["comparison"]:
-        return []
-    return [
-        *markdown_table(RATIOS, ratio_rows(results)),
-        "",
-        RATIO_NOTE,
-    ]
-
-
-def variation_words(advantage: dict[str, Any]) -> str:
-    """How far the advantage moves, against what the published setup asks for."""
-    if advantage["coefficient"] is None:
-        return f"The advantage's coefficient of variation is undefined: {advantage['reason']}."
-    one = advantage["vulnerable_coefficient"]
-    single = "" if one is None else f"; of a single vulnerable record, in the median, {one:.2f}"
+def variation_sentence(advantage: AdvantageVariation) -> str:
+    """How much the advantage varies, next to the limit of the publication."""
+    if advantage.coefficient is None:
+        return f"The coefficient of variation of the advantage is undefined: {advantage.reason}."
+    of_a_record = advantage.vulnerable_coefficient
+    single = "" if of_a_record is None else f"; for a single vulnerable record {of_a_record:.2f} (median)"
     return (
-        f"Mean advantage at the end {advantage['mean']:.3f} ± {advantage['standard_error']:.3f} "
-        f"({advantage['method']}): coefficient of variation {advantage['coefficient']:.3f}{single} "
-        f"(the published setup asks for less than {advantage['wanted']:g})."
+        f"The mean advantage at the end is {advantage.mean:.3f} ± {advantage.standard_error:.3f} "
+        f"({advantage.method}). Its coefficient of variation is {advantage.coefficient:.3f}{single}; the "
+        f"publication requires less than {advantage.published_limit:g}."
     )
 
 
-def hardness_lines(run: dict[str, Any], published_r: float) -> list[str]:
-    """Correlations of each measure of hardness with the advantage at the end."""
-    if not run["hardness"]:
-        return []
-    return [*markdown_table(HARDNESS, hardness_rows(run)), "", hardness_note(published_r)]
-
-
-def hardness_rows(run: dict[str, Any]) -> list[list[str]]:
-    """One row a measure of hardness."""
-    columns = ("pearson", "spearman", "among_vulnerable", "partial_given_loss")
+def hardness_rows(run: RunResults) -> list[list[str]]:
+    """One row per measure of hardness."""
     return [
-        [name.replace("_", " "), *(_correlation(found[column]) for column in columns)]
-        for name, found in run["hardness"].items()
-    ]
+        [measure_name(measure), str(row.pearson), str(row.spearman), str(row.among_vulnerable),
+         str(row.partial_given_loss)]
+        for measure, row in run.hardness.items()
+    ]  # fmt: skip
 
 
-def hardness_note(published_r: float) -> str:
-    """What to compare the correlations with, and how far their intervals reach."""
+def hardness_note(published: PublishedFigures) -> str:
+    """What to compare the correlations with, and what their intervals cover."""
     return (
-        f"Published: r = {published_r:g} of epistemic uncertainty among the vulnerable (WRN-28 on CIFAR-10). "
-        "Intervals take the records as independent and the models as given."
+        f"Published: r = {published.epistemic_r:g} for epistemic uncertainty among the vulnerable (WRN-28 on "
+        "CIFAR-10). Intervals treat the records as independent and the models as fixed."
     )
 
 
-def population_lines(results: dict[str, Any]) -> list[str]:
-    """How far independent populations differ."""
-    lines = []
-    for name, found in results["populations"].items():
-        lines.append(f"- {name}: " + variation_words({**found["advantage"], "method": found["method"]}))
-    return ["## Independent populations", "", *lines] if lines else []
+def measure_name(measure: str) -> str:
+    """A measure of hardness as the reports print it."""
+    return measure.replace("_", " ")
 
 
-_PARTS = ("value", "standard_error", "mean", "low", "high")
+def population_sentences(results: DynamicsResults) -> list[str]:
+    """How much independent populations of each setting differ."""
+    return [f"{name}: {variation_sentence(spread.advantage)}" for name, spread in results.populations.items()]
 
 
-def _part(found: dict[str, Any], part: str) -> Any:
-    return found[part] if part in found else found["floor"][part]
+def percent(share: float | None) -> str:
+    """A share in percent."""
+    return "undefined" if share is None else f"{100 * share:.1f}%"
 
 
-def _last(found: dict[str, Any], part: str) -> Any:
-    return _part(found, part)[-1]
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _summary_row(spec: Any, value: Any, error: Any, mean: Any, low: Any, high: Any) -> list[str]:
-    words, factor, unit, decimals = spec
-
-    def shown(number: Any) -> str:
-        return "undefined" if number is None else f"{factor * number:.{decimals}f}"
-
-    return [f"{words} ({unit})" if unit else words, shown(value), shown(error), shown(mean),
-            "undefined" if low is None else f"{shown(low)} to {shown(high)}"]  # fmt: skip
+def _summary_row(row: _Row, figure: Figure) -> list[str]:
+    floor = figure.floor
+    label = f"{row.label} ({row.unit})" if row.unit else row.label
+    span = "undefined" if floor.low is None else f"{row.text(floor.low)} to {row.text(floor.high)}"
+    return [label, row.text(figure.value), row.text(figure.standard_error), row.text(floor.mean), span]
 
 
-def _number(value: Any, error: Any, spec: Any, with_error: bool) -> str:
-    _, factor, unit, decimals = spec
-    if value is None:
+def _compared_cells(figures: RunFigures, with_errors: bool) -> list[str]:
+    at_the_end = [(row, getattr(figures, row.figure).last) for row in _AT_THE_END[:2]]
+    over_training = [(row, getattr(figures, row.figure)) for row in _OVER_TRAINING]
+    return [_compared_cell(row, figure, with_errors) for row, figure in (*at_the_end, *over_training)]
+
+
+def _compared_cell(row: _Row, figure: Figure, with_errors: bool) -> str:
+    if figure.value is None:
         return "undefined"
-    percent = "%" if unit.startswith("%") else ""
-    spread = "" if error is None or not with_error else f" ± {factor * error:.{decimals}f}"
-    return f"{factor * value:.{decimals}f}{spread}{percent}"
+    has_error = with_errors and figure.standard_error is not None
+    error = f" ± {row.text(figure.standard_error)}" if has_error else ""
+    return f"{row.text(figure.value)}{error}{'%' if row.unit.startswith('%') else ''}"
 
 
-def _plain(number: Any, otherwise: str) -> str:
+def _decimal(number: float | None, otherwise: str) -> str:
     return otherwise if number is None else f"{number:.2f}"
 
 
-def _values(row: dict[str, Any]) -> str:
-    first, second = row["first"]["value"], row["second"]["value"]
+def _both_values(row: RatioFigure) -> str:
+    first, second = row.first.value, row.second.value
     return "undefined" if first is None or second is None else f"{first:.3g} and {second:.3g}"
-
-
-def _correlation(found: dict[str, Any]) -> str:
-    if found["r"] is None:
-        return f"undefined ({found['reason']})"
-    return f"{found['r']:.3f} ({found['low']:.2f} to {found['high']:.2f})"

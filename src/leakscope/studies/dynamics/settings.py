@@ -1,7 +1,7 @@
-"""What the dynamics study can run: settings, presets, and how each is trained.
+"""What the dynamics study can run: settings, presets, and the training recipe of each.
 
-A setting is one population of models, hence one bank; presets vary one thing between several. Options a user
-gives replace a preset's in all of its settings.
+A setting is one population of models, stored as one bank. A preset is one setting, or several that differ in
+one respect. Options that a user gives replace those of every setting of the preset.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leakscope.attacks.registry import attack_classes
-from leakscope.attacks.spec import resolve
-from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, Convention
+from leakscope.attacks.base import Attack
+from leakscope.attacks.spec import AttackSpec, resolve, spec_of
+from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, DecisionRule, check_rule
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
 from leakscope.types import CLASSIFICATION_KEPT
 
 OPTIMIZERS = ("sgd", "adamw", "sam")
-LOG_RATIO_ATTACKS = ("lira", "eb_lira")
-_SAM_RHO = 0.05  # the radius of the paper that introduced it, on CIFAR-10
+_SAM_RHO = 0.05  # the radius of Foret et al. (2021) on CIFAR-10
 _RATES = {"sgd": 0.1, "sam": 0.1, "adamw": 0.001}
 _NET_OPTIONS: dict[str, tuple[tuple[str, Option], ...]] = {"wide_resnet": (("depth", 28), ("widen", 2))}
 _FEWEST_MODELS = 4
@@ -29,16 +28,21 @@ class Setting:
     """One population of models.
 
     Attributes:
-        optimizer: "sgd" (Nesterov momentum 0.9, weight decay 5e-4), "sam" (the same, with sharpness-aware
-            steps of radius 0.05) or "adamw" (weight decay 0.01); the rate falls to zero as a cosine.
-        models: even; each is trained on a random half of the records.
-        every: epochs between checkpoints; the last epoch is always one.
-        universe: the dataset's first so many records; None: all.
-        lr: None: 0.1, and 0.001 for adamw.
+        dataset: a shipped dataset, or "package.module:function", which returns records.
+        net: a shipped network, or "package.module:factory".
+        optimizer: "sgd" (Nesterov momentum 0.9, weight decay 5e-4), "sam" (the same with sharpness-aware
+            steps of radius 0.05) or "adamw" (weight decay 0.01); the learning rate follows a cosine to zero.
+        models: number of models; even, as each is trained on a random half of the records.
+        epochs: epochs of training.
+        every: epochs between checkpoints; the last epoch is always a checkpoint.
+        universe: number of records to use, from the start of the dataset; None means all.
+        batch_size: records per training step.
+        lr: learning rate; None means 0.1, or 0.001 for adamw.
+        seed: seed of design and training.
         precision: of training, "float32" or "bfloat16".
-        keep_logits: keep all classes' answers, for uncertainty over all classes.
-        gradient_models: so many models are trained again for gradient norms (GraNd, TracIn).
-        population: 0, 1, ...: independent populations of the same setting, by design and by training.
+        store_logits: whether to store the logits of all classes, which uncertainty over classes needs.
+        gradient_models: number of models to retrain for gradient norms (GraNd, TracIn).
+        population: index of this population among independent populations of the same setting.
     """
 
     dataset: str = "digits"
@@ -52,7 +56,7 @@ class Setting:
     lr: float | None = None
     seed: int = 0
     precision: str = "float32"
-    keep_logits: bool = True
+    store_logits: bool = True
     gradient_models: int = 0
     population: int = 0
 
@@ -63,28 +67,23 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """A folder's name; a user's own "package.module:factory" goes by its last part."""
-        net = self.net.rpartition(":")[2]
-        of_several = f"-population{self.population}" if self.population else ""
-        return f"{self.dataset}-{net}-{self.optimizer}{of_several}"
+        """Name of the run and of its folder; "package.module:name" is shortened to its last part."""
+        dataset, net = (text.rpartition(":")[2] for text in (self.dataset, self.net))
+        population = f"-population{self.population}" if self.population else ""
+        return f"{dataset}-{net}-{self.optimizer}{population}"
 
     @property
     def run_seed(self) -> int:
-        """Of design and training."""
+        """Seed of this population's design and training."""
         return self.seed + self.population
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        """Every so many epochs, and the last."""
+        """Epochs of the checkpoints."""
         return tuple(sorted({*range(self.every, self.epochs + 1, self.every), self.epochs}))
 
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """Signals to keep."""
-        return (*CLASSIFICATION_KEPT, "logits") if self.keep_logits else CLASSIFICATION_KEPT
-
     def recipe(self) -> Recipe:
-        """How one model is trained. Colour photographs are mirrored and shifted, nothing else is."""
+        """How one model is trained; CIFAR-10 images are flipped and cropped at random."""
         is_sgd, is_photo = self.optimizer != "adamw", self.dataset == "cifar10"
         return Recipe(
             net=self.net,
@@ -98,7 +97,7 @@ class Setting:
             schedule="cosine",
             flips=is_photo,
             crop=4 if is_photo else 0,
-            precision=self.precision,  # type: ignore[arg-type]  # Recipe says which there are
+            precision=self.precision,  # type: ignore[arg-type]  # Recipe checks it
             batch_size=self.batch_size,
             epochs=self.epochs,
             checkpoints=self.checkpoints,
@@ -111,14 +110,13 @@ class DynamicsConfig:
 
     Attributes:
         settings: one bank each.
-        attack: "lira" (fixed variance, as fast as can be), "eb_lira", or with `fpr` any that the kept signals
-            allow.
-        fpr: decide at the threshold which this share of the other models' non-members reaches; None: at
-            log ratio > 0.
-        side: cells on a side of the grid whose corner is vulnerable.
-        entropy_cells: cells on a side of the entropy's histogram.
-        n_permutations: of the design, for the noise floor.
-        n_groups: of models left out in turn, for standard errors; fewer where there are fewer models.
+        attack: the attack as text, see `leakscope.attacks.spec`.
+        fpr: the threshold is the score that this share of the other models' non-members reaches; None means
+            a log likelihood ratio above 0, for attacks whose score is one.
+        side: cells per side of the grid whose corner is called vulnerable.
+        entropy_cells: cells per side of the histogram behind the spatial entropy.
+        n_permutations: permuted designs behind the noise floor.
+        n_groups: groups of models for the jackknife; fewer where there are fewer models.
     """
 
     settings: tuple[Setting, ...]
@@ -130,73 +128,46 @@ class DynamicsConfig:
     n_groups: int = 10
 
     def __post_init__(self) -> None:
-        self.convention()  # raises when the FPR is none
-        known = LOG_RATIO_ATTACKS if self.fpr is None else tuple(attack_classes())
-        if self.attack not in known:
-            others = ", or give --fpr and take any" if self.fpr is None else ""
-            raise InputError(f"attack={self.attack!r}: choose one of {', '.join(known)}{others}")
-        lacking = {n for s in self.settings for n in resolve(self.attack).needs if n not in s.kept}
-        if lacking:
-            raise InputError(f"attack={self.attack!r} needs the {', '.join(sorted(lacking))}; keep them")
         names = [setting.name for setting in self.settings]
+        if not names:
+            raise InputError("settings is empty; give at least one Setting")
         if len(set(names)) < len(names):
             raise InputError(
-                f"two settings are called alike ({', '.join(names)}); leave what a preset varies"
+                f"two settings have the same name ({', '.join(names)}); "
+                "do not set the option that the preset varies"
             )
+        _ = self.rule  # raises where `fpr` is out of range
 
-    def convention(self) -> Convention:
+    @property
+    def rule(self) -> DecisionRule:
         """When a score counts as "member"."""
         return AboveLogRatio() if self.fpr is None else AtFpr(self.fpr)
 
     @property
     def n_models(self) -> int:
-        """Models of all settings together."""
+        """Number of models of all settings together."""
         return sum(setting.models for setting in self.settings)
 
+    def resolved_attack(self) -> Attack:
+        """The attack itself.
 
-_WRN = {"net": "wide_resnet", "batch_size": 256, "precision": "bfloat16", "every": 10, "epochs": 400}
-_COMPARED = {**_WRN, "dataset": "cifar10", "universe": 20_000}
+        Raises:
+            InputError: it is unknown, or it cannot decide by this rule or on these signals.
+        """
+        attack = resolve(self.attack)
+        check_rule(attack, self.rule)
+        if "logits" in attack.needs and not all(setting.store_logits for setting in self.settings):
+            raise InputError(f"attack={self.attack!r} needs the logits; remove --no-logits")
+        return attack
 
-PRESETS: dict[str, tuple[dict[str, Any], ...]] = {
-    "quick": ({"gradient_models": 4},),
-    "mnist": ({**_COMPARED, "dataset": "mnist"},),
-    "architectures": tuple(
-        {**_COMPARED, "net": net} for net in ("wide_resnet", "resnet18", "deep_cnn", "cnn")
-    ),
-    "optimizers": tuple({**_COMPARED, "optimizer": o, "epochs": 160} for o in OPTIMIZERS),
-    "datasets": tuple({**_COMPARED, "dataset": d} for d in ("cifar10", "fashion-mnist", "mnist")),
-    "seed001": ({**_WRN, "dataset": "cifar10", "optimizer": "adamw", "universe": 50_000},),
-}
-"""Preset name -> what each of its settings changes of the defaults."""
-
-
-def config_of(
-    preset: str = "quick",
-    populations: int = 1,
-    attack: str = "lira",
-    fpr: float | None = None,
-    **given: Any,
-) -> DynamicsConfig:
-    """A preset's settings with what the user gave on top, each as many times as populations are asked for.
-
-    Args:
-        preset: a name in `PRESETS`.
-        populations: independent populations of each setting.
-        attack: whose decisions.
-        fpr: decide at this FPR; None: at log ratio > 0.
-        **given: fields of `Setting`, which replace those of every setting of the preset.
-    """
-    if preset not in PRESETS:
-        raise InputError(f"preset={preset!r}: choose one of {', '.join(PRESETS)}")
-    if populations < 1:
-        raise InputError(f"populations={populations}: must be at least 1")
-    settings = [Setting(**{**changes, **given}) for changes in PRESETS[preset]]
-    repeated = (replace(setting, population=k) for setting in settings for k in range(populations))
-    return DynamicsConfig(tuple(repeated), attack, fpr)
+    def signals(self, setting: Setting) -> tuple[str, ...]:
+        """The signals to store for a setting: the usual ones, and whatever the attack needs."""
+        logits = ("logits",) if setting.store_logits else ()
+        return tuple(dict.fromkeys((*CLASSIFICATION_KEPT, *logits, *self.resolved_attack().needs)))
 
 
 def _setting_problems(setting: Setting) -> list[str]:
-    """Everything wrong with a setting, in words; networks, rates and precision are the recipe's to check."""
+    """Everything wrong with a setting; the recipe checks network, learning rate and precision."""
     problems = [
         f"{name}={getattr(setting, name)}: must be at least 1"
         for name in ("epochs", "every", "batch_size")
@@ -207,11 +178,57 @@ def _setting_problems(setting: Setting) -> list[str]:
     if setting.models < _FEWEST_MODELS or setting.models % 2:
         problems.append(f"models={setting.models}: must be even and at least {_FEWEST_MODELS}")
     if setting.universe is not None and setting.universe < 2 * setting.models:
-        problems.append(f"universe={setting.universe}: must be at least two a model ({2 * setting.models})")
+        problems.append(f"universe={setting.universe}: must be at least 2 per model ({2 * setting.models})")
     if not 0 <= setting.gradient_models <= setting.models:
         problems.append(
             f"gradient_models={setting.gradient_models}: must be from 0 to models={setting.models}"
         )
     if setting.seed < 0:
-        problems.append(f"seed={setting.seed}: must be 0 or more")
+        problems.append(f"seed={setting.seed}: must be at least 0")
     return problems
+
+
+_WRN = Setting(net="wide_resnet", batch_size=256, precision="bfloat16", every=10, epochs=400)
+_COMPARED = replace(_WRN, dataset="cifar10", universe=20_000)
+
+PRESETS: dict[str, tuple[Setting, ...]] = {
+    "quick": (Setting(gradient_models=4),),
+    "mnist": (replace(_COMPARED, dataset="mnist"),),
+    "architectures": tuple(
+        replace(_COMPARED, net=net) for net in ("wide_resnet", "resnet18", "deep_cnn", "cnn")
+    ),
+    "optimizers": tuple(replace(_COMPARED, optimizer=name, epochs=160) for name in OPTIMIZERS),
+    "datasets": tuple(replace(_COMPARED, dataset=name) for name in ("cifar10", "fashion-mnist", "mnist")),
+    "published": (replace(_WRN, dataset="cifar10", optimizer="adamw", universe=50_000),),
+}
+"""Preset -> its settings; "published" is the baseline of arXiv 2507.23291."""
+
+
+def config_of(
+    preset: str = "quick",
+    populations: int = 1,
+    attack: AttackSpec = "lira",
+    fpr: float | None = None,
+    **changes: Any,
+) -> DynamicsConfig:
+    """A preset with changes.
+
+    Args:
+        preset: a name in `PRESETS`.
+        populations: number of independent populations of each setting.
+        attack: the attack that decides: text, a table with `name`, or an `Attack`.
+        fpr: decide at this false positive rate; None means a log likelihood ratio above 0.
+        **changes: fields of `Setting`, applied to every setting of the preset.
+
+    Raises:
+        InputError: an argument is unknown or out of range.
+    """
+    if preset not in PRESETS:
+        raise InputError(f"preset={preset!r}: choose one of {', '.join(PRESETS)}")
+    if populations < 1:
+        raise InputError(f"populations={populations}: must be at least 1")
+    settings = [replace(setting, **changes) for setting in PRESETS[preset]]
+    repeated = (replace(setting, population=k) for setting in settings for k in range(populations))
+    config = DynamicsConfig(tuple(repeated), spec_of(resolve(attack)), fpr)
+    config.resolved_attack()
+    return config

@@ -1,0 +1,401 @@
+"""The results of the dynamics study: everything results.json holds, typed.
+
+Conventions: rates and shares lie between 0 and 1, lengths on the plane are in percent of its side, entropies
+in bits. A figure that is undefined is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+
+Series = tuple[float | None, ...]
+"""One number per checkpoint, or one per step between two checkpoints."""
+Points = tuple[tuple[float | None, float | None], ...]
+"""One (FPR, TPR) per checkpoint."""
+
+
+class _ValueErrorFloor:
+    """A figure with its standard error and its noise floor.
+
+    Attributes:
+        value: measured.
+        standard_error: jackknife over groups of models.
+        floor: the same figure under permuted memberships.
+    """
+
+
+class _MeanLowHigh:
+    """A figure under permuted memberships.
+
+    Attributes:
+        mean: over the permutations.
+        low: lowest of the permutations.
+        high: highest of the permutations.
+    """
+
+
+@dataclass(frozen=True)
+class Floor(_MeanLowHigh):
+    """Noise floor of a single number."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Figure(_ValueErrorFloor):
+    """A single number with its standard error and noise floor."""
+
+    value: float | None
+    standard_error: float | None
+    floor: Floor
+
+
+@dataclass(frozen=True)
+class SeriesFloor(_MeanLowHigh):
+    """Noise floor of a series over checkpoints."""
+
+    mean: Series
+    low: Series
+    high: Series
+
+
+@dataclass(frozen=True)
+class SeriesFigure(_ValueErrorFloor):
+    """A series over checkpoints with its standard errors and noise floor."""
+
+    value: Series
+    standard_error: Series
+    floor: SeriesFloor
+
+    @property
+    def last(self) -> Figure:
+        """The figure at the last checkpoint."""
+        floor = Floor(self.floor.mean[-1], self.floor.low[-1], self.floor.high[-1])
+        return Figure(self.value[-1], self.standard_error[-1], floor)
+
+
+@dataclass(frozen=True)
+class PointsFloor(_MeanLowHigh):
+    """Noise floor of a path over the plane."""
+
+    mean: Points
+    low: Points
+    high: Points
+
+
+@dataclass(frozen=True)
+class PointsFigure(_ValueErrorFloor):
+    """A path over the plane with its standard errors and noise floor."""
+
+    value: Points
+    standard_error: Points
+    floor: PointsFloor
+
+
+class _Metrics:
+    """The figures of one run, see `leakscope.dynamics.metrics`.
+
+    Attributes:
+        centre: center of mass of all records, (mean FPR, mean TPR) per checkpoint.
+        advantage: mean TPR - FPR over the records, per checkpoint.
+        vulnerable: share of the records in the vulnerable corner, per checkpoint.
+        entropy: spatial entropy of the records on the plane, in bits, per checkpoint.
+        recall: of the records vulnerable at the end, the share in the corner at a checkpoint.
+        precision: of the records in the corner at a checkpoint, the share vulnerable at the end.
+        speed: mean distance a record moves per epoch, in percent of the side, per step.
+        entry: share of the records outside the corner that are inside at the next checkpoint, per step.
+        entry_per_epoch: the constant probability per epoch that gives `entry`, per step.
+        net_displacement: of the center of mass from first to last checkpoint, in percent of the side.
+        path_length: of the center of mass, in percent of the side.
+        entropy_change: entropy at the last checkpoint minus at the first, in bits.
+        peak_entry: the largest `entry`.
+        peak_entry_per_epoch: the largest `entry_per_epoch`.
+        first_epoch: first checkpoint at which `recall` is at least 70%.
+    """
+
+
+@dataclass(frozen=True)
+class RunFigures(_Metrics):
+    """Every figure of one run, with standard errors and noise floors."""
+
+    centre: PointsFigure
+    advantage: SeriesFigure
+    vulnerable: SeriesFigure
+    entropy: SeriesFigure
+    recall: SeriesFigure
+    precision: SeriesFigure
+    speed: SeriesFigure
+    entry: SeriesFigure
+    entry_per_epoch: SeriesFigure
+    net_displacement: Figure
+    path_length: Figure
+    entropy_change: Figure
+    peak_entry: Figure
+    peak_entry_per_epoch: Figure
+    first_epoch: Figure
+
+
+@dataclass(frozen=True)
+class FigureErrors(_Metrics):
+    """The standard error of every figure."""
+
+    centre: Points
+    advantage: Series
+    vulnerable: Series
+    entropy: Series
+    recall: Series
+    precision: Series
+    speed: Series
+    entry: Series
+    entry_per_epoch: Series
+    net_displacement: float | None
+    path_length: float | None
+    entropy_change: float | None
+    peak_entry: float | None
+    peak_entry_per_epoch: float | None
+    first_epoch: float | None
+
+
+@dataclass(frozen=True)
+class RunPopulation:
+    """The models and records of one run.
+
+    Attributes:
+        models: number of models that converged.
+        diverged_models: number of models that diverged; they are excluded.
+        records: number of records.
+        judged_records: number of records with models trained on them and models not trained on them.
+        members_per_model: mean size of a training set.
+        device: where the models were trained.
+    """
+
+    models: int
+    diverged_models: int
+    records: int
+    judged_records: int
+    members_per_model: float
+    device: str
+
+
+@dataclass(frozen=True)
+class AccuracyOverTraining:
+    """Mean accuracy of the models, per checkpoint.
+
+    Attributes:
+        members: on the records a model was trained on.
+        nonmembers: on the others.
+    """
+
+    members: Series
+    nonmembers: Series
+
+
+@dataclass(frozen=True)
+class AdvantageVariation:
+    """How much the advantage at the last checkpoint varies with the models.
+
+    Attributes:
+        mean: mean advantage over the records.
+        standard_error: of that mean.
+        coefficient: coefficient of variation, `standard_error / mean`.
+        record_standard_error: standard error of a single record's advantage; the median over records.
+        vulnerable_coefficient: coefficient of variation of a single vulnerable record; the median over them.
+        reason: why a figure is undefined; empty where none is.
+        method: how the standard errors were estimated.
+        published_limit: the coefficient of variation must stay below this in the publication's setup.
+    """
+
+    mean: float | None
+    standard_error: float | None
+    coefficient: float | None
+    record_standard_error: float | None
+    vulnerable_coefficient: float | None
+    reason: str
+    method: str
+    published_limit: float
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """How records move between the cells of the grid.
+
+    Attributes:
+        cells: names of the cells.
+        overall: row: cell at a checkpoint, column: cell at the next; shares of the row over all of training.
+        counts: number of records that move from one cell to another, for each step.
+    """
+
+    cells: tuple[str, ...]
+    overall: tuple[Series, ...]
+    counts: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class CorrelationFigure:
+    """A correlation coefficient with its 95% interval.
+
+    Attributes:
+        r: the coefficient.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        n: number of records.
+        reason: why `r` is undefined; empty where it is defined.
+    """
+
+    r: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: str
+
+    def __str__(self) -> str:
+        if self.r is None:
+            return f"undefined ({self.reason})"
+        return f"{self.r:.3f} ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True)
+class HardnessFigures:
+    """Correlations of one measure of hardness with the advantage at the last checkpoint.
+
+    Attributes:
+        pearson: over all records.
+        spearman: over all records.
+        among_vulnerable: Pearson, over the vulnerable records.
+        spearman_among_vulnerable: Spearman, over the vulnerable records.
+        partial_given_loss: partial rank correlation given the mean loss of models not trained on the record.
+    """
+
+    pearson: CorrelationFigure
+    spearman: CorrelationFigure
+    among_vulnerable: CorrelationFigure
+    spearman_among_vulnerable: CorrelationFigure
+    partial_given_loss: CorrelationFigure
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of one setting.
+
+    Attributes:
+        setting: what was trained.
+        population: models and records.
+        epochs: epochs of the checkpoints.
+        accuracy: of the models, per checkpoint.
+        figures: every figure with its standard error and noise floor.
+        advantage: variation of the advantage at the last checkpoint.
+        transitions: moves between cells.
+        hardness: measure of hardness -> its correlations with the advantage.
+        undefined: why some figures are missing; empty where none is.
+    """
+
+    setting: Setting
+    population: RunPopulation
+    epochs: tuple[int, ...]
+    accuracy: AccuracyOverTraining
+    figures: RunFigures
+    advantage: AdvantageVariation
+    transitions: Transitions
+    hardness: Mapping[str, HardnessFigures]
+    undefined: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PopulationSpread:
+    """How much the figures of one setting vary between independent populations.
+
+    Attributes:
+        standard_error: standard deviation of every figure over the populations.
+        advantage: variation of the advantage at the last checkpoint.
+    """
+
+    standard_error: FigureErrors
+    advantage: AdvantageVariation
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """One side of a ratio.
+
+    Attributes:
+        run: dataset, network and optimizer.
+        value: of the figure.
+        standard_error: of the value.
+        floor: mean of its noise floor.
+    """
+
+    run: str
+    value: float | None
+    standard_error: float | None
+    floor: float | None
+
+
+@dataclass(frozen=True)
+class RatioFigure:
+    """A ratio between two settings next to the published one.
+
+    Attributes:
+        figure: name of the figure.
+        finding: what was published.
+        first: numerator.
+        second: denominator.
+        ratio: of the values; undefined unless both are positive.
+        ratio_standard_error: by the delta method.
+        ratio_above_floor: ratio of the values minus their noise floors.
+        published_values: published numerator and denominator.
+        published_ratio: undefined unless both published values are positive.
+    """
+
+    figure: str
+    finding: str
+    first: ComparedFigure
+    second: ComparedFigure
+    ratio: float | None
+    ratio_standard_error: float | None
+    ratio_above_floor: float | None
+    published_values: tuple[float, float]
+    published_ratio: float | None
+
+
+@dataclass(frozen=True)
+class PublishedFigures:
+    """Figures of arXiv 2507.23291 that the reports print next to ours.
+
+    Attributes:
+        epistemic_r: Pearson's r between epistemic uncertainty and advantage among vulnerable records.
+        early_share: share of training after which 70% of the finally vulnerable records were vulnerable.
+    """
+
+    epistemic_r: float
+    early_share: float
+
+
+@dataclass(frozen=True)
+class DynamicsResults:
+    """When, during training, records become exposed.
+
+    Attributes:
+        experiment: kind of results.
+        config: what was run.
+        conventions: term -> how it is defined.
+        runs: name of each run -> its results.
+        populations: setting -> variation between its independent populations, where there are several.
+        comparison: ratios between runs next to the published ones.
+        published: single published figures.
+        runtime: package -> version that computed the results.
+    """
+
+    experiment: Literal["dynamics of membership exposure"]
+    config: DynamicsConfig
+    conventions: Mapping[str, str]
+    runs: Mapping[str, RunResults]
+    populations: Mapping[str, PopulationSpread]
+    comparison: tuple[RatioFigure, ...]
+    published: PublishedFigures
+    runtime: Mapping[str, str]
