@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 
 from leakscope.models.mlp import mlp
 from leakscope.single_model.ensemble import attackers
@@ -62,7 +64,7 @@ def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_pa
     assert [row["ids"] for row in rows] == [f"2-{i}" for i in range(160)]
     chosen = np.load(out / "private" / f"{results['chosen']}.npy")
     np.testing.assert_array_equal([float(row["score"]) for row in rows], chosen)
-    aucs = {name: found["auc"]["value"] for name, found in results["attackers"].items()}
+    aucs = {name: one["auc"]["value"] for name, one in results["attackers"].items()}
     assert set(aucs) == {"forest", "lightgbm", "mlp"} and aucs[results["chosen"]] == max(aucs.values())
     assert results["attackers"]["forest"]["auc"]["low"] > 0.5  # the leak was planted
     assert "![ROC](figures/roc.png)" in (out / "report.md").read_text()
@@ -105,7 +107,7 @@ def test_one_attacker_as_json(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert list(json.loads(done.out)["attackers"]) == ["forest"]
 
 
-def test_private_membership_is_not_looked_at(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_private_membership_is_not_used(files: tuple[Path, Path], tmp_path: Path) -> None:
     common = ("--attacker", "forest", "--quiet", "--out")
     attack_files(files, *common, tmp_path / "without")
     save_predictions(files[1], 2, with_members=True)
@@ -141,9 +143,11 @@ def test_what_is_missing_is_named() -> None:
     assert nothing.exit_code == 2 and "--public-predictions and --private-predictions" in nothing.err
     half = run_command("attack", "--model", "x.pt", "--net", "mlp")
     assert half.exit_code == 2 and "--public, --private missing" in half.err
+    no_model = run_command("attack", "--public", "a.csv", "--private", "b.csv")
+    assert no_model.exit_code == 2 and "--model or --predict missing" in no_model.err
 
 
-# --- a model and two tables of records ---
+# --- a model and two files of records ---
 
 
 @pytest.fixture
@@ -160,7 +164,7 @@ def model_files(tmp_path: Path) -> list[str | Path]:
             "--private", tmp_path / "private.csv", "--net", "mlp", "--attacker", "forest"]  # fmt: skip
 
 
-def test_a_model_is_asked_about_two_tables(model_files: list[str | Path], tmp_path: Path) -> None:
+def test_a_net_is_queried_on_two_tables(model_files: list[str | Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = run_command("attack", *model_files, "--net-options", '{"width": 5}', "--out", out, "--quiet")
     assert (done.exit_code, done.err) == (0, "")
@@ -175,8 +179,11 @@ def test_a_model_is_asked_about_two_tables(model_files: list[str | Path], tmp_pa
         (["--net-options", "width=5"], "is not JSON"),
         (["--net-options", "[5]"], "must be a JSON object"),
         (["--net", "mpl"], "net='mpl' is unknown"),
-        (["--mean", "0.5"], "--mean and --std belong together"),
-        (["--mean", "a", "--std", "1"], "--mean 'a': give numbers"),
+        (["--pixel-mean", "0.5"], "--pixel-mean and --pixel-std belong together"),
+        (["--pixel-mean", "a", "--pixel-std", "1"], "--pixel-mean 'a': give numbers"),
+        (["--pixel-mean", "0.5", "--pixel-std", "1"], "are for uint8 images"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
+        (["--predict", "a:b"], "--model and --predict exclude each other"),
         (["--label", "x"], "label column 'x' is not there"),
     ],
 )
@@ -186,3 +193,66 @@ def test_mistakes_about_the_model(
     options = ["--net-options", '{"width": 5}'] if "--net-options" not in changes else []
     done = run_command("attack", *model_files, *options, *changes, "--out", tmp_path / "run")
     assert done.exit_code == 2 and message in done.err and not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def record_files(tmp_path: Path) -> list[str | Path]:
+    """Two csv files whose labels are words, and the estimator that was fitted on the public members."""
+    rng = np.random.default_rng(1)
+    for name, n in (("public", 120), ("private", 60)):
+        x = rng.normal(size=(n, 3))
+        columns: dict[str, Any] = {f"x{i}": x[:, i] for i in range(3)}
+        columns |= {"label": np.where(x[:, 0] + rng.normal(size=n) > 0, "yes", "no")}
+        columns |= {"is_member": np.arange(n) % 2 == 0} if name == "public" else {}
+        pl.DataFrame(columns).write_csv(tmp_path / f"{name}.csv")
+    members = pl.read_csv(tmp_path / "public.csv").filter(pl.col("is_member"))
+    features = members.select("x0", "x1", "x2").to_numpy().astype(np.float32)
+    forest = RandomForestClassifier(10, random_state=0).fit(features, members["label"].to_numpy())
+    joblib.dump(forest, tmp_path / "forest.joblib")
+    return ["--public", tmp_path / "public.csv", "--private", tmp_path / "private.csv",
+            "--attacker", "forest", "--out", tmp_path / "run"]  # fmt: skip
+
+
+def test_an_estimator_is_attacked_if_the_user_trusts_the_file(
+    record_files: list[str | Path], tmp_path: Path
+) -> None:
+    options = ["--model", tmp_path / "forest.joblib", *record_files]
+    refused = run_command("attack", *options)
+    assert refused.exit_code == 2 and "runs whatever code is in it" in refused.err
+    assert not (tmp_path / "run").exists()
+    assert run_command("attack", *options, "--trust", "--quiet").exit_code == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["model"]["estimator"] == "RandomForestClassifier"
+    assert results["public"]["kind"] == "probabilities"
+    assert results["attackers"]["forest"]["auc"]["value"] > 0.7, "a forest of 10 trees overfits"
+
+
+def test_an_estimator_saved_by_skops(record_files: list[str | Path], tmp_path: Path) -> None:
+    skops = pytest.importorskip("skops.io")
+    skops.dump(joblib.load(tmp_path / "forest.joblib"), tmp_path / "forest.skops")
+    options = ["--model", tmp_path / "forest.skops", *record_files, "--quiet"]
+    assert run_command("attack", *options, "--trust").exit_code == 0
+
+
+OWN_MODULE = """
+import joblib
+forest = joblib.load({path!r})
+def predict(features):
+    return forest.predict_proba(features)
+"""
+
+
+def test_a_function_is_attacked_like_the_model_behind_it(
+    record_files: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = OWN_MODULE.format(path=str(tmp_path / "forest.joblib"))
+    (tmp_path / "own_service.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run_command("attack", "--predict", "own_service:predict", *record_files, "--quiet").exit_code == 0
+    queried = (tmp_path / "run" / "submission.csv").read_text()
+    options = ["--model", tmp_path / "forest.joblib", "--trust", *record_files[:-1], tmp_path / "again"]
+    assert run_command("attack", *options, "--quiet").exit_code == 0
+    assert (tmp_path / "again" / "submission.csv").read_text() == queried
+    missing = run_command("attack", "--predict", "own_service:nothing", *record_files[:-1], tmp_path / "x")
+    assert missing.exit_code == 2 and "predict='own_service:nothing' cannot be imported" in missing.err

@@ -19,7 +19,7 @@ from leakscope.disk import parquet
 from leakscope.disk.parquet import ParquetFileError, check_parquet, note_written, read_stored, stored_columns
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.record_metadata import FACTS, RecordMetadata
-from leakscope.single_model.given_model import _column_names
+from leakscope.single_model.query import read_records
 
 FOUND = lzma.decompress(base64.b64decode(
     "XQAAAAT//////////wAoEEaITJJqdDAZlaJV2RZqeiKr9+fbW5h5POLVm6dDjp/R8iwHCEP5iq2wrYb2pohsjQUvDdk7/KUeAJ8b"
@@ -116,10 +116,13 @@ def test_every_reader_asks_first(tmp_path: Path, whole: Path, monkeypatch: pytes
         raise ParquetFileError("it lies")
 
     monkeypatch.setattr(parquet, "_decode_elsewhere", refuse)
-    for read in (lambda: read_table(whole, "label"), lambda: read_predictions(whole)):
+    for read in (
+        lambda: read_table(whole, "label"),
+        lambda: read_predictions(whole),
+        lambda: read_records(whole),
+    ):
         with pytest.raises(InputError, match="cannot be read as parquet: it lies"):
             read()
-    assert _column_names(whole) == []
     for stored in (read_stored, stored_columns):
         with pytest.raises(CorruptBankError, match=r"whole\.parquet is damaged \(it lies\)"):
             stored(whole)

@@ -29,7 +29,7 @@ from leakscope.stats.roc import auc
 SMALL = (ForestAttacker(n_trees=8), LightGbmAttacker(n_trees=8), MlpAttacker(max_iterations=15))
 
 
-def answers(n: int = 400, leak: float = 2.0, seed: int = 0, n_classes: int = 4) -> Predictions:
+def outputs(n: int = 400, leak: float = 2.0, seed: int = 0, n_classes: int = 4) -> Predictions:
     """A model whose members' true logit is higher by `leak`; half are members."""
     rng = np.random.default_rng(seed)
     is_member = rng.permutation(n) < n // 2
@@ -41,7 +41,7 @@ def answers(n: int = 400, leak: float = 2.0, seed: int = 0, n_classes: int = 4) 
 
 
 def test_features_are_the_signals_of_the_banks() -> None:
-    public = answers(60)
+    public = outputs(60)
     columns = dict(zip(feature_names(4), feature_matrix(public.logits, public.labels).T, strict=True))
     logits, labels = torch.from_numpy(public.logits).double(), torch.from_numpy(public.labels)
     for name, values in columns.items():
@@ -56,9 +56,9 @@ def test_features_are_the_signals_of_the_banks() -> None:
 
 def test_features_are_finite_where_probabilities_are_not_distinct_from_one() -> None:
     logits = np.array([[800.0, 0.0, -800.0], [60.0, 0.0, 1.0], [0.0, 0.0, 0.0]], dtype=np.float32)
-    found = feature_matrix(logits, np.array([0, 0, 1]))
-    assert np.isfinite(found).all()
-    loss = found[:, feature_names(3).index("loss")]
+    features = feature_matrix(logits, np.array([0, 0, 1]))
+    assert np.isfinite(features).all()
+    loss = features[:, feature_names(3).index("loss")]
     assert loss[1] == pytest.approx(np.exp(-60.0) * (1 + np.e), rel=1e-6)
     assert loss[2] == pytest.approx(np.log(3))
 
@@ -72,12 +72,12 @@ def test_global_lira_is_the_log_ratio_of_two_gaussians() -> None:
 
 
 def test_the_densities_come_from_the_learning_part_of_each_fold() -> None:
-    public = answers(100)
+    public = outputs(100)
     assert public.is_member is not None
     fitted = fit(SMALL[0], public.logits, public.labels, public.is_member, seed=1)
     everyone = GlobalLira.fit(log_odds(public.logits, public.labels), public.is_member)
-    found = [fold.estimator[0].lira_ for fold in fitted.model.calibrated_classifiers_]
-    assert len(set(found)) == 5 and everyone not in found
+    per_fold = [fold.estimator[0].lira_ for fold in fitted.model.calibrated_classifiers_]
+    assert len(set(per_fold)) == 5 and everyone not in per_fold
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
@@ -103,17 +103,17 @@ def test_calibrated_scores_closer_than_rounding_keep_their_order() -> None:
 @pytest.mark.parametrize("attacker", SMALL, ids=lambda a: a.name)
 def test_planted_leakage_is_found_and_none_is_not(attacker: Attacker) -> None:
     for leak, low, high in ((2.5, 0.75, 1.0), (0.0, 0.3, 0.7)):
-        public, private = answers(400, leak, seed=1), answers(400, leak, seed=2)
+        public, private = outputs(400, leak, seed=1), outputs(400, leak, seed=2)
         assert public.is_member is not None and private.is_member is not None
-        found = fit(attacker, public.logits, public.labels, public.is_member, seed=0)
-        scores = found.scores(private.logits, private.labels)
+        fitted = fit(attacker, public.logits, public.labels, public.is_member, seed=0)
+        scores = fitted.scores(private.logits, private.labels)
         assert low <= auc(scores.score, private.is_member) <= high
         assert len(np.unique(scores.score)) >= len(np.unique(scores.calibrated))
 
 
 @pytest.mark.parametrize("attacker", SMALL, ids=lambda a: a.name)
 def test_the_seed_decides(attacker: Attacker) -> None:
-    public = answers(120)
+    public = outputs(120)
     assert public.is_member is not None
     first, again, other = (
         fit(attacker, public.logits, public.labels, public.is_member, seed).scores(
@@ -132,8 +132,8 @@ def test_the_published_settings() -> None:
     assert (perceptron["hidden_layer_sizes"], perceptron["max_iter"]) == ((64, 32), 100)
 
 
-def test_a_perceptron_that_did_not_settle_says_so() -> None:
-    public = answers(100)
+def test_a_perceptron_that_did_not_converge_is_marked() -> None:
+    public = outputs(100)
     assert public.is_member is not None
     common = (public.logits, public.labels, public.is_member, 0)
     assert fit(MlpAttacker(max_iterations=2), *common).stopped_early
@@ -160,7 +160,7 @@ def test_too_few_of_a_side_are_refused() -> None:
 
 
 def test_labels_of_the_validation_part_change_no_validation_score() -> None:
-    public = answers(200)
+    public = outputs(200)
     assert public.is_member is not None
     split = split_public(public.is_member, 0.25, seed=0)
     (before,) = fit_and_validate(SMALL[:1], public, split, seed=0)
@@ -173,15 +173,15 @@ def test_labels_of_the_validation_part_change_no_validation_score() -> None:
 
 def test_figures_have_intervals_and_know_what_they_cannot_resolve() -> None:
     scores = np.arange(200) / 200
-    found = figures(scores, scores >= 0.5)
-    assert found["auc"]["value"] == 1 and found["tpr_at_fpr"]["value"] == 1
-    assert found["tpr_at_fpr"]["low"] == pytest.approx(0.025 ** (1 / 100))
-    few = figures(scores[:20], np.arange(20) >= 10)
-    assert np.isnan(few["tpr_at_fpr"]["value"]) and "below 1/10" in few["tpr_at_fpr"]["reason"]
+    perfect = figures(scores, scores >= 0.5)
+    assert perfect.auc.value == 1 and perfect.tpr_at_fpr.value == 1
+    assert perfect.tpr_at_fpr.low == pytest.approx(0.025 ** (1 / 100))
+    few = figures(scores[:20], np.arange(20) >= 10).tpr_at_fpr
+    assert few.value is None and "below 1/10" in few.reason
 
 
 def test_inputs_end_with_the_log_odds() -> None:
-    public = answers(10)
+    public = outputs(10)
     inputs = attacker_inputs(public.logits, public.labels)
     assert inputs.shape == (10, len(feature_names(4)) + 1)
     np.testing.assert_array_equal(inputs[:, -1], log_odds(public.logits, public.labels))

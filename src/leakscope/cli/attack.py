@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,73 +14,99 @@ from leakscope.cli.output import AsJson, Out, Quiet
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakscope.models.weights import PixelScaling
-    from leakscope.single_model.given_model import TwoPredictions
+    from leakscope.models.given import GivenModel
+    from leakscope.recipe import Option
+    from leakscope.single_model.results import AttackResults
+
+    Floats = tuple[float, ...]
 
 _File = Path | None
 
 
 def attack(
     public_predictions: Annotated[
-        _File, typer.Option(help="Saved answers about records of known membership: npz, csv, parquet.")
+        _File, typer.Option(help="Saved outputs on records of known membership: npz, csv or parquet.")
     ] = None,
-    private_predictions: Annotated[_File, typer.Option(help="Saved answers about the others.")] = None,
-    model: Annotated[_File, typer.Option(help="Instead: weights, safetensors or a torch state dict.")] = None,
-    net: Annotated[str | None, typer.Option(help="mlp, cnn, ... or package.module:factory.")] = None,
-    net_options: Annotated[str, typer.Option(help="The factory's options as JSON.")] = "{}",
-    public: Annotated[_File, typer.Option(help="Records with is_member: csv, parquet, npz.")] = None,
-    private: Annotated[_File, typer.Option(help="Records in question.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of labels; by default label.")] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids; by default id.")] = None,
-    n_classes: Annotated[int | None, typer.Option(help="Outputs of the net; by default one a label.")] = None,
-    mean: Annotated[str | None, typer.Option(help="Of pixels over 255, by channel: 0.48,0.45,0.41")] = None,
-    std: Annotated[str | None, typer.Option(help="The same for the standard deviation.")] = None,
+    private_predictions: Annotated[_File, typer.Option(help="Saved outputs on the records to score.")] = None,
+    model: Annotated[
+        _File,
+        typer.Option(help="Weights (.safetensors, .pt, ...) or an estimator (.skops, .joblib, .pkl)."),
+    ] = None,
+    predict: Annotated[
+        str | None, typer.Option(help="Function that returns a model's outputs: package.module:function.")
+    ] = None,
+    net: Annotated[
+        str | None, typer.Option(help="Network the weights fit: mlp, cnn, ... or package.module:factory.")
+    ] = None,
+    net_options: Annotated[str, typer.Option(help="Options of the network, as JSON.")] = "{}",
+    pixel_mean: Annotated[
+        str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks: 0.48,0.45,0.41.")
+    ] = None,
+    pixel_std: Annotated[str | None, typer.Option(help="Standard deviation, likewise.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Load an estimator that can run code.")] = False,
+    device: Annotated[str, typer.Option(help="Where a network runs: auto, cpu or cuda.")] = "auto",
+    public: Annotated[_File, typer.Option(help="Records with is_member: csv, parquet or npz.")] = None,
+    private: Annotated[_File, typer.Option(help="Records to score: csv, parquet or npz.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of labels (default: label).")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: id).")] = None,
+    n_classes: Annotated[
+        int | None, typer.Option(help="Number of outputs of the model (default: one per label).")
+    ] = None,
     attacker: Annotated[str, typer.Option(help="best (of all three), forest, lightgbm or mlp.")] = "best",
-    validation_share: Annotated[float, typer.Option(help="Share of public records to judge on.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    validation_share: Annotated[
+        float, typer.Option(help="Share of the public records held out for validation.")
+    ] = 0.25,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     out: Out = Path("runs/attack"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score who was in one given model's training set, learning from records whose membership is known."""
+    """Score who was in a given model's training set, by learning from records of known membership."""
+    from leakscope.data.predictions import read_predictions
     from leakscope.single_model.attack import attack as run_attack
+    from leakscope.single_model.query import RecordFiles, TwoPredictions, query_model
+    from leakscope.single_model.results import AttackSettings
 
     saved = {"--public-predictions": public_predictions, "--private-predictions": private_predictions}
-    given = {"--model": model, "--net": net, "--public": public, "--private": private}
-    _check_mode(saved, given)
-    if public_predictions and private_predictions:
-        predictions = _read_saved(public_predictions, private_predictions)
+    records = {"--public": public, "--private": private}
+    _check_inputs(saved, {"--model": model, "--predict": predict}, records)
+    settings = AttackSettings(attacker, validation_share, seed)
+    if public_predictions is not None and private_predictions is not None:
+        predictions = TwoPredictions(
+            read_predictions(public_predictions, "required"), read_predictions(private_predictions)
+        )
+        results = run_attack(*predictions, out, settings)
     else:
-        assert model and net and public and private
-        predictions = _ask(model, net, net_options, _scaling(mean, std), public, private,
-                           (label, id_column, n_classes))  # fmt: skip
-    results = run_attack(*predictions, out, attacker, validation_share, seed)
-    show(results, out, quiet, as_json)
+        assert public is not None and private is not None
+        pixels = _pixel_scaling(pixel_mean, pixel_std)
+        given = _given_model(model, predict, net, _json_options(net_options), pixels, trust, device)
+        files = RecordFiles(public, private, label, id_column, n_classes)
+        results = run_attack(*query_model(given, files), out, settings, given.describe())
+    if not quiet:
+        _print(results, out, as_json)
 
 
-def show(results: dict[str, Any], out: Path, quiet: bool, as_json: bool) -> None:
-    """The validation table, sentences and where the rest is."""
+def _print(results: AttackResults, out: Path, as_json: bool) -> None:
+    from leakscope.bank.results import results_json
     from leakscope.cli.output import console, print_json
-    from leakscope.single_model.report import HEADINGS, footnotes, validation_rows, words
+    from leakscope.single_model.report import HEADINGS, footnotes, summary, validation_rows
 
     if as_json:
-        print_json(results)
-        return
-    if quiet:
+        print_json(results_json(results))
         return
     screen = console()
     screen.print()
-    for line in words(results):
+    for line in summary(results):
         screen.print(line, soft_wrap=True)
     screen.print()
     screen.print(text_table("Held-out public records", HEADINGS, validation_rows(results)))
     for line in footnotes(results):
         screen.print(line, style="dim", soft_wrap=True)
-    screen.print(f"\nsubmission.csv, results.json, report.md and the figure are in {out}", soft_wrap=True)
+    screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)
 
 
-def text_table(title: str, headings: Sequence[str], rows: list[list[str]]) -> Table:
-    """A table of text, the first column left, the others right."""
+def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
@@ -91,44 +117,46 @@ def text_table(title: str, headings: Sequence[str], rows: list[list[str]]) -> Ta
     return table
 
 
-def _check_mode(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    """Either saved predictions or a model with records, and all of it."""
+def _check_inputs(
+    saved: Mapping[str, object], models: Mapping[str, object], records: Mapping[str, object]
+) -> None:
+    """Raises InputError unless there are saved predictions, or one model with records."""
     from leakscope.errors import InputError
 
-    named = [[name for name, value in options.items() if value is not None] for options in (saved, given)]
-    if all(named):
-        raise InputError(f"{named[0][0]} and {named[1][0]} exclude each other: give predictions or a model")
-    wanted = given if named[1] else saved
-    missing = [name for name, value in wanted.items() if value is None]
-    if missing and not any(named):
-        raise InputError(f"give {' and '.join(saved)}, or {', '.join(given)}")
+    given_saved, given_models, given_records = (
+        [name for name, value in options.items() if value is not None] for options in (saved, models, records)
+    )
+    queried = [*given_models, *given_records]
+    if given_saved and queried:
+        raise InputError(f"{given_saved[0]} and {queried[0]} exclude each other: give predictions or a model")
+    if len(given_models) > 1:
+        raise InputError(f"{' and '.join(given_models)} exclude each other: give one model")
+    if not given_saved and not queried:
+        raise InputError(f"give {' and '.join(saved)}, or {' or '.join(models)} with {' and '.join(records)}")
+    needed = saved if given_saved else {" or ".join(models): given_models or None, **records}
+    missing = [name for name, value in needed.items() if value is None]
     if missing:
-        raise InputError(f"{', '.join(missing)} missing: give {', '.join(wanted)} together")
+        raise InputError(f"{', '.join(missing)} missing: give {', '.join(needed)} together")
 
 
-def _read_saved(public: Path, private: Path) -> TwoPredictions:
-    from leakscope.data.predictions import read_predictions
-    from leakscope.single_model.given_model import TwoPredictions
+def _given_model(
+    model: Path | None,
+    predict: str | None,
+    net: str | None,
+    net_options: Mapping[str, Option],
+    pixels: tuple[Floats | None, Floats | None],
+    trust: bool,
+    device: str,
+) -> GivenModel:
+    from leakscope.models.given import PredictFunction, model_from_file
 
-    return TwoPredictions(read_predictions(public, "required"), read_predictions(private))
-
-
-def _ask(
-    model: Path,
-    net: str,
-    net_options: str,
-    scaling: PixelScaling | None,
-    public: Path,
-    private: Path,
-    columns: tuple[str | None, str | None, int | None],
-) -> TwoPredictions:
-    from leakscope.single_model.given_model import GivenModel, ask_given_model
-
-    given = GivenModel(model, net, _json_options(net_options), scaling)
-    return ask_given_model(given, public, private, *columns)
+    if predict is not None:
+        return PredictFunction(predict)
+    assert model is not None
+    return model_from_file(model, net, net_options, *pixels, trust=trust, device=device)
 
 
-def _json_options(text: str) -> dict[str, Any]:
+def _json_options(text: str) -> dict[str, Option]:
     from leakscope.errors import InputError
 
     try:
@@ -140,16 +168,14 @@ def _json_options(text: str) -> dict[str, Any]:
     return options
 
 
-def _scaling(mean: str | None, std: str | None) -> PixelScaling | None:
+def _pixel_scaling(mean: str | None, std: str | None) -> tuple[Floats | None, Floats | None]:
     from leakscope.errors import InputError
 
     if mean is None and std is None:
-        return None
+        return None, None
     if mean is None or std is None:
-        raise InputError("--mean and --std belong together; give both or neither")
-    from leakscope.models.weights import PixelScaling
-
-    return PixelScaling(_numbers("--mean", mean), _numbers("--std", std))
+        raise InputError("--pixel-mean and --pixel-std belong together; give both or neither")
+    return _numbers("--pixel-mean", mean), _numbers("--pixel-std", std)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -4,78 +4,84 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leakscope.cli.output import AsJson, DataDir, Out, Quiet
 
+if TYPE_CHECKING:
+    from leakscope.studies.ensemble.results import EnsembleResults
+
+_Number = int | None
+
 
 def ensemble(
     context: typer.Context,
     preset: Annotated[
-        str, typer.Option(help="full (ResNet-18, CIFAR-10, 20,000 + 20,000), small (digits), or auto.")
+        str,
+        typer.Option(
+            help="full (ResNet-18 on CIFAR-10, 20,000 + 20,000 records), small (mlp on digits), or auto: "
+            "full if there are a GPU and the images. Other options change the preset."
+        ),
     ] = "auto",
-    dataset: Annotated[str, typer.Option(help="digits, cifar10, ...; see leakscope data list.")] = "digits",
-    net: Annotated[str, typer.Option(help="Target: mlp, cnn, ... or package.module:factory.")] = "mlp",
-    n_public: Annotated[int | None, typer.Option(help="Public records; by default half, to 20,000.")] = None,
-    n_private: Annotated[int | None, typer.Option(help="Private records; the same.")] = None,
-    width: Annotated[int, typer.Option(help="Width of an mlp, channels of a cnn.")] = 64,
-    epochs: Annotated[int, typer.Option(help="Epochs of the target.")] = 100,
-    lr: Annotated[float, typer.Option(help="Its learning rate (Adam).")] = 0.003,
-    batch_size: Annotated[int, typer.Option(help="Its batch size.")] = 64,
-    attacker: Annotated[str, typer.Option(help="best (of all three), forest, lightgbm or mlp.")] = "best",
-    validation_share: Annotated[float, typer.Option(help="Share of public records to judge on.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    dataset: Annotated[str | None, typer.Option(help="See leakscope data list.")] = None,
+    net: Annotated[str | None, typer.Option(help="Target: mlp, cnn, ... or package.module:factory.")] = None,
+    n_public: Annotated[_Number, typer.Option(help="Public records (default: half, at most 20,000).")] = None,
+    n_private: Annotated[_Number, typer.Option(help="Private records (default: likewise).")] = None,
+    width: Annotated[_Number, typer.Option(help="Width of an mlp, channels of a cnn or resnet18.")] = None,
+    epochs: Annotated[_Number, typer.Option(help="Epochs of the target.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of the target (Adam).")] = None,
+    batch_size: Annotated[_Number, typer.Option(help="Batch size of the target.")] = None,
+    attacker: Annotated[
+        str | None, typer.Option(help="best (of all three; the default), forest, lightgbm or mlp.")
+    ] = None,
+    validation_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the public records held out for validation (default: 0.25)."),
+    ] = None,
+    seed: Annotated[_Number, typer.Option(help="Seed of all randomness (default: 0).")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/ensemble"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Attack one given model with public records, then score the submission against the private truth."""
-    from leakscope.cli.output import print_json, training_progress
+    """Attack one given model with public records, then compare the submission with the truth."""
+    from leakscope.bank.results import results_json
+    from leakscope.cli.output import given_options, print_json, training_progress
+    from leakscope.studies.ensemble.config import EnsembleConfig, configured
     from leakscope.studies.ensemble.study import run
 
-    config = _config(context, preset, device, data_dir)
-    speaks = not (quiet or as_json)
-    if speaks:
+    config = configured(preset, given_options(context, EnsembleConfig), device, data_dir)
+    verbose = not (quiet or as_json)
+    if verbose:
         target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
         print(f"training the target, {target}", file=sys.stderr, flush=True)
-    # One model: lines of a log would count from 0 to 1, a bar moves.
-    with training_progress(1, shown=speaks and sys.stderr.isatty()) as progress:
+    # There is one model: a log would count from 0 to 1, only a bar says something.
+    with training_progress(1, shown=verbose and sys.stderr.isatty()) as progress:
         results = run(config, out, device, data_dir, progress)
     if as_json:
-        print_json(results)
-    elif speaks:
-        _show(results, out)
+        print_json(results_json(results))
+    elif verbose:
+        _print(results, out)
 
 
-def _config(context: typer.Context, preset: str, device: str, data_dir: Path | None) -> Any:
-    """The preset's configuration with every option the user gave on top."""
-    from leakscope.cli.output import given_options
-    from leakscope.errors import InputError
-    from leakscope.studies.ensemble.study import PRESETS, EnsembleConfig, fitting_preset
-
-    if preset not in (*PRESETS, "auto"):
-        raise InputError(f"preset={preset!r}: choose {', '.join(PRESETS)} or auto")
-    given = given_options(context, EnsembleConfig)
-    names_the_case = {"dataset", "net"} & set(given)
-    chosen = "small" if names_the_case else fitting_preset(device, data_dir) if preset == "auto" else preset
-    return EnsembleConfig(**{**PRESETS[chosen], **given})
-
-
-def _show(results: dict[str, Any], out: Path) -> None:
+def _print(results: EnsembleResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.single_model.report import footnotes
-    from leakscope.studies.ensemble.study import COMPARISON, comparison_rows, target_words
+    from leakscope.single_model.report import footnotes, ranking
+    from leakscope.studies.ensemble.report import NOTE, comparison, target_sentence
 
     screen = console()
+    rates, chosen = comparison(results), results.chosen
     screen.print()
-    screen.print(target_words(results), soft_wrap=True)
+    screen.print(target_sentence(results), soft_wrap=True)
+    screen.print(
+        f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}", soft_wrap=True
+    )
     screen.print()
-    screen.print(text_table("Validation, truth and publication", COMPARISON, comparison_rows(results)))
-    for line in footnotes(results):
+    screen.print(text_table("Validation, truth and publication", rates.head, rates.rows))
+    for line in [NOTE, *footnotes(results)]:
         screen.print(line, style="dim", soft_wrap=True)
-    screen.print(f"\nsubmission.csv, results.json, report.md and the figure are in {out}", soft_wrap=True)
+    screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)

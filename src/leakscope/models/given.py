@@ -122,8 +122,8 @@ class NetWeights:
         if self.net_options:
             facts["net_options"] = json.dumps(dict(self.net_options), sort_keys=True)
         if self.pixel_mean is not None and self.pixel_std is not None:
-            facts["pixel_mean"] = ", ".join(f"{value:g}" for value in self.pixel_mean)
-            facts["pixel_std"] = ", ".join(f"{value:g}" for value in self.pixel_std)
+            facts["pixel_mean"] = ",".join(map(repr, self.pixel_mean))
+            facts["pixel_std"] = ",".join(map(repr, self.pixel_std))
         return facts
 
     def _inputs(self, batch: torch.Tensor) -> torch.Tensor:

@@ -1,1 +1,1 @@
-"""One given model: public labels in, private scores out."""
+"""One given model: public membership in, private scores out."""

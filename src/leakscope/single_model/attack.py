@@ -1,26 +1,41 @@
 """One given model: learn membership from public records, score private ones.
 
-    public and private predictions -> features -> attackers -> validation figures, submission, report
+    public and private outputs -> features -> attackers -> validation figures, submission, report
 
-The population of `audit` is replaced by records whose membership is known: nothing is trained but the
-attackers. Figures are held-out ones; the private records' membership is never looked at.
+Where an audit trains reference models, this attack needs public records whose membership is known; it trains
+nothing but the attackers. All figures come from public records that were held out. The membership of the
+private records is never read.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from leakscope.array_types import FloatArray
-from leakscope.bank.run_folder import RESULTS, locked_run_folder, read_json, stored_array, to_jsonable
-from leakscope.disk.storage import sha256_of, write_array, write_bytes, write_json
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.bank.results import read_results, write_results
+from leakscope.bank.run_folder import locked_run_folder, stored_array
+from leakscope.disk.storage import sha256_of, write_array, write_bytes
 from leakscope.errors import InputError
+from leakscope.single_model.results import (
+    BEST,
+    AttackConfig,
+    AttackerResults,
+    AttackFindings,
+    AttackResults,
+    AttackSettings,
+    PrivateRecords,
+    PublicRecords,
+    ScoreSpread,
+    Setting,
+    SplitSizes,
+)
 from leakscope.types import digest_arrays
 
 if TYPE_CHECKING:
@@ -29,61 +44,55 @@ if TYPE_CHECKING:
     from leakscope.single_model.ensemble.holdout import Validated
 
 KIND = "attack"
-BEST = "best"
 SUBMISSION = "submission.csv"
 VALIDATION, PRIVATE = "validation", "private"
-"""Folders with one array of scores an attacker."""
-TIES = "Ties of the isotonic calibration are broken by the uncalibrated score; nothing else changes."
+"""Folders with one array of scores per attacker."""
+IS_MEMBER = "is_member.npy"
+_STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Findings = TypeVar("Findings", bound=AttackFindings)
 
 
 def attack(
     public: Predictions,
     private: Predictions,
     out: Path | str = "runs/attack",
-    attacker: str = BEST,
-    validation_share: float = 0.25,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Scores the private records by what the model gives away about the public ones; returns the results.
+    settings: AttackSettings | None = None,
+    model: Mapping[str, str] | None = None,
+) -> AttackResults:
+    """Scores private records by what the model's outputs reveal about public ones.
 
     Args:
-        public: the model's answers about records of known membership.
-        private: its answers about the records in question.
-        out: run folder; gets submission.csv, results.json, report.md and figures.
-        attacker: "forest", "lightgbm" or "mlp", or "best": all three, and the one with the highest
-            validation AUC scores the private records.
-        validation_share: share of the public records the attackers are judged on and never learn from.
-        seed: all randomness derives from it.
+        public: the model's outputs on records of known membership.
+        private: its outputs on the records to score.
+        out: run folder for submission.csv, results.json, the reports and the scores.
+        settings: how the attackers are fitted and chosen.
+        model: what identifies the model in the report, as `GivenModel.describe` gives it.
     """
-    from leakscope.single_model.report import write_report
+    from leakscope.single_model.report import attack_context, write_reports
 
-    folder = Path(out)
-    private = replace(private, is_member=None)  # whatever the file says, nobody looks
-    check_request(public, private, attacker, validation_share, seed)
-    config = {
-        "attacker": attacker,
-        "validation_share": validation_share,
-        "seed": seed,
-        "public_sha256": predictions_digest(public),
-        "private_sha256": predictions_digest(private),
-    }
-    with locked_run_folder(folder, KIND, config):
-        found = run_attack(public, private, folder, attacker, validation_share, seed)
-        results: dict[str, Any] = to_jsonable({"config": config, **found})
-        write_json(folder / RESULTS, results)
-        write_report(results, folder)
+    folder, settings = Path(out), settings or AttackSettings()
+    private = replace(private, is_member=None)  # a file may state it; nothing below may read it
+    check_request(public, private, settings)
+    config = AttackConfig(
+        **asdict(settings),
+        public_sha256=predictions_digest(public),
+        private_sha256=predictions_digest(private),
+    )
+    with locked_run_folder(folder, KIND, asdict(config)):
+        findings = run_attack(public, private, folder, settings)
+        results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
+        write_reports(results, folder, attack_context(results))
         return results
 
 
-def check_request(
-    public: Predictions, private: Predictions, attacker: str, validation_share: float, seed: int
-) -> None:
-    """Raises what is wrong with the arguments of `attack`; writes nothing."""
+def check_request(public: Predictions, private: Predictions, settings: AttackSettings) -> None:
+    """Raises InputError if the arguments of `attack` do not fit; writes nothing."""
     from leakscope.single_model.ensemble.holdout import split_public
 
-    chosen_attackers(attacker)
+    chosen_attackers(settings.attacker)
     if public.is_member is None:
-        raise InputError(f"{public.name}: the public records must say who is a member; add is_member")
+        raise InputError(f"{public.name}: the membership of the public records is missing; add is_member")
     if public.n_classes != private.n_classes:
         raise InputError(
             f"public predictions have {public.n_classes} classes and private ones {private.n_classes}; "
@@ -93,11 +102,11 @@ def check_request(
         raise InputError(
             f"public predictions are {public.kind} and private ones {private.kind}; save both alike"
         )
-    split_public(public.is_member, validation_share, seed)
+    split_public(public.is_member, settings.validation_share, settings.seed)
 
 
 def chosen_attackers(attacker: str) -> tuple[Attacker, ...]:
-    """The attackers a request means."""
+    """The attackers that a name stands for: one, or all for "best"."""
     from leakscope.single_model.ensemble.attackers import ATTACKERS
 
     chosen = tuple(a for a in ATTACKERS if attacker in (BEST, a.name))
@@ -111,108 +120,121 @@ def run_attack(
     public: Predictions,
     private: Predictions,
     folder: Path,
-    attacker: str,
-    validation_share: float,
-    seed: int,
+    settings: AttackSettings,
     attackers: Sequence[Attacker] = (),
-) -> dict[str, Any]:
-    """Fits, validates and scores; writes the scores into `folder` and returns figures and facts."""
-    from leakscope.single_model.ensemble.attackers import settings
+) -> AttackFindings:
+    """Fits and evaluates the attackers, scores the private records; writes all scores into `folder`.
+
+    Args:
+        public: outputs on records of known membership.
+        private: outputs on the records to score.
+        folder: the run folder.
+        settings: how the attackers are fitted and chosen.
+        attackers: instead of those that the settings name.
+    """
+    from leakscope.single_model.ensemble.attackers import settings_of
     from leakscope.single_model.ensemble.holdout import fit_and_validate, split_public
 
     assert public.is_member is not None
-    split = split_public(public.is_member, validation_share, seed)
-    found = fit_and_validate(attackers or chosen_attackers(attacker), public, split, seed)
-    _write_validation(folder, public.is_member[split.validation], found)
-    judged = judge_validation(folder, [v.fitted.attacker.name for v in found])
-    for v in found:
-        scores = v.fitted.scores(private.logits, private.labels).score
-        write_array(folder / PRIVATE / f"{v.fitted.attacker.name}.npy", scores)
-    facts = {
-        v.fitted.attacker.name: {
-            "settings": settings(v.fitted.attacker),
-            "stopped_early": v.fitted.stopped_early,
-            "private": private_spread(folder, v.fitted.attacker.name),
-        }
-        for v in found
-    }
+    split = split_public(public.is_member, settings.validation_share, settings.seed)
+    attackers = attackers or chosen_attackers(settings.attacker)
+    validated = fit_and_validate(attackers, public, split, settings.seed)
+    write_array(folder / VALIDATION / IS_MEMBER, public.is_member[split.validation])
+    judged = {}
+    for one in validated:
+        attacker, name = one.fitted.attacker, one.fitted.attacker.name
+        _write_scores(folder, one, private)
+        judged[name] = attacker_results(folder, name, settings_of(attacker), one.fitted.stopped_early)
     chosen = best_of(judged)
     write_submission(folder / SUBMISSION, private, stored_array(folder / PRIVATE / f"{chosen}.npy"))
-    return {
-        "public": {"records": len(public), "members": int(public.is_member.sum()), "kind": public.kind},
-        "private": {"records": len(private)},
-        "split": {"training": len(split.training), "validation": len(split.validation)},
-        "attackers": {name: {**judged[name], **facts[name]} for name in judged},
-        "chosen": chosen,
-        "submission_sha256": sha256_of(folder / SUBMISSION),
-        "ties": TIES,
+    return AttackFindings(
+        public=PublicRecords(len(public), int(public.is_member.sum()), public.kind),
+        private=PrivateRecords(len(private)),
+        split=SplitSizes(len(split.training), len(split.validation)),
+        attackers=judged,
+        chosen=chosen,
+        submission_sha256=sha256_of(folder / SUBMISSION),
+    )
+
+
+def recompute(folder: Path, config: AttackConfig) -> AttackResults:
+    """The results again, from the scores on disk; what `leakscope verify` compares."""
+    return replace(recomputed_findings(folder, read_results(folder, AttackResults)), config=config)
+
+
+def recomputed_findings(folder: Path, stored: Findings) -> Findings:
+    """Stored findings with every figure computed again; sizes and settings stay as they were stored."""
+    judged = {
+        name: attacker_results(folder, name, one.settings, one.stopped_early)
+        for name, one in stored.attackers.items()
     }
-
-
-def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """Every figure again from the scores on disk; facts of the run stay as they were."""
-    stored = read_json(folder / RESULTS)
-    attackers = stored["attackers"]
-    judged = to_jsonable(judge_validation(folder, list(attackers)))
     if not (folder / SUBMISSION).exists():
         raise InputError(f"{folder / SUBMISSION} is missing")
-    return {
-        **stored,
-        "config": config,
-        "attackers": {
-            name: {**facts, **judged[name], "private": to_jsonable(private_spread(folder, name))}
-            for name, facts in attackers.items()
-        },
-        "chosen": best_of(judged),
-        "submission_sha256": sha256_of(folder / SUBMISSION),
-    }
+    return replace(
+        stored,
+        attackers=judged,
+        chosen=best_of(judged),
+        submission_sha256=sha256_of(folder / SUBMISSION),
+    )
 
 
-def best_of(judged: dict[str, Any]) -> str:
-    """The attacker with the highest validation AUC; of several the first."""
-    return max(judged, key=lambda name: float(judged[name]["auc"]["value"]))
+def best_of(judged: Mapping[str, AttackerResults]) -> str:
+    """The attacker with the highest validation AUC; the first of several."""
+    return max(judged, key=lambda name: judged[name].auc.value)
 
 
-def private_spread(folder: Path, name: str) -> dict[str, float]:
-    """Range, mean and standard deviation of an attacker's private scores."""
-    scores = stored_array(folder / PRIVATE / f"{name}.npy")
-    low, high = float(scores.min()), float(scores.max())
-    return {"low": low, "high": high, "mean": float(scores.mean()), "sd": float(scores.std())}
-
-
-def judge_validation(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Figures of each attacker from its validation scores under `folder`."""
+def attacker_results(
+    folder: Path, name: str, settings: Mapping[str, Setting], stopped_early: bool
+) -> AttackerResults:
+    """The results of one attacker, from its scores under `folder`."""
     from leakscope.single_model.ensemble.holdout import figures
 
-    is_member = stored_array(folder / VALIDATION / "is_member.npy")
-    judged = {}
-    for name in names:
-        score, calibrated, _ = stored_array(folder / VALIDATION / f"{name}.npy")
-        judged[name] = {
-            **figures(score, is_member),
-            "with_ties": figures(calibrated, is_member),
-            "distinct_scores": len(np.unique(score)),
-            "distinct_calibrated": len(np.unique(calibrated)),
-        }
-    return judged
+    is_member: BoolArray = stored_array(folder / VALIDATION / IS_MEMBER)
+    score, calibrated, _ = stored_array(folder / VALIDATION / f"{name}.npy")
+    return AttackerResults(
+        **vars(figures(score, is_member)),
+        with_ties=figures(calibrated, is_member),
+        distinct_scores=len(np.unique(score)),
+        distinct_calibrated=len(np.unique(calibrated)),
+        settings=settings,
+        stopped_early=stopped_early,
+        private=score_spread(stored_array(folder / PRIVATE / f"{name}.npy")),
+    )
+
+
+def score_spread(scores: FloatArray) -> ScoreSpread:
+    """Range, mean and standard deviation of scores."""
+    return ScoreSpread(float(scores.min()), float(scores.max()), float(scores.mean()), float(scores.std()))
 
 
 def write_submission(path: Path, private: Predictions, scores: FloatArray) -> None:
-    """`ids,score`, one line a private record; the scores with all their digits."""
+    """`ids,score`, one line per private record; scores are written with all their digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["ids", "score"])
-    writer.writerows(zip(private.ids.tolist(), map(repr, scores.tolist()), strict=True))
+    ids = map(_spreadsheet_safe, private.ids.tolist())
+    writer.writerows(zip(ids, map(repr, scores.tolist()), strict=True))
     write_bytes(path, text.getvalue().encode())
 
 
 def predictions_digest(predictions: Predictions) -> str:
-    """Sha256 of everything an attack takes from predictions."""
+    """Sha256 of everything an attack reads of predictions."""
     members = [] if predictions.is_member is None else [predictions.is_member]
     return digest_arrays(predictions.logits, predictions.labels, predictions.ids, *members)
 
 
-def _write_validation(folder: Path, is_member: Any, found: Sequence[Validated]) -> None:
-    write_array(folder / VALIDATION / "is_member.npy", is_member)
-    for validated in found:
-        write_array(folder / VALIDATION / f"{validated.fitted.attacker.name}.npy", np.stack(validated.scores))
+def _write_scores(folder: Path, validated: Validated, private: Predictions) -> None:
+    name = f"{validated.fitted.attacker.name}.npy"
+    write_array(folder / VALIDATION / name, np.stack(validated.scores))
+    write_array(folder / PRIVATE / name, validated.fitted.scores(private.logits, private.labels).score)
+
+
+def _spreadsheet_safe(text: str) -> str:
+    """An id that a spreadsheet would take for a formula gets an apostrophe in front; numbers are none."""
+    if not text.startswith(_STARTS_A_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text

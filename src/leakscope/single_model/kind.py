@@ -1,20 +1,20 @@
-"""What every run folder offers, for attacks on one given model."""
+"""Run folders of attacks on one given model: their results, recomputed and reported."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from leakscope.disclosure import Disclosure
 from leakscope.single_model.attack import recompute
+from leakscope.single_model.results import AttackResults
 
-RESULTS_TYPE = dict
+RESULTS_TYPE = AttackResults
 
 __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 
-def write_reports(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
-    """Reports again, from the results and the scores on disk."""
-    from leakscope.single_model.report import write_report
+def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) -> None:
+    """Writes the reports again, from the results and the scores on disk."""
+    from leakscope.single_model import report
 
-    write_report(results, folder, disclosure=disclosure)
+    report.write_reports(results, folder, report.attack_context(results), disclosure)

@@ -1,182 +1,145 @@
-"""report.html of an attack on one given model, and of the study that knows the truth: tables and ROC."""
+"""report.html of an attack on one given model."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
-from leakscope.bank.run_folder import RESULTS, read_json, to_jsonable
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, Page, Section, paragraphs
-from leakscope.report.study_page import (
-    Command,
-    bullets,
-    closest,
-    conventions,
-    folder_facts,
-    options,
-    reproduce,
-)
+from leakscope.report.study_page import bullets, conventions, folder_facts, reproduce
 from leakscope.report.tables import table
+from leakscope.single_model.attack import SUBMISSION
 from leakscope.single_model.page_roc import roc_chart
-from leakscope.single_model.report import HEADINGS, footnotes, validation_rows, words
+from leakscope.single_model.report import (
+    HEADINGS,
+    OPTIMISTIC,
+    TIES,
+    TITLE,
+    PrivateTruth,
+    ReportContext,
+    footnotes,
+    ranking,
+    summary,
+    validation_rows,
+)
+from leakscope.single_model.results import AttackFindings
 
 _CONVENTIONS = (
-    "AUC: how often a member's score is above a non-member's, ties half; DeLong's 95% interval.",
-    "TPR at 5% FPR: Clopper-Pearson's 95% interval, at a threshold chosen on the same records.",
-    "Attackers learn from one part of the public records and are judged on the other.",
+    "AUC: the area under the ROC curve, with DeLong's 95% interval. It is how often a member scores above "
+    "a non-member, ties counting half.",
+    "TPR at 5% FPR: the true positive rate at a false positive rate of at most 5%, with a Clopper-Pearson "
+    "95% interval; the threshold is chosen on the same records.",
+    "Attackers are fitted on one part of the public records and evaluated on the other.",
+    TIES,
 )
 
 
-def write_page(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
-    """report.html of a run folder; returns its path. It tells nothing of single records."""
-    results = read_json(folder / RESULTS)
-    write_bytes(folder / PAGE, page(results, folder, disclosure).encode())
+def write_page(
+    findings: AttackFindings,
+    folder: Path,
+    context: ReportContext,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+) -> Path:
+    """Writes report.html into the run folder; returns its path. It reveals nothing about single records."""
+    write_bytes(folder / PAGE, page(findings, folder, context, disclosure).encode())
     return folder / PAGE
 
 
-def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> str:
+def page(
+    findings: AttackFindings,
+    folder: Path,
+    context: ReportContext,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+) -> str:
     """The page as text."""
-    knows_truth = "private_truth" in results
+    truth = context.truth
+    validation = table(HEADINGS, validation_rows(findings)) + bullets(footnotes(findings))
     sections = [
-        *([_truth_section(results)] if knows_truth else []),
-        Section(
-            "validation",
-            "Validation",
-            table(HEADINGS, validation_rows(results)) + bullets(footnotes(results)),
-        ),
-        Section("roc", "ROC", roc_chart(results, folder)),
-        Section("attackers", "Attackers", _attackers(results)),
-        conventions([*_CONVENTIONS, results["ties"]]),
-        reproduce(command(results), results["config"]["seed"], _versions(folder)),
+        *([] if truth is None else [_truth_section(truth)]),
+        Section("validation", "Validation", validation),
+        Section("roc", "ROC", roc_chart(list(findings.attackers), folder, truth is not None)),
+        Section("attackers", "Attackers", _attackers(findings)),
+        conventions(_CONVENTIONS),
+        reproduce(context.command, context.seed, context.versions),
     ]
     return Page(
-        f"Who is a member, learned from public records: {results['config'].get('dataset', 'one model')}",
-        headline(results),
-        [*_facts(results), *folder_facts(folder)],
+        f"{TITLE}: {context.subject}",
+        headline(findings, truth),
+        [*context.facts, *_facts(findings), *folder_facts(folder)],
         sections,
         {},
-        _limits(results),
-        gauge=_gauge(results),
+        _limits(findings, truth),
+        gauge=_gauge(findings, truth),
         redacted=disclosure.redacted,
     ).render()
 
 
-def headline(results: dict[str, Any]) -> list[str]:
-    """What was found, in plain words, with intervals; the truth first where it is known."""
-    learned, chosen, *rest = words(results)
-    if "private_truth" not in results:
-        return [chosen, learned, *rest]
-    from leakscope.studies.ensemble.study import target_words
-
-    auc = results["private_truth"][results["chosen"]]["auc"]
-    lead = (
-        f"On the private records {results['chosen']} ranks a member above a non-member "
-        f"{100 * auc['value']:.1f}% of the time (95% interval {100 * auc['low']:.1f}% to "
-        f"{100 * auc['high']:.1f}%; guessing gives 50%)."
-    )
-    return [lead, f"On its validation records: {chosen}", learned, *rest, target_words(results)]
+def headline(findings: AttackFindings, truth: PrivateTruth | None = None) -> list[str]:
+    """The main figure first, in words: on the private records where their membership is known."""
+    fitted, validation, *rest = summary(findings)
+    if truth is None:
+        auc = findings.attackers[findings.chosen].auc
+        return [f"On held-out public records, {ranking(findings.chosen, auc)}", fitted, *rest]
+    lead = ranking(findings.chosen, truth.figures[findings.chosen].auc)
+    return [f"On the private records, {lead}", fitted, validation, *rest, *truth.target]
 
 
-def command(results: dict[str, Any]) -> Command:
-    """The command line that asks for this run; an attack's names its files only by their hashes."""
-    from leakscope.studies.ensemble.study import PRESETS, EnsembleConfig
-
-    config = results["config"]
-    if "dataset" not in config:
-        asked = {
-            "attacker": config["attacker"],
-            "validation_share": config["validation_share"],
-            "seed": config["seed"],
-        }
-        files = ("--public-predictions", "PUBLIC.npz", "--private-predictions", "PRIVATE.npz")
-        return Command(("leakscope", "attack", *files, *options(asked), "--out", "runs/again"))
-    presets = {name: to_jsonable(asdict(EnsembleConfig(**changes))) for name, changes in PRESETS.items()}
-    preset, given = closest(presets, config)
-    return Command(
-        ("leakscope", "study", "ensemble", "--preset", preset, *options(given), "--out", "runs/again")
-    )
+def _truth_section(truth: PrivateTruth) -> Section:
+    body = table(truth.comparison.head, truth.comparison.rows)
+    return Section("truth", "Validation, truth and publication", body, truth.note)
 
 
-def _truth_section(results: dict[str, Any]) -> Section:
-    from leakscope.studies.ensemble.study import COMPARISON, comparison_rows
-
-    note = "The published figures are from other, undisclosed data: a companion, not a target."
-    return Section(
-        "truth", "Validation, truth, publication", table(COMPARISON, comparison_rows(results)), note
-    )
-
-
-def _attackers(results: dict[str, Any]) -> Markup:
+def _attackers(findings: AttackFindings) -> Markup:
     rows = [
         [
             name,
-            ", ".join(f"{option} {value}" for option, value in found["settings"].items()),
-            "yes" if found["stopped_early"] else "no",
-            f"{found['private']['low']:.3f} to {found['private']['high']:.3f}",
+            ", ".join(f"{setting} {value}" for setting, value in one.settings.items()),
+            "no" if one.stopped_early else "yes",
+            f"{one.private.low:.3f} to {one.private.high:.3f}",
         ]
-        for name, found in results["attackers"].items()
+        for name, one in findings.attackers.items()
     ]
-    sha = results["submission_sha256"][:16]
-    return table(("attacker", "settings", "stopped before it settled", "private scores, range"), rows) + (
-        paragraphs([f"{results['chosen']} was chosen; submission.csv (sha256 {sha}) holds its scores."])
+    digest = findings.submission_sha256[:16]
+    sentence = f"{SUBMISSION} (sha256 {digest}) holds the scores of {findings.chosen}."
+    return table(("attacker", "settings", "converged", "range of private scores"), rows) + paragraphs(
+        [sentence]
     )
 
 
-def _gauge(results: dict[str, Any]) -> Gauge | None:
-    truth = results.get("private_truth", results["attackers"])
-    auc = truth[results["chosen"]]["auc"]
-    if auc["value"] is None:
-        return None
-    where = "private" if "private_truth" in results else "validation"
-    start = min(0.4, float(np.floor(10 * auc["low"]) / 10))
-    label = f"AUC on the {where} records, {results['chosen']}"
-    return Gauge(label, auc["value"], auc["low"], auc["high"], start, 1.0, reference=0.5)
+def _gauge(findings: AttackFindings, truth: PrivateTruth | None) -> Gauge:
+    figures = findings.attackers if truth is None else truth.figures
+    auc = figures[findings.chosen].auc
+    records = "validation" if truth is None else "private"
+    start = min(0.4, math.floor(10 * auc.low) / 10)
+    label = f"AUC of {findings.chosen} on the {records} records"
+    return Gauge(label, auc.value, auc.low, auc.high, start, 1.0, reference=0.5)
 
 
-def _versions(folder: Path) -> dict[str, Any]:
-    """Of the packages the target was trained with, where it was trained here."""
-    path = folder / "target" / "manifest.json"
-    return dict(read_json(path)["versions"]) if path.exists() else {}
-
-
-def _facts(results: dict[str, Any]) -> list[tuple[str, str]]:
-    config, public, split = results["config"], results["public"], results["split"]
-    target = (
-        f"{config['net']} on {config['dataset']}, {config['epochs']} epochs"
-        if "dataset" in config
-        else "given by its saved predictions"
-    )
-    hashes = [(f"{part.capitalize()} sha256", config[f"{part}_sha256"][:16]) for part in ("public", "private")
-              if f"{part}_sha256" in config]  # fmt: skip
+def _facts(findings: AttackFindings) -> list[tuple[str, str]]:
+    public, split = findings.public, findings.split
     return [
-        ("Target", target),
-        (
-            "Public records",
-            f"{public['records']:,}, {public['members']:,} of them members ({public['kind']})",
-        ),
-        ("Split", f"{split['training']:,} to learn from, {split['validation']:,} to judge on"),
-        ("Private records", f"{results['private']['records']:,}"),
-        ("Attackers", ", ".join(results["attackers"])),
-        *hashes,
+        ("Public records", f"{public.records:,}, of which {public.members:,} are members ({public.kind})"),
+        ("Split", f"{split.training:,} to fit on, {split.validation:,} to evaluate on"),
+        ("Private records", f"{findings.private.records:,}"),
+        ("Attackers", ", ".join(findings.attackers)),
     ]
 
 
-def _limits(results: dict[str, Any]) -> list[str]:
-    lines = [
-        "It is about one model: another training of the same network may leak more or less.",
-        "The attackers know the membership of the public records; without such records they could not learn.",
+def _limits(findings: AttackFindings, truth: PrivateTruth | None) -> list[str]:
+    limits = [
+        "The figures describe one model. Another training of the same network may leak more or less.",
+        "The attackers need public records whose membership is known. Without them there is no such attack.",
     ]
-    if len(results["attackers"]) > 1:
-        lines.append("The attacker was chosen for its validation AUC, so that figure is slightly flattering.")
-    if "private_truth" not in results:
-        lines.append(
-            "How well the private records were scored is not known: their membership is not looked at."
+    if len(findings.attackers) > 1:
+        limits.append(OPTIMISTIC)
+    if truth is None:
+        limits.append(
+            "How well the private records are scored is unknown: their membership is not used, so only the "
+            "public records can be evaluated."
         )
-    return lines
+    return limits

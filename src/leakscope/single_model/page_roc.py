@@ -1,7 +1,8 @@
-"""ROC curves of an attack on one given model, on log axes: validation records, and private ones if known."""
+"""ROC curves of an attack on one given model, on log axes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,44 +14,53 @@ from leakscope.bank.run_folder import stored_array
 from leakscope.report.charts import chart, colour
 from leakscope.report.study_page import absent
 from leakscope.report.tables import Table
+from leakscope.single_model.attack import IS_MEMBER, PRIVATE, VALIDATION
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.roc import Roc, operating_point, roc
 
-VALIDATION, PRIVATE, TRUTH = "validation", "private", "private_truth.npy"
+PRIVATE_TRUTH = "private_truth.npy"
+"""The membership of the private records, in the run folder of a study that knows it."""
 _MOST_POINTS = 400
 _FPRS = (0.1, 0.05, 0.01, 0.001)
 
 
 class Scored(NamedTuple):
-    """Scores of one attacker on records whose membership is known: of the validation part, or private."""
+    """An attacker's scores for records of known membership."""
 
-    name: str
-    part: str
+    attacker: str
+    part: str  # VALIDATION or PRIVATE
     scores: AnyArray
     is_member: AnyArray
 
 
-def scored(results: dict[str, Any], folder: Path) -> list[Scored]:
-    """Every attacker's scores that lie in the folder with the truth beside them."""
-    found = []
-    for part, truth in ((VALIDATION, folder / VALIDATION / "is_member.npy"), (PRIVATE, folder / TRUTH)):
-        for name in results["attackers"]:
+def scored(attackers: Sequence[str], folder: Path, truth_known: bool) -> Iterator[Scored]:
+    """Every attacker's scores in the folder: for the validation records, and for private ones if known."""
+    truths = {VALIDATION: folder / VALIDATION / IS_MEMBER}
+    if truth_known:
+        truths[PRIVATE] = folder / PRIVATE_TRUTH
+    for part, truth in truths.items():
+        for name in attackers:
             path = folder / part / f"{name}.npy"
             if truth.exists() and path.exists():
-                values = stored_array(path)
-                scores = values[0] if values.ndim == 2 else values  # validation keeps the calibrated ones too
-                found.append(Scored(name, part, scores, stored_array(truth)))
-    return found
+                stored = stored_array(path)
+                scores = stored[0] if part == VALIDATION else stored  # the other rows: before ties are broken
+                yield Scored(name, part, scores, stored_array(truth))
 
 
-def roc_chart(results: dict[str, Any], folder: Path) -> Markup:
-    """Every attacker's curve, and the TPR at four FPRs as a table behind it."""
-    curves = [(found, roc(found.scores, found.is_member)) for found in scored(results, folder)]
+def roc_chart(attackers: Sequence[str], folder: Path, truth_known: bool) -> Markup:
+    """Every attacker's curve, with the TPR at four FPRs as a table behind it."""
+    curves = [(one, roc(one.scores, one.is_member)) for one in scored(attackers, folder, truth_known)]
     if not curves:
-        return absent("The scores are not in the folder, so no curve can be drawn.")
-    names = list(results["attackers"])
+        return absent("The run folder no longer holds the scores, so no curve can be drawn.")
+    body = chart("roc-chart", _figure(curves, attackers), _alt(curves), _rates(curves), 520)
+    if truth_known:
+        return body
+    return body + absent("The membership of the private records is unknown, so they have no curve.")
+
+
+def _figure(curves: Sequence[tuple[Scored, Roc]], attackers: Sequence[str]) -> dict[str, Any]:
     smallest = 1 / max(curve.n_nonmembers for _, curve in curves)
-    data = [_line(found, curve, names.index(found.name), smallest) for found, curve in curves]
+    data = [_line(one, curve, attackers.index(one.attacker), smallest) for one, curve in curves]
     data.append({"type": "scatter", "mode": "lines", "x": [smallest, 1], "y": [smallest, 1],
                  "name": "guessing",
                  "line": {"color": "var(--muted)", "dash": "dot", "width": 1.5}})  # fmt: skip
@@ -59,29 +69,29 @@ def roc_chart(results: dict[str, Any], folder: Path) -> Markup:
     layout = {"xaxis": {"title": {"text": "false positive rate"}, **axis},
               "yaxis": {"title": {"text": "true positive rate"}, **axis},
               "legend": {"orientation": "h", "y": -0.2}}  # fmt: skip
-    sizes = {found.part: len(found.scores) for found, _ in curves}
-    counts = ", ".join(f"{n:,} {part}" for part, n in sizes.items())
-    alt = f"ROC of every attacker on log axes ({counts} records). Solid: validation, dashed: private."
+    return {"data": data, "layout": layout}
+
+
+def _alt(curves: Sequence[tuple[Scored, Roc]]) -> str:
+    sizes = {one.part: len(one.scores) for one, _ in curves}
+    counts = " and ".join(f"{n:,} {part} records" for part, n in sizes.items())
+    styles = " Solid lines: validation. Dashed lines: private." if PRIVATE in sizes else ""
+    return f"ROC curve of every attacker on {counts}, on log axes.{styles}"
+
+
+def _rates(curves: Sequence[tuple[Scored, Roc]]) -> Table:
     head = ("attacker, records", *(f"TPR at {100 * fpr:g}% FPR" for fpr in _FPRS))
-    rows = [[f"{found.name}, {found.part}", *(_tpr(curve, fpr) for fpr in _FPRS)] for found, curve in curves]
-    body = chart("roc-chart", {"data": data, "layout": layout}, alt, Table(head, rows), 520)
-    return (
-        body
-        if PRIVATE in sizes
-        else body
-        + absent(
-            "Who among the private records is a member is not known here, so there is no curve for them."
-        )
-    )
+    rows = [[f"{one.attacker}, {one.part}", *(_tpr(curve, fpr) for fpr in _FPRS)] for one, curve in curves]
+    return Table(head, rows)
 
 
-def _line(found: Scored, curve: Roc, k: int, smallest: float) -> dict[str, Any]:
-    """A curve thinned evenly on the log axis; what it leaves out is narrower than a pixel."""
+def _line(one: Scored, curve: Roc, k: int, smallest: float) -> dict[str, Any]:
+    """A curve thinned evenly on the log axis; what is left out is narrower than a pixel."""
     wanted = np.geomspace(smallest, 1, _MOST_POINTS)
     at = np.unique(np.searchsorted(curve.fpr, wanted, side="right") - 1)
-    dash = "solid" if found.part == VALIDATION else "dash"
+    dash = "solid" if one.part == VALIDATION else "dash"
     return {"type": "scatter", "mode": "lines", "x": curve.fpr[at], "y": curve.tpr[at],
-            "name": f"{found.name}, {found.part}", "hovertemplate": "FPR %{x:.2%}, TPR %{y:.2%}",
+            "name": f"{one.attacker}, {one.part}", "hovertemplate": "FPR %{x:.2%}, TPR %{y:.2%}",
             "line": {"color": colour(k), "width": 2, "shape": "hv", "dash": dash}}  # fmt: skip
 
 

@@ -1,116 +1,211 @@
-"""Report and ROC figure of an attack on one given model."""
+"""report.md and the ROC figure of an attack on one given model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from leakscope.bank.run_folder import stored_array
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report.figures import COLOURS, figure
-from leakscope.report.tables import markdown_table
+from leakscope.report.study_page import Command, options
+from leakscope.report.tables import Table, markdown_table
+from leakscope.single_model.attack import IS_MEMBER, SUBMISSION, VALIDATION
+from leakscope.single_model.results import (
+    AttackFindings,
+    AttackResults,
+    AucFigure,
+    Figures,
+    TprFigure,
+)
 from leakscope.stats.roc import roc
 
-HEADINGS = ("attacker", "AUC", "TPR at 5% FPR", "TPR, ties kept", "distinct scores, calibrated")
+TITLE = "Membership of private records, inferred from public ones"
+HEADINGS = ("attacker", "AUC", "TPR at 5% FPR", "TPR with ties", "distinct scores (calibrated)")
+TIES = "Isotonic calibration makes ties; the uncalibrated score breaks them and changes nothing else."
+OPTIMISTIC = "The attacker is chosen by its validation AUC, so that figure is slightly optimistic."
+_DIGITS = 16  # of a hash
 
 
-def write_report(
-    results: dict[str, Any],
+@dataclass(frozen=True)
+class PrivateTruth:
+    """What is added where the membership of the private records is known.
+
+    Attributes:
+        figures: attacker -> figures of its scores for the private records.
+        target: sentences about the target.
+        comparison: these figures beside those of the validation records and of the publication.
+        note: a sentence about the comparison.
+    """
+
+    figures: Mapping[str, Figures]
+    target: Sequence[str]
+    comparison: Table
+    note: str
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """What the reports say about a run beside what it finds.
+
+    Attributes:
+        subject: what follows the title: a dataset or a file.
+        facts: (name, value) of the target and the inputs.
+        command: the command that repeats the run.
+        seed: of all randomness.
+        versions: package -> version the target was trained with; empty where it was not trained here.
+        truth: the truth about the private records; None where it is unknown.
+    """
+
+    subject: str
+    facts: Sequence[tuple[str, str]]
+    command: Command
+    seed: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+    truth: PrivateTruth | None = None
+
+
+def write_reports(
+    findings: AttackFindings,
     folder: Path,
-    more: list[str] | None = None,
+    context: ReportContext,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> None:
-    """report.md, report.html and figures/roc.png.
+    """Writes report.md, report.html and figures/roc.png.
 
     Args:
-        results: of results.json.
-        folder: the run's folder.
-        more: lines that follow report.md's table.
-        disclosure: what report.html may tell of single records.
+        findings: as results.json holds them.
+        folder: the run folder.
+        context: what the reports say beside the findings.
+        disclosure: what report.html may reveal about individual records.
     """
     from leakscope.single_model.page import write_page
 
-    write_bytes(folder / "report.md", markdown(results, more or []).encode())
-    draw_roc(results, folder)
-    write_page(folder, disclosure)
+    write_bytes(folder / "report.md", markdown(findings, context.truth).encode())
+    draw_roc(findings, folder)
+    write_page(findings, folder, context, disclosure)
 
 
-def markdown(results: dict[str, Any], more: list[str]) -> str:
+def attack_context(results: AttackResults) -> ReportContext:
+    """The context of `leakscope attack`, which knows no truth."""
+    config, model = results.config, results.model
+    described = ", ".join(value for name, value in model.items() if name != "sha256")
+    facts = [("Target", described or "known by its saved predictions")]
+    hashes = {
+        "Target sha256": model.get("sha256", ""),
+        "Public sha256": config.public_sha256,
+        "Private sha256": config.private_sha256,
+    }
+    facts += [(name, digest[:_DIGITS]) for name, digest in hashes.items() if digest]
+    chosen = {"attacker": config.attacker, "validation_share": config.validation_share, "seed": config.seed}
+    words = ("leakscope", "attack", *_input_options(model), *options(chosen), "--out", "runs/again")
+    return ReportContext(model.get("file", "one model"), facts, Command(words), config.seed)
+
+
+def _input_options(model: Mapping[str, str]) -> list[str]:
+    """Options that name a run's inputs; the files of records are known by their hashes only."""
+    if not model:
+        return ["--public-predictions", "PUBLIC.npz", "--private-predictions", "PRIVATE.npz"]
+    named = {"file": "model", "function": "predict"} | {
+        name: name for name in ("net", "net_options", "pixel_mean", "pixel_std")
+    }
+    given = {option: model[name] for name, option in named.items() if name in model}
+    trust = ["--trust"] if "estimator" in model and not model.get("file", "").endswith(".skops") else []
+    return [*options(given), *trust, "--public", "PUBLIC", "--private", "PRIVATE"]
+
+
+def markdown(findings: AttackFindings, truth: PrivateTruth | None = None) -> str:
     """The report as Markdown."""
-    lines = ["# Membership of private records, learned from public ones", "", *words(results), ""]
-    lines += markdown_table(HEADINGS, validation_rows(results))
-    lines += ["", *footnotes(results), "", *more, "![ROC](figures/roc.png)", ""]
-    return "\n".join(lines)
+    lines = [f"# {TITLE}", "", *summary(findings), "", "## Validation", ""]
+    lines += [*markdown_table(HEADINGS, validation_rows(findings)), "", *footnotes(findings), ""]
+    if truth is not None:
+        rates = markdown_table(truth.comparison.head, truth.comparison.rows)
+        lines += ["## Validation, truth and publication", "", *truth.target, "", *rates, "", truth.note, ""]
+    return "\n".join([*lines, "![ROC](figures/roc.png)", ""])
 
 
-def words(results: dict[str, Any]) -> list[str]:
-    """What was done and found, in sentences."""
-    chosen = results["attackers"][results["chosen"]]
-    low, high = (100 * chosen["auc"][end] for end in ("low", "high"))
-    split, names = results["split"], ", ".join(results["attackers"])
-    lines = [
-        f"{names}: learned from {split['training']:,} public records, judged on "
-        f"{split['validation']:,} others.",
-        f"{results['chosen']} ranks a member above a non-member {100 * chosen['auc']['value']:.1f}% "
-        f"of the time (95% interval {low:.1f}% to {high:.1f}%; guessing gives 50%).",
+def summary(findings: AttackFindings) -> list[str]:
+    """What was done and found, in sentences; the second is the main figure."""
+    chosen, split, names = findings.chosen, findings.split, list(findings.attackers)
+    sentences = [
+        f"{listed(names)} {'were' if len(names) > 1 else 'was'} fitted on {split.training:,} public records "
+        f"and evaluated on {split.validation:,} others.",
+        f"On those, {ranking(chosen, findings.attackers[chosen].auc)}",
     ]
-    if len(results["attackers"]) > 1:
-        lines.append("It was chosen for its validation AUC, so that figure is slightly flattering.")
-    lines.append(f"Its scores of {results['private']['records']:,} private records are in submission.csv.")
-    return lines
+    if len(names) > 1:
+        sentences.append(OPTIMISTIC)
+    return [*sentences, f"{SUBMISSION} holds the scores of {chosen} for {findings.private.records:,} "
+            "private records."]  # fmt: skip
 
 
-def validation_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text an attacker."""
+def ranking(attacker: str, auc: AucFigure) -> str:
+    """What an AUC means, in a sentence."""
+    return (
+        f"{attacker} ranks a member above a non-member {100 * auc.value:.1f}% of the time "
+        f"(95% interval {100 * auc.low:.1f}% to {100 * auc.high:.1f}%; guessing gives 50%)."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def validation_rows(findings: AttackFindings) -> list[list[str]]:
+    """One row of text per attacker."""
     return [
         [
             name,
-            with_interval(found["auc"]),
-            percent(found["tpr_at_fpr"]),
-            percent(found["with_ties"]["tpr_at_fpr"], bare=True),
-            f"{found['distinct_scores']:,}, {found['distinct_calibrated']:,}",
+            auc_text(one.auc),
+            tpr_text(one.tpr_at_fpr),
+            tpr_text(one.with_ties.tpr_at_fpr, interval=False),
+            f"{one.distinct_scores:,} ({one.distinct_calibrated:,})",
         ]
-        for name, found in results["attackers"].items()
+        for name, one in findings.attackers.items()
     ]
 
 
-def footnotes(results: dict[str, Any]) -> list[str]:
-    """What a reader of the table must know."""
-    points = [found["tpr_at_fpr"] for found in results["attackers"].values()]
-    stopped = [name for name, found in results["attackers"].items() if found["stopped_early"]]
+def footnotes(findings: AttackFindings) -> list[str]:
+    """What a reader of the table needs to know."""
+    attackers = findings.attackers
+    reasons = sorted({one.tpr_at_fpr.reason for one in attackers.values() if one.tpr_at_fpr.reason})
     return [
-        "AUC: DeLong's 95% interval. TPR: Clopper-Pearson, at a threshold chosen on the same records. "
-        + results["ties"],
-        *(f"Not resolvable: {reason}." for reason in sorted({p["reason"] for p in points if p["reason"]})),
-        *(f"{name} reached its last iteration before it settled, as published." for name in stopped),
+        "AUC: area under the ROC curve, with DeLong's 95% interval. TPR at 5% FPR: true positive rate at a "
+        "false positive rate of at most 5%, with a Clopper-Pearson 95% interval; the threshold is chosen "
+        "on the same records.",
+        TIES,
+        *(f"Not resolvable: {reason}." for reason in reasons),
+        *(
+            f"{name} reached its iteration limit before it converged; the limit is the published one."
+            for name, one in attackers.items()
+            if one.stopped_early
+        ),
     ]
 
 
-def with_interval(found: dict[str, Any]) -> str:
-    """A figure with its interval."""
-    if found["value"] is None:
-        return "undefined"
-    return f"{found['value']:.4f} ({found['low']:.4f} to {found['high']:.4f})"
+def auc_text(auc: AucFigure) -> str:
+    """An AUC with its interval."""
+    return f"{auc.value:.4f} ({auc.low:.4f} to {auc.high:.4f})"
 
 
-def percent(found: dict[str, Any], bare: bool = False) -> str:
-    """A rate in percent, with its interval unless bare."""
-    if found["value"] is None:
+def tpr_text(tpr: TprFigure, interval: bool = True) -> str:
+    """A rate in percent, with its interval if that is wanted."""
+    if tpr.value is None or tpr.low is None or tpr.high is None:
         return "not resolvable"
-    value = f"{100 * found['value']:.2f}%"
-    return value if bare else f"{value} ({100 * found['low']:.2f} to {100 * found['high']:.2f})"
+    value = f"{100 * tpr.value:.2f}%"
+    return f"{value} ({100 * tpr.low:.2f} to {100 * tpr.high:.2f})" if interval else value
 
 
-def draw_roc(results: dict[str, Any], folder: Path) -> None:
-    """Validation ROC of every attacker on log axes."""
-    is_member = stored_array(folder / "validation" / "is_member.npy").astype(bool)
+def draw_roc(findings: AttackFindings, folder: Path) -> None:
+    """The ROC curve of every attacker on the validation records, on log axes."""
+    is_member = stored_array(folder / VALIDATION / IS_MEMBER).astype(bool)
     smallest = 1 / max(1, int((~is_member).sum()))
     with figure(folder / "figures" / "roc.png", 5.2, 4.8) as axes:
-        for (name, found), colour in zip(results["attackers"].items(), COLOURS, strict=False):
-            score = stored_array(folder / "validation" / f"{name}.npy")[0]
-            curve = roc(score, is_member)
-            label = f"{name} (AUC {found['auc']['value']:.3f})"
+        for (name, one), colour in zip(findings.attackers.items(), COLOURS, strict=False):
+            curve = roc(stored_array(folder / VALIDATION / f"{name}.npy")[0], is_member)
+            label = f"{name} (AUC {one.auc.value:.3f})"
             axes.step(curve.fpr, curve.tpr, where="post", color=colour, label=label)
         axes.plot(
             [smallest, 1], [smallest, 1], color="#888888", linewidth=0.9, linestyle="--", label="guessing"
@@ -118,5 +213,5 @@ def draw_roc(results: dict[str, Any], folder: Path) -> None:
         axes.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1.05))
         axes.set_xlabel("false positive rate")
         axes.set_ylabel(f"true positive rate ({len(is_member):,} validation records)")
-        axes.set_title("Who can be told from the model's answers")
+        axes.set_title("Members detected from the model's outputs")
         axes.legend(loc="lower right", fontsize=9)

@@ -9,6 +9,8 @@ import pytest
 
 from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker
 from leakscope.studies.ensemble import study as ensemble
+from leakscope.studies.ensemble.config import EnsembleConfig
+from leakscope.studies.ensemble.results import EnsembleResults
 from leakscope.studies.leakage import figures as leakage_figures
 from leakscope.studies.leakage import study as leakage
 from leakscope.studies.scaling import judge as scaling_judge
@@ -17,7 +19,7 @@ from leakscope.studies.scaling import study as scaling
 LEAKAGE = leakage.LeakageConfig(dataset="digits", figures=(1, 3), records=4, trials=40, network_records=2,
                                 network_trials=4)  # fmt: skip
 SCALING = scaling.ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
-ENSEMBLE = ensemble.EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
+ENSEMBLE = EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
 
 
 def small_leakage(folder: Path) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def small_scaling(folder: Path) -> dict[str, Any]:
         return scaling.run(SCALING, folder)
 
 
-def small_ensemble(folder: Path) -> dict[str, Any]:
+def small_ensemble(folder: Path) -> EnsembleResults:
     """Two small attackers on an MLP."""
     attackers = (ForestAttacker(n_trees=5), MlpAttacker(max_iterations=5))
     return ensemble.run(ENSEMBLE, folder, device="cpu", attackers=attackers)

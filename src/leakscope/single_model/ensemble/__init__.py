@@ -1,7 +1,7 @@
-"""One given model, some records known to be members or not: which of the others are members?
+"""The attack on one given model: learn membership from public records, score the private ones.
 
-- `features`: ten features of the model's answers, and the global likelihood ratio.
-- `attackers`: three classifiers on them, calibrated.
-- `ties`: calibration ties broken by the uncalibrated score.
-- `holdout`: fitted on one part of the public records, judged on the other.
+- `features`: ten features of the model's outputs, and the global likelihood ratio.
+- `attackers`: three calibrated classifiers on these features.
+- `ties`: breaks the ties that calibration makes, by the uncalibrated score.
+- `holdout`: fits on one part of the public records and evaluates on the other.
 """

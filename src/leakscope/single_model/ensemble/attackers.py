@@ -1,9 +1,9 @@
 """Three classifiers that learn membership from features, each calibrated to a probability.
 
-The attackers and their settings are those of a published coursework attack on a ResNet18 (random forest,
-LightGBM, multi-layer perceptron; isotonic calibration). The densities of the global likelihood ratio and the
-scaling are fitted with the classifier, inside each fold of the calibration: no label that a figure is judged
-on has been seen by anything that made it.
+The attackers and their settings are those of a published coursework attack on a ResNet-18: a random forest,
+LightGBM and a multi-layer perceptron, with isotonic calibration. The densities of the global likelihood ratio
+and the feature scaling are fitted with the classifier, inside each fold of the calibration, so nothing that
+contributes to a score has seen the membership it is evaluated on.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from sklearn.preprocessing import StandardScaler
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.single_model.ensemble.features import GlobalLira, feature_matrix, log_odds
 from leakscope.single_model.ensemble.ties import break_ties
+from leakscope.single_model.results import Setting
 
 CALIBRATION_FOLDS = 5
 
 
 class Attacker(Protocol):
-    """A kind of classifier with its settings; frozen."""
+    """A kind of classifier and its settings, immutable."""
 
     @property
     def name(self) -> str:
-        """Short name, as the command line has it."""
+        """Short name, as given on the command line."""
 
     def classifier(self, seed: int) -> Any:
         """A fresh scikit-learn classifier."""
@@ -48,7 +49,7 @@ class ForestAttacker:
     name: ClassVar[str] = "forest"
 
     def classifier(self, seed: int) -> Any:
-        """The forest, on one thread: several add up the trees' votes in any order, which shows in ties."""
+        """The forest, on one thread: several sum the trees' votes in any order, which changes ties."""
         from sklearn.ensemble import RandomForestClassifier
 
         return RandomForestClassifier(
@@ -70,7 +71,7 @@ class LightGbmAttacker:
     name: ClassVar[str] = "lightgbm"
 
     def classifier(self, seed: int) -> Any:
-        """The boosted trees, on one thread: on busy cores its threads wait for each other."""
+        """The boosted trees, on one thread: on busy cores LightGBM's threads wait for each other."""
         from lightgbm import LGBMClassifier
 
         return LGBMClassifier(
@@ -101,30 +102,30 @@ class MlpAttacker:
 
 
 ATTACKERS: tuple[Attacker, ...] = (ForestAttacker(), LightGbmAttacker(), MlpAttacker())
-"""The published three with their published settings."""
+"""The three published attackers with their published settings."""
 
 
 class MembershipScores(NamedTuple):
     """Scores of records, float64 (records,) each; higher means member."""
 
-    score: FloatArray  # in [0, 1]: calibrated, its ties broken by the uncalibrated one
+    score: FloatArray  # in [0, 1]: calibrated, with ties broken by the uncalibrated score
     calibrated: FloatArray
     uncalibrated: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class FittedAttacker:
-    """An attacker that has learned from records of known membership."""
+    """An attacker fitted on records of known membership."""
 
     attacker: Attacker
     model: Any
-    stopped_early: bool  # the perceptron reached its last iteration before it settled
+    stopped_early: bool  # the perceptron reached its iteration limit before it converged
 
     def scores(self, logits: AnyArray, labels: IntArray) -> MembershipScores:
-        """How likely each record was trained on.
+        """How likely each record is a member.
 
         Args:
-            logits: float (records, classes), the attacked model's answers.
+            logits: float (records, classes), outputs of the attacked model.
             labels: int64 (records,).
         """
         inputs = attacker_inputs(logits, labels)
@@ -137,13 +138,13 @@ class FittedAttacker:
 def fit(
     attacker: Attacker, logits: AnyArray, labels: IntArray, is_member: BoolArray, seed: int
 ) -> FittedAttacker:
-    """Learns membership from the model's answers about records of known membership.
+    """Fits an attacker on the model's outputs for records of known membership.
 
     Args:
         attacker: which classifier.
         logits: float (records, classes).
         labels: int64 (records,).
-        is_member: bool (records,), at least `CALIBRATION_FOLDS` of each side.
+        is_member: bool (records,), with at least `CALIBRATION_FOLDS` members and as many non-members.
         seed: of the classifier and the calibration folds.
     """
     folds = StratifiedKFold(CALIBRATION_FOLDS, shuffle=True, random_state=seed)
@@ -154,23 +155,23 @@ def fit(
         model.fit(attacker_inputs(logits, labels), is_member.astype(np.int64))
     stopped_early = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     for warning in caught:
-        if not issubclass(warning.category, ConvergenceWarning):  # that one is a published setting
+        if not issubclass(warning.category, ConvergenceWarning):  # the published settings cause it
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return FittedAttacker(attacker, model, stopped_early)
 
 
 def attacker_inputs(logits: AnyArray, labels: IntArray) -> FloatArray:
-    """The ten features and, last, the log-odds that become the global likelihood ratio."""
+    """The ten features, then the log-odds from which the global likelihood ratio is computed."""
     return np.column_stack([feature_matrix(logits, labels), log_odds(logits, labels)])
 
 
-def settings(attacker: Attacker) -> dict[str, Any]:
-    """Plain data for results.json."""
+def settings_of(attacker: Attacker) -> dict[str, Setting]:
+    """The hyperparameters of an attacker, by name."""
     return asdict(attacker)  # type: ignore[call-overload, no-any-return]
 
 
 class _LiraColumn(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns the last column, log-odds, into the global likelihood ratio of the records it was fitted on."""
+    """Turns the last column, log-odds, into the global likelihood ratio fitted on the training records."""
 
     def fit(self, inputs: FloatArray, is_member: IntArray) -> _LiraColumn:
         """Fits the two densities."""

@@ -1,8 +1,8 @@
-"""Ten features of one model's answer about one record, and the global likelihood ratio.
+"""Ten features of a model's output on one record, and the global likelihood ratio.
 
-Everything comes from logits by logsumexp, in float64 and without torch; definitions and directions are
-those of `leakscope.signals`. The features are highly correlated, and that is meant: a classifier on all of
-them finds combinations that no single threshold has.
+Everything is computed from logits with logsumexp, in float64 and without torch; definitions and directions
+are those of `leakscope.signals`. The features are highly correlated on purpose: a classifier on all of them
+finds combinations that no threshold on one of them can express.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SCALAR_FEATURES = (
     "true_logit",
     "gradient_proxy",
 )
-"""The nine features that are one number a record; the tenth is the vector of class probabilities."""
+"""The nine features that are one number per record; the tenth is the vector of class probabilities."""
 
-_LEAST_SD = 1e-6  # a side whose values are all equal still has a density
+_LEAST_SD = 1e-6  # a density needs a spread, even where all values are equal
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GlobalLira:
     """Log ratio of two Gaussians of the logit-scaled true-class confidence, the same for every record.
 
     The likelihood ratio of Carlini et al. (2022) with one pair of densities for all records, fitted on
-    records of known membership, because there are no shadow models to fit one pair a record.
+    records of known membership, because there are no shadow models to fit one pair per record.
     """
 
     mean_in: float
@@ -45,10 +45,10 @@ class GlobalLira:
 
     @classmethod
     def fit(cls, log_odds: FloatArray, is_member: BoolArray) -> GlobalLira:
-        """The densities of members and of non-members; both sides must be there."""
-        sides = log_odds[is_member], log_odds[~is_member]
+        """The densities of members and of non-members; there must be at least one of each."""
         (mean_in, sd_in), (mean_out, sd_out) = (
-            (float(side.mean()), max(float(side.std()), _LEAST_SD)) for side in sides
+            (float(values.mean()), max(float(values.std()), _LEAST_SD))
+            for values in (log_odds[is_member], log_odds[~is_member])
         )
         return cls(mean_in, sd_in, mean_out, sd_out)
 

@@ -1,14 +1,15 @@
-"""Attackers fitted on one part of the public records and judged on the other.
+"""Attackers are fitted on one part of the public records and evaluated on the other.
 
-The attacker that is judged is the attacker that scores the private records: it is not fitted again on all
-public records, so the validation figures are about this very attacker.
+The attacker that is evaluated is the one that scores the private records. It is not fitted again on all
+public records, so the validation figures describe exactly this attacker.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,17 +24,18 @@ from leakscope.single_model.ensemble.attackers import (
     MembershipScores,
     fit,
 )
+from leakscope.single_model.results import AucFigure, Figures, TprFigure
 from leakscope.stats.intervals import clopper_pearson, delong_of_split
 from leakscope.stats.roc import split_scores
 from leakscope.stats.roc_summary import operating_point_of_split
 
 FPR_BUDGET = 0.05
-"""The published attack is judged at this false positive rate."""
+"""The publication reports the true positive rate at this false positive rate."""
 TPR_INTERVAL = "Clopper-Pearson at a threshold chosen on the same records"
 
 
 class Split(NamedTuple):
-    """Which public records are learned from and which are judged on; int64, rising."""
+    """Which public records attackers are fitted on and which they are evaluated on; int64, ascending."""
 
     training: IntArray
     validation: IntArray
@@ -41,17 +43,17 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Validated:
-    """A fitted attacker and its scores of the validation records."""
+    """A fitted attacker and its scores for the validation records."""
 
     fitted: FittedAttacker
     scores: MembershipScores
 
 
 def split_public(is_member: BoolArray, validation_share: float, seed: int) -> Split:
-    """A random share of the members and of the non-members is held out.
+    """Holds out a random share of the members and of the non-members.
 
     Raises:
-        InputError: the share is not between 0 and 1, or a part would have too few of a side.
+        InputError: the share is not between 0 and 1, or leaves too few members or non-members in a part.
     """
     if not 0 < validation_share < 1:
         raise InputError(f"validation_share={validation_share}: must be between 0 and 1, like 0.25")
@@ -63,8 +65,8 @@ def split_public(is_member: BoolArray, validation_share: float, seed: int) -> Sp
         if n_held_out < 2 or len(index) - n_held_out < CALIBRATION_FOLDS:
             raise InputError(
                 f"{len(index)} public {what} are too few: validation_share={validation_share:g} leaves "
-                f"{len(index) - n_held_out} to learn from (at least {CALIBRATION_FOLDS}) and {n_held_out} "
-                "to judge on (at least 2); give more public records"
+                f"{len(index) - n_held_out} to fit on (at least {CALIBRATION_FOLDS}) and {n_held_out} "
+                "to evaluate on (at least 2); give more public records"
             )
         held_out[index[:n_held_out]] = True
     return Split(np.flatnonzero(~held_out), np.flatnonzero(held_out))
@@ -73,42 +75,43 @@ def split_public(is_member: BoolArray, validation_share: float, seed: int) -> Sp
 def fit_and_validate(
     attackers: Sequence[Attacker], public: Predictions, split: Split, seed: int
 ) -> list[Validated]:
-    """Each attacker, fitted on the training part, with its scores of the validation part."""
+    """Each attacker, fitted on the training part, with its scores for the validation part."""
     if public.is_member is None:
-        raise InputError("the public predictions must say who is a member; add is_member")
-    learn, judge = split
+        raise InputError("the membership of the public records is missing; add is_member")
+    train, held_out = split
     seed32 = seed_integer(seed, 0, Purpose.ESTIMATOR, bits=31)
-    found = []
+    validated = []
     for attacker in attackers:
-        fitted = fit(attacker, public.logits[learn], public.labels[learn], public.is_member[learn], seed32)
-        found.append(Validated(fitted, fitted.scores(public.logits[judge], public.labels[judge])))
-    return found
+        fitted = fit(attacker, public.logits[train], public.labels[train], public.is_member[train], seed32)
+        scores = fitted.scores(public.logits[held_out], public.labels[held_out])
+        validated.append(Validated(fitted, scores))
+    return validated
 
 
-def figures(scores: FloatArray, is_member: BoolArray, fpr_budget: float = FPR_BUDGET) -> dict[str, Any]:
-    """AUC and TPR at one FPR with intervals, as plain data; NaN with a reason where undefined."""
-    sides = split_scores(scores, is_member)
-    estimate = delong_of_split(sides)
-    point = operating_point_of_split(sides, fpr_budget)
-    n_members = len(sides.members)
+def figures(scores: FloatArray, is_member: BoolArray, fpr_budget: float = FPR_BUDGET) -> Figures:
+    """AUC and TPR at one FPR with intervals; None with a reason where undefined."""
+    split = split_scores(scores, is_member)
+    estimate = delong_of_split(split)
+    point = operating_point_of_split(split, fpr_budget)
+    n_members = len(split.members)
     interval = None if point.reason else clopper_pearson(round(point.tpr * n_members), n_members)
-    return {
-        "auc": {
-            "value": estimate.auc,
-            "low": estimate.interval.low,
-            "high": estimate.interval.high,
-            "interval": estimate.interval.method,
-        },
-        "tpr_at_fpr": {
-            "fpr": fpr_budget,
-            "value": point.tpr,
-            "low": float("nan") if interval is None else interval.low,
-            "high": float("nan") if interval is None else interval.high,
-            "interval": TPR_INTERVAL,
-            "fpr_reached": point.fpr,
-            "threshold": point.threshold,
-            "reason": point.reason,
-        },
-        "members": n_members,
-        "nonmembers": len(sides.nonmembers),
-    }
+    ends = estimate.interval
+    return Figures(
+        auc=AucFigure(estimate.auc, ends.low, ends.high, ends.method),
+        tpr_at_fpr=TprFigure(
+            fpr=fpr_budget,
+            value=_finite(point.tpr),
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            interval=TPR_INTERVAL,
+            fpr_reached=_finite(point.fpr),
+            threshold=_finite(point.threshold),
+            reason=point.reason,
+        ),
+        members=n_members,
+        nonmembers=len(split.nonmembers),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,9 +1,9 @@
 """Calibrated scores without the ties that calibration makes.
 
-Isotonic calibration is monotone, but it is a step function: records with different raw scores get one
-calibrated score. A threshold takes all of them or none, which costs TPR at low FPR. Here such ties are
-broken by the uncalibrated score, and nothing else changes: two different calibrated scores never swap, and
-no score moves by more than a rounding error (about 2e-16 a record).
+Isotonic calibration is monotone, but it is a step function: records with different raw scores can get the
+same calibrated score. A threshold takes all of them or none, which costs true positives at low false positive
+rates. Here the uncalibrated score breaks such ties and nothing else changes: two different calibrated scores
+never swap, and no score moves by more than a rounding error (about 2e-16 per record).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
 
-_ONE = int(np.float64(2.0).view(np.int64))  # where 1 + score is 2
+_ONE = int(np.float64(2.0).view(np.int64))  # 1 + score, for a score of 1
 
 
 def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
@@ -20,7 +20,7 @@ def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
 
     Args:
         calibrated: float64 (records,), probabilities in [0, 1].
-        uncalibrated: float64 (records,), what was calibrated; higher means member.
+        uncalibrated: float64 (records,), the scores before calibration; higher means member.
     """
     order = np.lexsort((uncalibrated, calibrated))
     rises = (np.diff(calibrated[order]) > 0) | (np.diff(uncalibrated[order]) != 0)
@@ -32,7 +32,7 @@ def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
 
 
 def _lifted(steps: IntArray, rank: IntArray) -> IntArray:
-    """The least rising steps at or above the given ones, then at or below 1; equal only at equal rank.
+    """The smallest increasing steps at or above the given ones, capped at 1; equal only at equal rank.
 
     A positive float64 read as an integer counts the numbers below it, so one step is one rounding error.
     """

@@ -1,21 +1,21 @@
-"""What every run folder offers, for the ensemble study."""
+"""Run folders of the ensemble study: their results, recomputed and reported."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from leakscope.disclosure import Disclosure
+from leakscope.studies.ensemble.results import EnsembleResults
 from leakscope.studies.ensemble.study import recompute
 
-RESULTS_TYPE = dict
+RESULTS_TYPE = EnsembleResults
 
 __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 
-def write_reports(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
-    """Reports again, from the results and the scores on disk."""
-    from leakscope.single_model.report import write_report
-    from leakscope.studies.ensemble.study import comparison_lines
+def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
+    """Writes the reports again, from the results, the bank and the scores on disk."""
+    from leakscope.single_model import report
+    from leakscope.studies.ensemble.report import study_context
 
-    write_report(results, folder, comparison_lines(results), disclosure)
+    report.write_reports(results, folder, study_context(results, folder), disclosure)
