@@ -26,7 +26,8 @@ from leakscope.audits.population import (
     required_signals,
 )
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import Provenance
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.run_folder import locked_run_folder
 from leakscope.data.predictions import Predictions, read_predictions
@@ -113,8 +114,8 @@ def _bank_of(predictions: Predictions, is_member: BoolArray, names: Sequence[str
         signals = _signals(predictions, design.n_models, kept, scratch)
         for model in range(design.n_models):
             own = {name: values[model : model + 1] for name, values in signals.items()}
-            bank.add_block(model, own, {"diverged_models": {}})
-        bank.finish({"note": "saved predictions; nothing was trained"})
+            bank.add_block(model, own)
+        bank.finish(Provenance(note="saved predictions; nothing was trained"))
     return bank
 
 
@@ -132,15 +133,15 @@ def _identity(predictions: Predictions, design: Design, kept: Sequence[str]) -> 
     others = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
     records_sha256 = digest_arrays(predictions.ids, predictions.labels)
     return Identity(
-        records={"name": predictions.name, "records": len(predictions), "sha256": records_sha256},
-        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
+        records=RecordsIdentity(predictions.name, len(predictions), records_sha256),
+        design=DesignIdentity.of(design),
         recipe={
             "saved": predictions.kind,
             "sha256": digest_arrays(predictions.logits, *others),
             "evaluated_epochs": [1],
         },
         seed=0,
-        signals=sorted(kept),
+        signals=tuple(sorted(kept)),
         block_size=1,
     )
 

@@ -245,9 +245,9 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> dict[str, Any]
         "records": design.n_records,
         "members": int(design.rows(targets).sum(axis=1).mean().round()),
         "lost_models": {str(m): e for m, e in bank.diverged.items()},
-        "seed": bank.identity["seed"],
-        "recipe": bank.identity["recipe"],
-        "records_sha256": bank.identity["records"]["sha256"],
+        "seed": bank.identity.seed,
+        "recipe": bank.identity.recipe,
+        "records_sha256": bank.identity.records.sha256,
     }
 
 

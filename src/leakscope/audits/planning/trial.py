@@ -80,7 +80,7 @@ class Request:
     @property
     def block_size(self) -> int:
         """Models in a full block."""
-        return min(self.identity.block_size, self.design.n_models)
+        return len(self.identity.blocks[0])
 
     @property
     def blocks(self) -> int:
@@ -93,7 +93,7 @@ class Networks:
 
     def __init__(self, request: Request, recipe: Recipe) -> None:
         started = time.perf_counter()
-        self._request, self._recipe, self._seed = request, recipe, request.identity.seed
+        self._request, self._recipe, self._seed = request, recipe, request.identity.seeds[0]
         self._inputs = loop.inputs_from(request.records, request.device)
         trainer, note = loop.choose_trainer(recipe, self._inputs)
         self._preparing = time.perf_counter() - started
@@ -225,7 +225,7 @@ class Fits:
         for row in in_mask:
             row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
         signal_names = tuple(r.identity.signals)
-        fewer = TrainingRequest(r.records, Design(in_mask), r.recipe, r.identity.seed, signal_names)
+        fewer = TrainingRequest(r.records, Design(in_mask), r.recipe, r.identity.seeds[0], signal_names)
         worker = Worker(fewer, r.device)
         return lambda: worker.train(self._models, lambda _: None)
 
@@ -234,7 +234,7 @@ class RandomBank(Bank):
     """Random answers in memory, to time the judge on."""
 
     def __init__(self, request: Request, n_models: int, records: Records) -> None:
-        self.identity = request.identity.as_dict()
+        self.identity = request.identity
         self._records, self._rng = records, np.random.default_rng(request.identity.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
         arrays = {name: self._answers(name) for name in request.identity.signals}

@@ -18,6 +18,7 @@ from leakscope.audits.report.page_method import checks_section, method_section, 
 from leakscope.audits.report.page_records import record_rows, records_section
 from leakscope.audits.report.page_reproduce import reproduce_section
 from leakscope.bank.bank import Bank
+from leakscope.bank.manifest import Manifest
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import converged_models
@@ -121,12 +122,12 @@ def facts(results: Results, bank: Bank) -> list[tuple[str, str]]:
         ("Models", f"{population['models']:,}, {judged}{lost}"),
         ("Recipe", recipe_in_words(population["recipe"])),
         ("Attacks", ", ".join(results["attacks"])),
-        ("Finished", str(manifest["created"]).replace("T", " ").replace("+00:00", " UTC")),
+        ("Finished", manifest.created.replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", _training_cost(manifest)),
         ("Seed", str(population["seed"])),
         ("Records' hash", population["records_sha256"][:_SHOWN_HASH]),
-        ("Design's hash", bank.identity["design"]["sha256"][:_SHOWN_HASH]),
-        ("Version", f"leakscope {manifest.get('versions', {}).get('leakscope', 'unknown')}"),
+        ("Design's hash", bank.identity.design.sha256[:_SHOWN_HASH]),
+        ("Version", f"leakscope {manifest.versions.get('leakscope', 'unknown')}"),
     ]
     return [(name, value) for name, value in known if value]
 
@@ -144,11 +145,10 @@ def recipe_in_words(recipe: Results) -> str:
     )
 
 
-def _training_cost(manifest: Results) -> str:
-    if "device" not in manifest:
+def _training_cost(manifest: Manifest) -> str:
+    if manifest.device is None:
         return ""
-    seconds = f", {manifest['seconds']:,.0f} s" if manifest.get("seconds") is not None else ""
-    return f"{manifest['device']}{seconds}"
+    return f"{manifest.device}, {manifest.seconds:,.0f} s"
 
 
 def _whose(results: Results) -> str:

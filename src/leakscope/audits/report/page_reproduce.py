@@ -20,9 +20,9 @@ def reproduce_section(results: Results, bank: Bank) -> Section:
         run=bank.folder.name,
         settings=settings_toml(results),
         recipe=json.dumps(results["population"]["recipe"], indent=2, ensure_ascii=False),
-        versions=bank.manifest.get("versions", {}),
+        versions=bank.manifest.versions,
         records_sha256=results["population"]["records_sha256"],
-        recipe_note=bank.manifest.get("note") or "",
+        recipe_note=bank.manifest.note or "",
     )
     return Section("reproduce", "Reproduce", body)
 

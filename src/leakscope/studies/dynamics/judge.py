@@ -181,7 +181,7 @@ def _population(bank: Bank, design: Design, paths: Trajectories) -> dict[str, An
         "records": design.n_records,
         "judged_records": int(paths.is_defined.sum()),
         "members_a_model": float(design.in_mask.sum(axis=1).mean()),
-        "device": bank.manifest["device"],
+        "device": bank.manifest.device,
     }
 
 
