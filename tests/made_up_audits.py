@@ -13,7 +13,8 @@ from leakscope.attacks.lira import Lira
 from leakscope.attacks.spec import resolve
 from leakscope.audits.population import KIND, concluded, evaluation_config
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import BlockNotes
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.verdict import Verdict
@@ -53,20 +54,19 @@ def made_up_audit(
     signals = {"correct": log_odds > 0, "log_odds": log_odds, "loss": np.logaddexp(0, -log_odds)}
     assert all(signal in signals for name in attacks for signal in resolve(name).needs)
     identity = Identity(
-        records={"name": "made up", "records": N_RECORDS, "sha256": records * 32},
-        design={"models": models, "columns": N_RECORDS, "sha256": design.digest},
+        records=RecordsIdentity("made up", N_RECORDS, records * 32),
+        design=DesignIdentity.of(design),
         recipe={"gap": gap, "level": level, "evaluated_epochs": [1]},
         seed=noise_seed,
-        signals=sorted(signals),
+        signals=tuple(sorted(signals)),
         block_size=models,
     )
     claim(folder, KIND, {})
     labels = np.arange(N_RECORDS) % 2
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(
-        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in lost}}
-    )
-    bank.finish({})
+    notes = BlockNotes(diverged_models=dict.fromkeys(lost, 1))
+    bank.add_block(0, {k: v[:, None] for k, v in signals.items()}, notes)
+    bank.finish()
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
     facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from leakscope.audits.population import concluded, evaluation_config
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import BlockNotes, Provenance
 from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
 from leakscope.disclosure import Disclosure
@@ -63,21 +64,21 @@ class Synthetic:
         memorised = self.leak * (np.arange(self.n_records) % 10 == 0)
         log_odds = (2 + rng.normal(size=shape) + share * memorised * design.in_mask[:, None]).astype("f4")
         identity = Identity(
-            records={"name": "made-up", "records": self.n_records, "sha256": "5" * 64},
-            design={"models": self.n_models, "columns": self.n_records, "sha256": design.digest},
+            records=RecordsIdentity("made-up", self.n_records, "5" * 64),
+            design=DesignIdentity.of(design),
             recipe={
                 "net": "mlp", "net_options": {"width": 8}, "optimizer": "adam", "lr": 0.01, "batch_size": 8,
                 "epochs": self.n_checkpoints, "evaluated_epochs": list(range(1, self.n_checkpoints + 1)),
             },
             seed=0,
-            signals=["correct", "log_odds", "loss"],
+            signals=("correct", "log_odds", "loss"),
             block_size=self.n_models,
         )  # fmt: skip
         bank = Bank.create(folder, identity, design, self.records().labels)
         loss = np.logaddexp(0, -log_odds)
         answers = {"correct": log_odds > 0, "log_odds": log_odds, "loss": loss}
-        bank.add_block(0, answers, {"diverged_models": {}})
-        bank.finish({"device": "cpu", "seconds": 1.0, "versions": {"leakscope": "0"}})
+        bank.add_block(0, answers, BlockNotes(seconds=1.0))
+        bank.finish(Provenance(device="cpu", versions={"leakscope": "0"}))
         return bank
 
     def audited(self, folder: Path, disclosure: Disclosure | None = None) -> Verdict:

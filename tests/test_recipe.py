@@ -92,7 +92,7 @@ def test_equal_recipes_are_equal_and_hash_alike_whatever_the_order_of_options():
     other = Recipe(net_options=(("depth", 2), ("width", 8)))
     assert one == other
     assert hash(one) == hash(other)
-    assert one.as_dict() == other.as_dict()
+    assert one.description() == other.description()
     assert len({one, other, Recipe()}) == 2
 
 
@@ -124,9 +124,9 @@ CHANGES = {
 }
 
 
-def test_as_dict_is_json_ready_and_whole():
+def test_the_description_is_json_ready_and_whole():
     recipe = Recipe(net_options=(("width", 8), ("activation", "tanh")), checkpoints=(1, 2))
-    stored = json.loads(json.dumps(recipe.as_dict()))
+    stored = json.loads(json.dumps(recipe.description()))
     assert stored["net_options"] == {"activation": "tanh", "width": 8}
     assert stored["checkpoints"] == [1, 2]
     assert set(stored) == set(CHANGES)
@@ -137,12 +137,12 @@ def test_a_change_of_any_field_changes_the_recipe(name):
     base = {"optimizer": "sgd", "momentum": 0.5} if name in ("momentum", "nesterov") else {}
     changed = Recipe(**{**base, name: CHANGES[name]})
     assert changed != Recipe(**base)
-    assert changed.as_dict() != Recipe(**base).as_dict()
+    assert changed.description() != Recipe(**base).description()
 
 
 def described(estimator):
     """As it comes back from a file."""
-    return json.loads(json.dumps(EstimatorRecipe(estimator).as_dict()))
+    return json.loads(json.dumps(EstimatorRecipe(estimator).description()))
 
 
 def test_an_estimator_is_described_by_class_and_every_parameter():
@@ -192,7 +192,9 @@ def test_estimators_that_differ_are_described_differently(what):
 
 def test_what_changes_no_result_is_left_out():
     one, other = RandomForestClassifier(random_state=1), RandomForestClassifier(random_state=2)
-    assert EstimatorRecipe(one, processes=1).as_dict() == EstimatorRecipe(other, processes=2).as_dict()
+    assert (
+        EstimatorRecipe(one, processes=1).description() == EstimatorRecipe(other, processes=2).description()
+    )
 
 
 def test_a_nan_parameter_equals_itself_after_storage():

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.disk.storage import write_bytes
+from leakscope.disk.storage import open_regular, write_private
 from leakscope.errors import CorruptBankError
 
 KEY = "redaction.key"
@@ -57,14 +57,15 @@ def _key(folder: Path) -> bytes:
     """The run's key, made when first needed; a secret, so the one random number no seed gives."""
     path = folder / KEY
     if not path.exists():
-        write_bytes(path, secrets.token_bytes(_KEY_BYTES))
+        write_private(path, secrets.token_bytes(_KEY_BYTES))
     try:
-        key = path.read_bytes()
+        with open_regular(path) as file:
+            key = file.read(_KEY_BYTES + 1)
     except OSError as error:
         raise CorruptBankError(f"{path} cannot be read ({error.strerror})") from error
     if len(key) != _KEY_BYTES:
         raise CorruptBankError(
-            f"{path} is damaged: it has {len(key)} bytes, not {_KEY_BYTES}; put it back, or remove it, and "
+            f"{path} is damaged: it does not have {_KEY_BYTES} bytes; put it back, or remove it, and "
             "records get other hashes than in earlier reports"
         )
     return key

@@ -82,8 +82,8 @@ class Recipe:
             return float(self.step_factor ** sum(epochs_done >= e for e in self.step_epochs))
         return 1.0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest, from which the recipe's identity is made."""
+    def description(self) -> dict[str, object]:
+        """JSON data in which different recipes differ; part of a bank's identity."""
         return {**dataclasses.asdict(self), "net_options": dict(self.net_options)}
 
 
@@ -100,12 +100,12 @@ class EstimatorRecipe:
 
     evaluated_epochs = (1,)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest, telling any two different estimators apart.
+    def description(self) -> dict[str, object]:
+        """JSON data in which different estimators differ; part of a bank's identity.
 
-        `processes` and `random_state` are left out: the one changes no result, the other is replaced.
+        `processes` and `random_state` are left out: the former changes no result, the latter is replaced.
         """
-        described: dict[str, Any] = _described(self.estimator)
+        described: dict[str, object] = _described(self.estimator)
         return described
 
 
@@ -128,8 +128,8 @@ class FunctionRecipe:
         """ "module:name" of the function."""
         return f"train={_named(self.train).split()[0]}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for the manifest: the function's name and a digest of its source."""
+    def description(self) -> dict[str, object]:
+        """The function's name and a digest of its source; part of a bank's identity."""
         return {"train": _described(self.train)}
 
 
@@ -150,8 +150,8 @@ def _described(value: Any) -> Any:
         return sorted(map(repr, value))
     if hasattr(value, "get_params") and not isinstance(value, type):
         params = value.get_params(deep=False)
-        kept = {name: _described(params[name]) for name in sorted(params) if name != "random_state"}
-        return {"estimator": _named(type(value)), "parameters": kept}
+        described = {name: _described(params[name]) for name in sorted(params) if name != "random_state"}
+        return {"estimator": _named(type(value)), "parameters": described}
     return _named(value) if inspect.isroutine(value) or isinstance(value, type) else repr(value)
 
 

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 from leakscope.array_types import AnyArray
-from leakscope.bank.bank import MANIFEST, Bank
-from leakscope.bank.identity import Identity
+from leakscope.bank.bank import Bank
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import MANIFEST, BlockNotes
 from leakscope.types import Design
 
 N_MODELS, N_COLUMNS, N_CLASSES, EPOCHS = 7, 5, 3, (2, 4)
 BLOCK_SIZE = 3
 N_BLOCKS = 3  # of 3, 3 and 1 models
-SIGNALS = ["correct", "logits", "loss"]
+SIGNALS = ("correct", "logits", "loss")
 LABELS = np.array([0, 1, 2, 0, 1])
 ALL_SUBSETS = [subset for n in range(N_BLOCKS + 1) for subset in itertools.combinations(range(N_BLOCKS), n)]
 
 IDENTITY = Identity(
-    records={"name": "made up", "records": N_COLUMNS, "sha256": "ab" * 32},
-    design={"models": N_MODELS, "columns": N_COLUMNS, "sha256": "cd" * 32},
+    records=RecordsIdentity("made up", N_COLUMNS, "ab" * 32),
+    design=DesignIdentity(N_MODELS, N_COLUMNS, "cd" * 32),
     recipe={"lr": 0.1, "net_options": {"width": 8}, "evaluated_epochs": list(EPOCHS)},
     seed=3,
     signals=SIGNALS,
@@ -53,9 +54,9 @@ def answers(models: Iterable[int]) -> dict[str, AnyArray]:
     return {"correct": logits.argmax(-1) == LABELS, "logits": logits, "loss": -logits[..., 0]}
 
 
-def notes(models: Iterable[int]) -> dict[str, Any]:
-    """Model 4 is lost at epoch 2."""
-    return {"trainer": "none", "diverged_models": {str(m): 2 for m in np.asarray(models).tolist() if m == 4}}
+def notes(models: Iterable[int]) -> BlockNotes:
+    """Model 4 diverges at epoch 2."""
+    return BlockNotes("none", diverged_models={m: 2 for m in np.asarray(models).tolist() if m == 4})
 
 
 def create(folder: Path, **changes: Any) -> Bank:
@@ -75,7 +76,7 @@ def complete(folder: Path, make: Callable[[Path], Bank] = create) -> list[int]:
     bank = make(folder)
     added = [] if bank.is_complete and not bank.damage() else add(bank, bank.pending())
     if not bank.is_complete or bank.damage():
-        bank.finish({"seconds": 0})
+        bank.finish()
     return added
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.bank import bank as bank_module
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity, differences
+from leakscope.bank.typed_json import to_json
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.bank.small_bank import (
     ALL_SUBSETS,
@@ -47,7 +48,7 @@ def test_a_finished_bank_holds_what_the_models_said(tmp_path: Path) -> None:
     assert bank.design().columns is None
     assert bank.diverged == {4: 2}
     assert bank.damage() == []
-    assert [note["diverged_models"] for note in bank.manifest["blocks"]] == [{}, {"4": 2}, {}]
+    assert [notes.diverged_models for notes in bank.manifest.blocks] == [{}, {4: 2}, {}]
     assert not (tmp_path / "blocks").exists()
 
 
@@ -100,7 +101,7 @@ def test_the_manifest_is_written_last(
     with monkeypatch.context() as patched:
         replaced = _fail_at_replacement(patched, n_written)
         with pytest.raises(StorageError, match="disk is full"):
-            bank.finish({})
+            bank.finish()
     assert replaced == [f"{name}.npy" for name in SIGNALS[:n_written]]
     assert not bank.is_complete
     with pytest.raises(InputError, match="unfinished bank; run the same command again"):
@@ -121,9 +122,9 @@ def test_the_order_of_a_finish_is_signals_then_manifest_then_blocks_away(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(bank_module.shutil, "rmtree", kill)
+        patched.setattr(shutil, "rmtree", kill)
         with pytest.raises(KeyboardInterrupt):
-            bank.finish({})
+            bank.finish()
     assert (tmp_path / "blocks").exists()
     assert complete(tmp_path) == []
     assert Bank.open(tmp_path).damage() == []
@@ -133,7 +134,7 @@ def test_a_bank_with_a_missing_block_cannot_be_finished(tmp_path: Path) -> None:
     bank = create(tmp_path)
     add(bank, [0, 2])
     with pytest.raises(CorruptBankError, match="blocks/00001 is missing or damaged; run the same command"):
-        bank.finish({})
+        bank.finish()
     assert not bank.is_complete
 
 
@@ -151,7 +152,8 @@ def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
 
 
 def _changed(field: str, **changes: Any) -> dict[str, Any]:
-    return {field: {**getattr(IDENTITY, field), **changes}}
+    before = getattr(IDENTITY, field)
+    return {field: {**before, **changes} if isinstance(before, dict) else replace(before, **changes)}
 
 
 IDENTITY_CHANGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -166,7 +168,7 @@ IDENTITY_CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "new field": (_changed("recipe", momentum=0.9), "recipe.momentum is None there, 0.9 now"),
     "seed": ({"seed": 4}, "seed is 3 there, 4 now"),
-    "signals": ({"signals": ["loss"]}, "signals is ['correct', 'logits', 'loss'] there, ['loss'] now"),
+    "signals": ({"signals": ("loss",)}, "signals is ['correct', 'logits', 'loss'] there, ['loss'] now"),
     "block size": ({"block_size": 4}, "block_size is 3 there, 4 now"),
     "format": ({"format": 99}, f"format is {IDENTITY.format} there, 99 now"),
 }
@@ -191,7 +193,7 @@ def test_another_bank_is_refused_and_what_differs_named(
 
 
 def test_differences_of_equal_data_are_none() -> None:
-    assert differences(IDENTITY.as_dict(), json.loads(json.dumps(IDENTITY.as_dict()))) == []
+    assert differences(to_json(IDENTITY), json.loads(json.dumps(to_json(IDENTITY)))) == []
 
 
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "unfinished"])
@@ -249,7 +251,7 @@ def test_a_folder_without_a_bank_is_named(tmp_path: Path) -> None:
         Bank.open(tmp_path)
 
 
-@pytest.mark.parametrize("field", ["diverged_models", "signals", "files", "blocks", "sha256", "status"])
+@pytest.mark.parametrize("field", ["diverged_models", "signals", "files", "blocks", "sha256", "created"])
 def test_a_changed_manifest_is_noticed(tmp_path: Path, field: str) -> None:
     complete(tmp_path)
     path = tmp_path / "manifest.json"
@@ -278,7 +280,7 @@ def _create_with_columns(folder: Path) -> Bank:
 
 
 def _columns_identity() -> Identity:
-    return replace(IDENTITY, design={**IDENTITY.design, "sha256": columns_design().digest})
+    return replace(IDENTITY, design=replace(IDENTITY.design, sha256=columns_design().digest))
 
 
 def _fail_at_replacement(monkeypatch: pytest.MonkeyPatch, n_allowed: int) -> list[str]:

@@ -19,15 +19,17 @@ from hypothesis import strategies as st
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import FORMAT, Identity, MergedIdentity, identity_from
+from leakscope.bank.identity import FORMAT, DesignIdentity, Identity, RecordsIdentity, parse_identity
+from leakscope.bank.manifest import BlockNotes, Provenance
 from leakscope.bank.merge import plan_merge, write_merge
+from leakscope.bank.typed_json import to_json
 from leakscope.design import make_design
 from leakscope.errors import CorruptBankError, InputError, LeakscopeError
 from leakscope.types import Design
 from tests.bank.small_bank import contents, flip
 
 N_RECORDS, EPOCHS, BLOCK_SIZE = 12, (2, 4), 3
-SIGNALS = ["correct", "loss"]
+SIGNALS = ("correct", "loss")
 LABELS = np.arange(N_RECORDS) % 3
 N_BLOCKS = 3
 SUBSETS = [subset for n in range(N_BLOCKS + 1) for subset in itertools.combinations(range(N_BLOCKS), n)]
@@ -47,8 +49,8 @@ def design_of(seed: int, n_models: int, own_columns: bool = False) -> Design:
 
 def identity_of(seed: int, design: Design, **changes: Any) -> Identity:
     identity = Identity(
-        records={"name": "made up", "records": N_RECORDS, "sha256": "ab" * 32},
-        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
+        records=RecordsIdentity("made up", N_RECORDS, "ab" * 32),
+        design=DesignIdentity.of(design),
         recipe={"lr": 0.1, "evaluated_epochs": list(EPOCHS)},
         seed=seed,
         signals=SIGNALS,
@@ -65,17 +67,15 @@ def bank_of(
     own_columns: bool = False,
     **changes: Any,
 ) -> Path:
-    """A bank whose model 4 is lost at epoch 2; unfinished when not all blocks are asked for."""
+    """A bank whose model 4 diverges at epoch 2; unfinished when not all blocks are listed."""
     design = design_of(seed, n_models, own_columns)
     bank = Bank.create(folder, identity_of(seed, design, **changes), design, LABELS)
     for block in bank.pending() if blocks is None else blocks:
         models = bank.blocks[block]
-        signals = {name: answers(seed, models)[name] for name in bank.identity["signals"]}
-        bank.add_block(
-            block, signals, {"trainer": "none", "diverged_models": {"4": 2} if 4 in models else {}}
-        )
+        signals = {name: answers(seed, models)[name] for name in bank.identity.signals}
+        bank.add_block(block, signals, BlockNotes("none", diverged_models={4: 2} if 4 in models else {}))
     if not bank.is_complete and not bank.pending():
-        bank.finish({"seconds": 0, "device": "cpu"})
+        bank.finish(Provenance(device="cpu"))
     return folder
 
 
@@ -134,11 +134,11 @@ def test_models_with_records_of_their_own_keep_them(tmp_path: Path) -> None:
 
 def test_a_merged_banks_identity_names_its_parts(tmp_path: Path, parts: tuple[Path, ...]) -> None:
     stored = merged(tmp_path / "merged", *parts).identity
-    assert stored["parts"] == [identity_of(s, design_of(s, n)).sha256 for s, n in ((0, 7), (1, 4), (2, 3))]
-    assert stored["seed"] == [0, 1, 2]
-    assert stored["design"]["models"] == 14
-    facts = Bank.open(tmp_path / "merged").manifest["parts"]
-    assert [(fact["identity"], fact["device"]) for fact in facts] == [(sha, "cpu") for sha in stored["parts"]]
+    assert stored.parts == tuple(identity_of(s, design_of(s, n)).sha256 for s, n in ((0, 7), (1, 4), (2, 3)))
+    assert stored.seed == (0, 1, 2)
+    assert stored.design.models == 14
+    parts_notes = Bank.open(tmp_path / "merged").manifest.parts
+    assert [(part.identity, part.device) for part in parts_notes] == [(sha, "cpu") for sha in stored.parts]
     again = merged(tmp_path / "again", *parts)
     assert contents(again.folder) == contents(tmp_path / "merged")
     assert merged(tmp_path / "turned", *parts[::-1]).identity != stored
@@ -157,10 +157,11 @@ def test_it_does_not_matter_in_how_many_steps_banks_are_merged(
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8))
 def test_listed_blocks_are_neighbours_that_cover_all_models(sizes: list[int]) -> None:
-    bank = Bank.__new__(Bank)
-    bank.identity = {"design": {"models": sum(sizes)}, "block_size": sizes}
-    assert [len(models) for models in bank.blocks] == sizes
-    np.testing.assert_array_equal(np.concatenate(bank.blocks), np.arange(sum(sizes)))
+    n_models = sum(sizes)
+    identity = identity_of(0, design_of(0, 2))
+    identity = replace(identity, design=replace(identity.design, models=n_models), block_size=tuple(sizes))
+    assert [len(models) for models in identity.blocks] == sizes
+    np.testing.assert_array_equal(np.concatenate(identity.blocks), np.arange(n_models))
 
 
 @pytest.mark.parametrize("first", SUBSETS)
@@ -190,7 +191,7 @@ def test_a_half_merged_bank_can_itself_be_a_copy(tmp_path: Path, parts: tuple[Pa
     for block, source in enumerate(merge.sources):
         assert source is not None
         signals, notes = source.bank.read_block(source.block)
-        halves[block % 2].add_block(block, signals, {**notes, "diverged_models": {}})
+        halves[block % 2].add_block(block, signals, replace(notes, diverged_models={}))
     whole = merged(tmp_path / "whole", *(half.folder for half in halves))
     assert whole.is_complete
     expected = contents(merged(tmp_path / "expected", *parts).folder)
@@ -267,9 +268,9 @@ def test_signals_of_another_dtype_are_refused(tmp_path: Path) -> None:
     design = design_of(1, 3)
     bank = Bank.create(tmp_path / "wide", identity_of(1, design), design, LABELS)
     signals = {k: v.astype(np.float64) if k == "loss" else v for k, v in answers(1, np.arange(3)).items()}
-    bank.add_block(0, signals, {"diverged_models": {}})
-    bank.finish({})
-    check_refused(tmp_path, ("first", "wide"), "wide", "stores its signals otherwise", "<f4", "<f8")
+    bank.add_block(0, signals)
+    bank.finish()
+    check_refused(tmp_path, ("first", "wide"), "wide", "store their signals differently", "<f4", "<f8")
 
 
 def damage_rows(name: str, at: float) -> Callable[[Path], None]:
@@ -401,13 +402,11 @@ def test_memory_is_that_of_one_block_and_not_of_the_bank(tmp_path: Path) -> None
     block_bytes = 8 * n_epochs * n_columns  # one model a block
     for seed in (0, 1):
         design = make_design("bernoulli", n_models, n_columns, seed)
-        identity = identity_of(seed, design, signals=["loss"], block_size=1)
+        identity = identity_of(seed, design, signals=("loss",), block_size=1)
         bank = Bank.create(tmp_path / str(seed), identity, design, np.arange(n_columns))
         for block in range(n_models):
-            bank.add_block(
-                block, {"loss": np.full((1, n_epochs, n_columns), seed + 0.5)}, {"diverged_models": {}}
-            )
-        bank.finish({})
+            bank.add_block(block, {"loss": np.full((1, n_epochs, n_columns), seed + 0.5)})
+        bank.finish()
     tracemalloc.start()
     bank = merged(tmp_path / "merged", tmp_path / "0", tmp_path / "1")
     _, peak = tracemalloc.get_traced_memory()
@@ -418,13 +417,12 @@ def test_memory_is_that_of_one_block_and_not_of_the_bank(tmp_path: Path) -> None
 
 def test_an_identity_survives_json(tmp_path: Path, parts: tuple[Path, ...]) -> None:
     for identity in (plan_merge(parts).identity, identity_of(0, design_of(0, 7))):
-        again = identity_from(json.loads(json.dumps(identity.as_dict())), tmp_path)
+        again = parse_identity(json.loads(json.dumps(to_json(identity))), tmp_path)
         assert again == identity
         assert again.sha256 == identity.sha256
-    assert isinstance(plan_merge(parts).identity, MergedIdentity)
 
 
 def test_an_identity_with_other_fields_is_damaged(tmp_path: Path) -> None:
-    stored = identity_of(0, design_of(0, 7)).as_dict()
-    with pytest.raises(LeakscopeError, match="not the fields of an identity"):
-        identity_from({**stored, "sead": 1}, tmp_path)
+    stored = to_json(identity_of(0, design_of(0, 7)))
+    with pytest.raises(LeakscopeError, match="is damaged: sead: Unexpected"):
+        parse_identity({**stored, "sead": 1}, tmp_path)

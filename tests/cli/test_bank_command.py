@@ -55,7 +55,7 @@ def halves(tmp_path: Path, audits: tuple[Path, Path]) -> tuple[Path, Path]:
         folder = tmp_path / name
         folder.mkdir()
         shutil.copy(audits[0] / "run.json", folder)
-        identity = plan_merge(audits).parts[0].identity
+        identity = plan_merge(audits).parts[0].bank.identity
         copy = Bank.create(folder, identity, whole.design(), np.load(audits[0] / "labels.npy"))
         copy.add_block(block, *whole.read_block(block))
     return tmp_path / "a", tmp_path / "b"

@@ -77,8 +77,8 @@ def test_every_engine_makes_the_same_bytes_and_its_progress_adds_up(
     assert bank.damage() == []
     assert done[0] == 0
     assert sum(done) == pytest.approx(N_MODELS)
-    assert bank.manifest["engine"] == engine.name
-    assert bank.manifest["device"] == "cpu"
+    assert bank.manifest.engine == engine.name
+    assert bank.manifest.device == "cpu"
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def trained_bank(
         own = make_design(design, part.models, len(request.records), part.seed)
         complete_bank(path, replace(request, design=own, seed=part.seed), engine, progress)
     merge = plan_merge(folders)
-    if (folder / IDENTITY).exists() and Bank(folder).identity != merge.identity.as_dict():
+    if (folder / IDENTITY).exists() and Bank(folder).identity != merge.identity:
         _remove_bank(folder)  # of fewer parts, all of which are under parts/
     return write_merge(merge, folder)
 
@@ -74,8 +74,8 @@ def _parts(folder: Path, request: TrainingRequest, stored: Bank | None) -> list[
     n_wanted = request.design.n_models
     if (folder / PARTS).exists():
         parts = _stored_parts(folder)
-    elif stored is not None and stored.identity["seed"] == request.seed:
-        parts = [_Part(stored.identity["design"]["models"], request.seed)]
+    elif stored is not None and stored.identity.seed == request.seed:
+        parts = [_Part(stored.identity.design.models, request.seed)]
     else:
         return [_Part(n_wanted, request.seed)]
     n_stored = sum(part.models for part in parts)
@@ -95,13 +95,13 @@ def _stored_parts(folder: Path) -> list[_Part]:
 
 def _with_stored_signals(request: TrainingRequest, stored: Bank | None) -> TrainingRequest:
     """The request, with the signals of the bank on disk where these include all that are needed."""
-    names = () if stored is None else tuple(stored.identity["signals"])
+    names = () if stored is None else stored.identity.signals
     return replace(request, signals=names) if set(names) >= set(request.signals) else request
 
 
 def _move_first_part(folder: Path) -> None:
     """Moves the run's own bank to parts/0; what a killed run moved already stays there."""
-    if (folder / IDENTITY).exists() and "parts" in Bank(folder).identity:
+    if (folder / IDENTITY).exists() and Bank(folder).identity.parts:
         return  # the merged bank of an earlier extension
     first = folder / PARTS_FOLDER / "0"
     first.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
@@ -129,18 +129,14 @@ class PreparedModel:
     def _identity(self, references: Bank) -> Identity:
         of_references = references.identity
         return Identity(
-            records=of_references["records"],
-            design={
-                "models": self.design.n_models,
-                "columns": self.design.n_records,
-                "sha256": self.design.digest,
-            },
+            records=of_references.records,
+            design=DesignIdentity.of(self.design),
             recipe={
                 "target": digest_arrays(self.logits),
-                "references": of_references["recipe"],
+                "references": of_references.recipe,
                 "evaluated_epochs": [1],
             },
             seed=self.request.seed,
-            signals=sorted(self.request.signals),
+            signals=self.request.signal_names,
             block_size=1,
         )

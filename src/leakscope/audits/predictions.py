@@ -20,7 +20,7 @@ from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import JUDGING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
@@ -141,15 +141,15 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
     references = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
     records_sha256 = digest_arrays(predictions.ids, predictions.labels)
     return Identity(
-        records={"name": predictions.name, "records": len(predictions), "sha256": records_sha256},
-        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
+        records=RecordsIdentity(predictions.name, len(predictions), records_sha256),
+        design=DesignIdentity.of(design),
         recipe={
             "saved": predictions.kind,
             "sha256": digest_arrays(predictions.logits, *references),
             "evaluated_epochs": [1],
         },
         seed=0,
-        signals=list(names),
+        signals=names,
         block_size=1,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
+from leakscope.bank.manifest import Provenance
 from leakscope.disk.scratch import Scratch, over_blocks
 from leakscope.types import Design
 
@@ -63,6 +64,6 @@ def write_rows(
     bank = Bank.create(folder, identity, design, labels)
     if not bank.is_complete or bank.damage():
         for model in range(design.n_models):
-            bank.add_block(model, row(model), {"diverged_models": {}})
-        bank.finish({"note": note})
+            bank.add_block(model, row(model))
+        bank.finish(Provenance(note=note))
     return bank

@@ -1,104 +1,152 @@
-"""What makes a bank this bank: records, design, recipe, seed, and what is kept of the answers."""
+"""What makes a bank this bank: records, design, recipe, seed, and which signals are stored."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, fields
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakscope.disk.storage import json_bytes
-from leakscope.errors import CorruptBankError, InputError
+import numpy as np
 
-FORMAT = 1
-"""Raised when the layout of a bank or the numbers of training change; old banks are then not reused."""
+from leakscope.array_types import IntArray
+from leakscope.bank.typed_json import FORBID_EXTRA, parse_as, to_json
+from leakscope.disk.storage import json_bytes
+from leakscope.errors import InputError
+from leakscope.types import Design, Records
+
+FORMAT = 2
+"""Raised when the layout of a bank or the numbers of training change; banks of another format are refused."""
+_MOST_MODELS = 1_000_000
+_MOST = 1 << 62
+_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
 
 
 @dataclass(frozen=True)
-class _Addressed:
-    """What every identity can say of itself."""
+class RecordsIdentity:
+    """Name, number and sha256 of the records."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The identity as JSON-ready data."""
-        return asdict(self)
+    name: str
+    records: int
+    sha256: str
+
+    __pydantic_config__ = FORBID_EXTRA
+
+    @classmethod
+    def of(cls, records: Records) -> RecordsIdentity:
+        """The identity of these records."""
+        return cls(records.name, len(records), records.digest)
+
+
+@dataclass(frozen=True)
+class DesignIdentity:
+    """Number of models, number of records each is queried about, and sha256 of the design."""
+
+    models: int
+    columns: int
+    sha256: str
+
+    __pydantic_config__ = FORBID_EXTRA
+
+    @classmethod
+    def of(cls, design: Design) -> DesignIdentity:
+        """The identity of this design."""
+        return cls(design.n_models, design.n_records, design.digest)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Decides whether a bank on disk may be reused.
+
+    A merged bank holds the models of several banks of the same records, recipe and signals, in order.
+
+    Attributes:
+        records: the records.
+        design: which records each model was trained on.
+        recipe: a description of the training in which different recipes differ; `evaluated_epochs` are the
+            epochs of the checkpoints.
+        seed: run seed; of a merged bank, one per part.
+        signals: names of the stored signals, sorted.
+        block_size: models per block; of a merged bank, one number per block. It belongs to the identity
+            because another block plan changes the last bits of the outputs.
+        parts: of a merged bank, the sha256 of the identity of every trained bank in it.
+        format: version of the layout on disk.
+    """
+
+    records: RecordsIdentity
+    design: DesignIdentity
+    recipe: Mapping[str, object]
+    seed: int | tuple[int, ...]
+    signals: tuple[str, ...]
+    block_size: int | tuple[int, ...]
+    parts: tuple[str, ...] = ()
+    format: int = FORMAT
+
+    __pydantic_config__ = FORBID_EXTRA
+
+    def __post_init__(self) -> None:
+        sizes, epochs = self.block_size, self.recipe.get("evaluated_epochs")
+        is_plan = is_count(sizes) if isinstance(sizes, int) else sum(sizes) == self.design.models
+        checks = {
+            "design.models": is_count(self.design.models, _MOST_MODELS),
+            "design.columns": is_count(self.design.columns),
+            "block_size": is_plan and are_counts(sizes if isinstance(sizes, tuple) else (sizes,)),
+            "signals": are_signal_names(self.signals),
+            "recipe.evaluated_epochs": isinstance(epochs, list | tuple) and are_counts(epochs),
+            "seed": bool(self.seeds) and min(self.seeds) >= 0,
+        }
+        refuse_unless(checks)
 
     @property
     def sha256(self) -> str:
-        """Sha256 of the identity as a bank stores it."""
-        return hashlib.sha256(json_bytes(self.as_dict())).hexdigest()
+        """Sha256 of identity.json."""
+        return hashlib.sha256(json_bytes(to_json(self))).hexdigest()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Run seeds of the trained banks."""
+        return self.seed if isinstance(self.seed, tuple) else (self.seed,)
+
+    @property
+    def trained_banks(self) -> tuple[str, ...]:
+        """Sha256 of the identities of the trained banks: its parts, or itself."""
+        return self.parts or (self.sha256,)
+
+    @property
+    def evaluated_epochs(self) -> tuple[int, ...]:
+        """Epochs of the checkpoints."""
+        return tuple(self.recipe["evaluated_epochs"])  # type: ignore[arg-type]
+
+    @property
+    def blocks(self) -> list[IntArray]:
+        """The model indices of each block."""
+        n_models, size = self.design.models, self.block_size
+        if isinstance(size, tuple):
+            return np.split(np.arange(n_models), np.cumsum(size)[:-1])
+        return [np.arange(a, min(a + size, n_models)) for a in range(0, n_models, size)]
 
 
-@dataclass(frozen=True)
-class Identity(_Addressed):
-    """Plain data that decides whether work on disk may be reused.
+def parse_identity(content: Mapping[str, object], path: Path) -> Identity:
+    """The identity in the content of identity.json; `path` is named in errors.
 
-    `block_size` belongs here because another block plan changes the last bits of the answers.
+    Raises:
+        InputError: the bank has another format.
+        CorruptBankError: no bank could have written it.
     """
-
-    records: dict[str, Any]
-    design: dict[str, Any]
-    recipe: dict[str, Any]
-    seed: int
-    signals: list[str]
-    block_size: int
-    format: int = FORMAT
-
-    @property
-    def parts(self) -> list[str]:
-        """Identities of the banks trained for it: its own."""
-        return [self.sha256]
-
-    @property
-    def seeds(self) -> list[int]:
-        """Run seeds of the parts."""
-        return [self.seed]
-
-
-@dataclass(frozen=True)
-class MergedIdentity(_Addressed):
-    """Several banks of the same records, recipe and signals as one, in the order of `parts`.
-
-    Attributes:
-        seed: the parts' run seeds, one each.
-        block_size: number of models of every block: the parts' blocks one after the other.
-        parts: sha256 of the identities of the trained banks; a merged part counts as its own parts.
-    """
-
-    records: dict[str, Any]
-    design: dict[str, Any]
-    recipe: dict[str, Any]
-    seed: list[int]
-    signals: list[str]
-    block_size: list[int]
-    parts: list[str]
-    format: int = FORMAT
-
-    @property
-    def seeds(self) -> list[int]:
-        """Run seeds of the parts."""
-        return self.seed
-
-
-AnyIdentity = Identity | MergedIdentity
-
-
-def identity_from(stored: dict[str, Any], path: Path) -> AnyIdentity:
-    """The identity that `as_dict` described; `path` is where it was read."""
-    if stored.get("format") != FORMAT:
+    if content.get("format") != FORMAT:
         raise InputError(
-            f"{path} is of a bank of format {stored.get('format')}, this leakscope's is {FORMAT}; "
+            f"{path} is of a bank of format {content.get('format')}, this leakscope reads format {FORMAT}; "
             "train the bank anew"
         )
-    kind = MergedIdentity if "parts" in stored else Identity
-    if set(stored) != {field.name for field in fields(kind)}:
-        raise CorruptBankError(f"{path} is damaged: not the fields of an identity")
-    return kind(**stored)
+    return parse_as(Identity, content, path)
 
 
 def differences(stored: Any, wanted: Any, prefix: str = "", here: str = "now") -> list[str]:
-    """What differs between stored and wanted JSON-ready data, in words; empty when nothing does.
+    """What differs between stored and wanted JSON data, in words; empty when nothing does.
 
-    `here` is what the wanted data are called, beside the stored ones "there".
+    `here` is the word for the wanted data; the stored data are "there".
     """
     if isinstance(stored, dict) and isinstance(wanted, dict):
         keys = list(dict.fromkeys([*wanted, *stored]))
@@ -107,6 +155,30 @@ def differences(stored: Any, wanted: Any, prefix: str = "", here: str = "now") -
     if stored == wanted:
         return []
     return [f"{prefix.rstrip('.')} is {_short(stored)} there, {_short(wanted)} {here}"]
+
+
+def refuse_unless(checks: Mapping[str, bool]) -> None:
+    """Raises ValueError, naming every check that failed."""
+    wrong = [name for name, is_fine in checks.items() if not is_fine]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)} cannot be what a bank has")
+
+
+def is_count(value: object, at_most: int = _MOST) -> bool:
+    """True for an integer from 1 to `at_most`."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= at_most
+
+
+def are_counts(values: Iterable[object]) -> bool:
+    """True for one or more positive integers."""
+    listed = list(values)
+    return bool(listed) and all(map(is_count, listed))
+
+
+def are_signal_names(names: Iterable[str]) -> bool:
+    """True for one or more names that can be names of files."""
+    listed = list(names)
+    return bool(listed) and all(_SIGNAL_NAME.fullmatch(name) for name in listed)
 
 
 def _short(value: Any) -> str:

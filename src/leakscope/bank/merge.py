@@ -1,31 +1,32 @@
-"""Several banks into one: a long population need not be one long run, nor one machine's.
+"""Merges several banks into one: a large population can be trained in several runs, on several machines.
 
-Two cases, told apart by the parts' identities:
+The identities of the parts decide which of two cases applies:
 
-* *Other models*: banks of the same records, recipe and signals with other seeds are stacked in the
+* *Other models*: banks of the same records, recipe and signals with different seeds are stacked in the
   order given. A model's randomness is (run seed, model index, purpose), so two parts with one seed
   would hold models with the same start and the same order of batches, and under some designs the very
   same model twice: a target among its own references. Hence every part needs a seed of its own.
 * *Copies of one bank* (one identity) that were trained further in different places: the union of
-  their blocks. What no copy holds, the ordinary run trains.
+  their blocks. An ordinary run trains the blocks that no copy holds.
 
-Nothing is written before all parts are found to fit. Blocks are then copied one at a time, each checked
-against its checksum while it is read, through the same atomic steps as trained ones: a killed merge goes
-on when it is called again, and a damaged merged bank is repaired from its parts.
+Nothing is written before all parts are known to fit. Blocks are then copied one at a time, each checked
+against its checksum while it is read, through the same atomic steps as trained blocks: a merge that was
+killed resumes when it is called again, and a damaged merged bank is repaired from its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import AnyIdentity, MergedIdentity
+from leakscope.bank.identity import DesignIdentity, Identity
+from leakscope.bank.manifest import BlockNotes, PartNotes, Provenance
 from leakscope.bank.parts import (
     Part,
     check_alike,
@@ -41,7 +42,6 @@ from leakscope.errors import CorruptBankError, InputError
 from leakscope.types import Design
 
 _WRITTEN_BEFORE_IDENTITY = {"design.npy", "columns.npy", "labels.npy"}
-_FACTS = ("created", "device", "note", "seconds", "versions", "parts")
 
 
 class Source(NamedTuple):
@@ -59,13 +59,13 @@ class Merge:
     Attributes:
         parts: in the order given.
         identity: of the merged bank; that of every part where the parts are copies of one bank.
-        design: who is in which training set, all models.
-        labels: of the records.
-        sources: one a block of the merged bank; None where no copy holds it.
+        design: which records each model was trained on, for all models.
+        labels: labels of the records.
+        sources: one per block of the merged bank; None where no copy holds the block.
     """
 
     parts: tuple[Part, ...]
-    identity: AnyIdentity
+    identity: Identity
     design: Design
     labels: AnyArray
     sources: tuple[Source | None, ...]
@@ -73,7 +73,7 @@ class Merge:
     @property
     def is_of_copies(self) -> bool:
         """True when the parts are copies of one bank, false when their models are stacked."""
-        return self.identity == self.parts[0].identity
+        return self.identity == self.parts[0].bank.identity
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -98,24 +98,24 @@ def plan_merge(folders: Sequence[Path]) -> Merge:
         if resolved[at] in resolved[:at]:
             raise InputError(f"{folder} is named twice; name every part once")
     parts = tuple(read_part(folder) for folder in folders)
-    if len({part.identity.sha256 for part in parts}) == 1:
+    if len({part.bank.identity.sha256 for part in parts}) == 1:
         return _union(parts)
     return _stack(parts)
 
 
 def write_merge(merge: Merge, out: Path) -> Bank:
-    """The merged bank in `out`: what is not there yet is copied, and it is finished if no block is missing.
+    """Copies what is not yet in `out`, and finishes the bank if no block is missing.
 
     Args:
         merge: from `plan_merge`.
-        out: the bank's folder; goes on where an earlier call was killed, repairs a damaged merged bank.
+        out: the bank's folder; resumes an interrupted merge, repairs a damaged merged bank.
     """
     check_free(out, merge)
     with folder_lock(out):
-        return _copied_into(out, merge)
+        return _copy_into(out, merge)
 
 
-def _copied_into(out: Path, merge: Merge) -> Bank:
+def _copy_into(out: Path, merge: Merge) -> Bank:
     bank = Bank.create(out, merge.identity, merge.design, merge.labels)
     if bank.is_complete and not bank.damage():
         return bank
@@ -123,14 +123,14 @@ def _copied_into(out: Path, merge: Merge) -> Bank:
     absent = sorted(set(pending) & set(merge.missing))
     if absent and bank.is_complete:
         raise CorruptBankError(
-            f"{out}: block {absent[0]} is damaged and no part holds it; run the command that trains the bank"
+            f"{out}: block {absent[0]} is damaged and no part holds it; run the command that trained the bank"
         )
     for block in pending:
         source = merge.sources[block]
         if source is not None:
-            bank.add_block(block, *_copied(source))
+            bank.add_block(block, *_renumbered(source))
     if not absent:
-        bank.finish(_about(merge))
+        bank.finish(_provenance(merge))
     return bank
 
 
@@ -139,9 +139,9 @@ def check_free(out: Path, merge: Merge) -> None:
     if out.resolve() in [part.bank.folder.resolve() for part in merge.parts]:
         raise InputError(f"out={str(out)!r} is one of the parts; choose another folder with --out")
     if not out.is_dir() or (out / IDENTITY).exists() or (out / RUN).exists():
-        return  # Bank.create refuses another bank, and `claim` another run
-    strange = {path.name for path in out.iterdir() if not is_temporary(path)} - _WRITTEN_BEFORE_IDENTITY
-    if strange:
+        return  # Bank.create refuses another bank, and `locked_run_folder` another run
+    foreign = {path.name for path in out.iterdir() if not is_temporary(path)} - _WRITTEN_BEFORE_IDENTITY
+    if foreign:
         raise InputError(f"{out} is not empty and holds no bank; choose another folder with --out")
 
 
@@ -152,13 +152,13 @@ def _union(parts: tuple[Part, ...]) -> Merge:
     check_labels(parts)
     sources = []
     for block in range(len(first.bank.blocks)):
-        holders = [part.bank for part in parts if part.bank.holds_block(block)]
+        holders = [part.bank for part in parts if part.bank.has_block(block)]
         sources.append(Source(holders[0], block, 0) if holders else None)
-    return Merge(parts, first.identity, first.design, first.labels, tuple(sources))
+    return Merge(parts, first.bank.identity, first.design, first.labels, tuple(sources))
 
 
 def _stack(parts: tuple[Part, ...]) -> Merge:
-    """Banks of other models: one after the other."""
+    """Banks of different models: one after the other."""
     check_alike(parts)
     check_labels(parts)
     check_distinct_models(parts)
@@ -174,34 +174,36 @@ def _stack(parts: tuple[Part, ...]) -> Merge:
     return Merge(parts, _merged_identity(parts, design), design, parts[0].labels, tuple(sources))
 
 
-def _merged_identity(parts: Sequence[Part], design: Design) -> MergedIdentity:
-    first = parts[0].identity
-    return MergedIdentity(
-        records=first.records,
-        design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
-        recipe=first.recipe,
-        seed=[seed for part in parts for seed in part.identity.seeds],
-        signals=first.signals,
-        block_size=[len(models) for part in parts for models in part.bank.blocks],
-        parts=[sha for part in parts for sha in part.identity.parts],
+def _merged_identity(parts: Sequence[Part], design: Design) -> Identity:
+    identities = [part.bank.identity for part in parts]
+    return replace(
+        identities[0],
+        design=DesignIdentity.of(design),
+        seed=tuple(seed for identity in identities for seed in identity.seeds),
+        block_size=tuple(len(models) for identity in identities for models in identity.blocks),
+        parts=tuple(sha for identity in identities for sha in identity.trained_banks),
     )
 
 
-def _copied(source: Source) -> tuple[dict[str, AnyArray], dict[str, Any]]:
-    """A block's answers, and its notes with models renumbered."""
+def _renumbered(source: Source) -> tuple[dict[str, AnyArray], BlockNotes]:
+    """A block's signals, and its notes with models renumbered."""
     signals, notes = source.bank.read_block(source.block)
-    lost = {str(int(model) + source.first_model): epoch for model, epoch in notes["diverged_models"].items()}
-    return signals, {**notes, "diverged_models": lost}
+    diverged = {model + source.first_model: epoch for model, epoch in notes.diverged_models.items()}
+    return signals, replace(notes, diverged_models=diverged)
 
 
-def _about(merge: Merge) -> dict[str, Any]:
-    """Facts for the manifest: what was merged, and how each finished part came about."""
+def _provenance(merge: Merge) -> Provenance:
+    """What was merged, and how each finished part came about."""
     what = "blocks of copies of one bank" if merge.is_of_copies else "banks with seeds of their own"
-    finished = [(part, part.bank.manifest) for part in merge.parts if part.bank.is_complete]
-    return {
-        "note": f"merged from {len(merge.parts)} parts: {what}",
-        "parts": [
-            {"identity": part.identity.sha256, **{name: made[name] for name in _FACTS if name in made}}
-            for part, made in finished
-        ],
-    }
+    finished = [part.bank for part in merge.parts if part.bank.is_complete]
+    return Provenance(
+        note=f"merged from {len(merge.parts)} parts: {what}", parts=tuple(map(_part_notes, finished))
+    )
+
+
+def _part_notes(bank: Bank) -> PartNotes:
+    manifest = bank.manifest
+    inherited = {field.name: getattr(manifest, field.name) for field in fields(Provenance)}
+    return PartNotes(
+        **inherited, identity=bank.identity.sha256, created=manifest.created, seconds=manifest.seconds
+    )

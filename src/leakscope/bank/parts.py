@@ -10,18 +10,17 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import AnyIdentity, differences, identity_from
+from leakscope.bank.damage import REPAIR
+from leakscope.bank.identity import differences
+from leakscope.bank.typed_json import to_json
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.types import Design
-
-_ALIKE = ("records", "recipe", "signals")
 
 
 class Part(NamedTuple):
     """One of the banks to merge, its small files checked."""
 
     bank: Bank
-    identity: AnyIdentity
     design: Design
     labels: AnyArray
 
@@ -32,13 +31,12 @@ def read_part(folder: Path) -> Part:
         raise InputError(f"{folder} holds no bank (no {IDENTITY}); name a run folder or a bank's folder")
     bank = Bank(folder)
     for damage in bank.file_damage() if bank.is_complete else []:
-        raise CorruptBankError(f"{folder}: {damage}; run the command that made it again, which repairs it")
-    identity = identity_from(bank.identity, folder / IDENTITY)
+        raise CorruptBankError(f"{folder}: {damage}; {REPAIR}")
     try:
-        part = Part(bank, identity, bank.design(), bank.labels())
-    except InputError as error:  # a design that is none; an unfinished bank has no checksum of it yet
+        part = Part(bank, bank.design(), bank.labels())
+    except InputError as error:  # an unfinished bank has no checksum of its design yet
         raise CorruptBankError(f"{folder}: design or labels cannot be read ({error})") from error
-    if part.design.digest != identity.design["sha256"]:
+    if part.design.digest != bank.identity.design.sha256:
         raise CorruptBankError(f"{folder}: design.npy is not the design that {IDENTITY} names")
     return part
 
@@ -55,12 +53,12 @@ def check_alike(parts: Sequence[Part]) -> None:
             )
         if not part.bank.is_complete:
             raise InputError(f"{folder} holds an unfinished bank; run the command that made it to finish it")
-    stored = [_layout(part.bank) for part in parts]
-    for part, layout in zip(parts, stored, strict=True):
-        differing = differences(stored[0], layout, here="here")
+    layouts = [_layout(part.bank) for part in parts]
+    for part, layout in zip(parts, layouts, strict=True):
+        differing = differences(layouts[0], layout, here="here")
         if differing:
             raise BankMismatchError(
-                f"{part.bank.folder} stores its signals otherwise than {parts[0].bank.folder} "
+                f"{part.bank.folder} and {parts[0].bank.folder} store their signals differently "
                 f"({'; '.join(differing[:4])}); train both with the same version of leakscope"
             )
 
@@ -71,49 +69,53 @@ def check_labels(parts: Sequence[Part]) -> None:
         if not np.array_equal(part.labels, parts[0].labels):
             raise CorruptBankError(
                 f"{part.bank.folder}: labels.npy differs from that of {parts[0].bank.folder}, "
-                "though both are said to be of the same records"
+                "although both name the same records"
             )
 
 
 def check_distinct_models(parts: Sequence[Part]) -> None:
-    """Raises when two parts hold a same bank, or models that drew the same random numbers."""
+    """Raises when two parts hold the same bank, or models that drew the same random numbers."""
     for at, part in enumerate(parts):
         for other in parts[:at]:
-            if set(part.identity.parts) & set(other.identity.parts):
+            identity, other_identity = part.bank.identity, other.bank.identity
+            if set(identity.trained_banks) & set(other_identity.trained_banks):
                 raise InputError(
-                    f"{_named((other, part))} hold a bank in common and would count its models twice; "
+                    f"{_folders((other, part))} hold a bank in common and would count its models twice; "
                     "leave one of them out"
                 )
-            shared = sorted(set(part.identity.seeds) & set(other.identity.seeds))
+            shared = sorted(set(identity.seeds) & set(other_identity.seeds))
             if shared:
                 raise InputError(
-                    f"{_named((other, part))} share the seed {_listed(shared)}, so their models start "
-                    "alike and cannot judge each other; train each part with a seed of its own"
+                    f"{_folders((other, part))} share the seed {_listed(shared)}, so their models start "
+                    "alike and cannot be references for each other; train each part with a seed of its own"
                 )
 
 
 def check_unfinished(parts: Sequence[Part]) -> None:
-    """Raises when copies of one bank have nothing to add to each other, each being whole."""
+    """Raises when the parts are copies of one bank and all of them are complete."""
     if all(part.bank.is_complete for part in parts):
+        seeds = _listed(parts[0].bank.identity.seeds)
         raise InputError(
-            f"{_named(parts)} are the same bank (seed {_listed(parts[0].identity.seeds)}), each with all of "
+            f"{_folders(parts)} are the same bank (seed {seeds}), each with all of "
             "its models, which would count twice; use one of them, or train the other with another seed"
         )
 
 
 def _what_must_agree(part: Part) -> dict[str, Any]:
-    asked = "its own records" if part.design.columns is not None else "all records"
-    alike = {name: getattr(part.identity, name) for name in _ALIKE}
-    return {**alike, "columns": part.design.n_records, "each model is asked about": asked}
+    identity = to_json(part.bank.identity)
+    return {
+        **{name: identity[name] for name in ("records", "recipe", "signals")},
+        "columns": part.design.n_records,
+        "each model is queried about": "all records" if part.design.columns is None else "its own records",
+    }
 
 
-def _layout(bank: Bank) -> dict[str, Any]:
-    """Signal -> dtype and shape of one model's answers."""
-    entries = bank.manifest["signals"]
-    return {name: [entry["dtype"], *entry["shape"][1:]] for name, entry in entries.items()}
+def _layout(bank: Bank) -> dict[str, list[object]]:
+    """Signal -> dtype and shape of one model's values."""
+    return {name: [signal.dtype, *signal.row_shape] for name, signal in bank.manifest.signals.items()}
 
 
-def _named(parts: Sequence[Part]) -> str:
+def _folders(parts: Sequence[Part]) -> str:
     return " and ".join(str(part.bank.folder) for part in parts)
 
 

@@ -21,6 +21,7 @@ from leakscope.disk.lock import folder_lock
 from leakscope.disk.npy import ArrayFileError, load_array
 from leakscope.disk.storage import (
     is_temporary,
+    open_regular,
     refuse_links,
     storage_errors,
     sweep_temporaries,
@@ -105,7 +106,8 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file's content; unreadable content is named."""
     try:
-        value: dict[str, Any] = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_finite)
+        with open_regular(path) as file:
+            value: dict[str, Any] = json.load(file, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except OSError as error:

@@ -55,10 +55,10 @@ def _in_words(merged: MergedRun) -> str:
     n_parts, n_models = len(merged.merge.parts), merged.merge.design.n_models
     records = merged.merge.identity.records
     if not merged.merge.is_of_copies:
-        sizes = ", ".join(f"{part.design.n_models} with {_seeds(part.identity.seeds)}"
+        sizes = ", ".join(f"{part.design.n_models} with {_seeds(part.bank.identity.seeds)}"
                           for part in merged.merge.parts)  # fmt: skip
         return (
-            f"{n_parts} banks of {records['records']:,} {records['name']} records became one of {n_models} "
+            f"{n_parts} banks of {records.records:,} {records.name} records became one of {n_models} "
             f"models ({sizes}): {merged.bank.folder}"
         )
     there = n_models - _n_missing(merged)
@@ -98,5 +98,5 @@ def _n_missing(merged: MergedRun) -> int:
     return 0 if bank.is_complete else sum(len(bank.blocks[block]) for block in bank.pending())
 
 
-def _seeds(seeds: list[int]) -> str:
+def _seeds(seeds: tuple[int, ...]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

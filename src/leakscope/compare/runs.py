@@ -39,7 +39,7 @@ class Run:
     @property
     def design_sha256(self) -> str:
         """Equal for runs whose models were trained on the same halves."""
-        return str(self.bank.identity["design"]["sha256"])
+        return self.bank.identity.design.sha256
 
 
 def opened_runs(folders: list[Path]) -> list[Run]:
@@ -152,6 +152,6 @@ def _comparable_facts(run: Run) -> dict[str, Any]:
     return {
         "records": population["records"],
         "records_sha256": population["records_sha256"],
-        "models": run.bank.identity["design"]["models"],
+        "models": run.bank.identity.design.models,
         "audit of": "one given model" if run.is_of_one_model else "a population",
     }

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakscope.disk.lock_owner import Holder, read_holder, this_process
-from leakscope.disk.storage import LOCK, TEMPORARY, storage_errors
+from leakscope.disk.storage import LOCK, TEMPORARY, create_folder, storage_errors
 from leakscope.errors import FolderInUseError
 
 try:
@@ -64,7 +64,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         StorageError: the folder cannot be written.
     """
     with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         key = folder.resolve()
     with _guard:
         held = _taken(key, folder)

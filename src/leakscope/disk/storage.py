@@ -12,6 +12,7 @@ import io
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -71,15 +72,24 @@ def _refuse_outside(path: Path) -> None:
         raise StorageError(f"{path} would be written outside {inside}, which a name or a link in it asks for")
 
 
+def create_folder(folder: Path) -> None:
+    """Creates the folder, readable by its owner only, unless it exists: runs hold what is known of people."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which appears as `path` only once it is complete and on disk."""
+def atomic_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file to write to, which appears as `path` only once it is complete and on disk.
+
+    `mode` are its permissions, before the process's umask.
+    """
     with storage_errors(path):
         _refuse_outside(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")
         try:
-            with temporary.open("wb") as file:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -125,8 +135,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a whole file atomically that only its owner can read."""
+    with atomic_file(path, mode=0o600) as file:
+        file.write(content)
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Writes JSON atomically: sorted nothing, two-space indent, no NaN (undefined is null)."""
+    """Writes JSON atomically: two-space indent, keys in the order given, no NaN (undefined is null)."""
     write_bytes(path, json_bytes(value))
 
 
@@ -170,6 +186,15 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
         file, {"descr": dtype.str, "fortran_order": False, "shape": tuple(int(n) for n in shape)}
     )
     return file.getvalue()
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Opens a file to read from; raises OSError for a pipe or a device, which might never end."""
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(number, "rb")
 
 
 def sha256_of(path: Path) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ import torch
 import leakscope
 from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
+from leakscope.bank.manifest import BlockNotes, Provenance
 from leakscope.disk.lock import folder_lock
 from leakscope.engine.processes import ProcessPool, cores
 from leakscope.engine.request import DeviceChecker, LocalDevices, TrainingRequest, check_request, device_of
@@ -84,7 +85,7 @@ def complete_bank(
         pending = [] if is_whole else bank.pending()
         progress(n_models - sum(len(bank.blocks[b]) for b in pending))
         if not is_whole:
-            bank.finish(_about(engine, request, _fill(bank, engine, request, pending, progress)))
+            bank.finish(_provenance(engine, request, _fill(bank, engine, request, pending, progress)))
     if len(bank.diverged) == n_models:
         raise TrainingError(
             f"every model diverged (not finite at epoch {min(bank.diverged.values())}); "
@@ -176,27 +177,20 @@ def _fill(
     return committed
 
 
-def _notes(block: TrainedUnit) -> dict[str, Any]:
-    return {
-        "trainer": block.trainer,
-        "note": block.note,
-        "diverged_models": {str(model): epoch for model, epoch in block.diverged.items()},
-        "seconds": round(block.seconds, 3),
-        **({"node": block.node} if block.node else {}),
-    }
+def _notes(block: TrainedUnit) -> BlockNotes:
+    return BlockNotes(block.trainer, block.note, round(block.seconds, 3), block.diverged, block.node)
 
 
-def _about(engine: Engine, request: TrainingRequest, committed: list[TrainedUnit]) -> dict[str, Any]:
-    """Facts for the manifest that are not part of the identity."""
+def _provenance(engine: Engine, request: TrainingRequest, committed: list[TrainedUnit]) -> Provenance:
     devices = sorted({block.device for block in committed})
-    return {
-        "engine": engine.name,
-        "device": ", ".join(devices) or request.device,
-        "note": next((block.not_stacked_reason for block in committed if block.not_stacked_reason), None),
-        "versions": {
+    return Provenance(
+        engine=engine.name,
+        device=", ".join(devices) or request.device,
+        note=next((block.not_stacked_reason for block in committed if block.not_stacked_reason), None),
+        versions={
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "numpy": np.__version__,
         },
-    }
+    )

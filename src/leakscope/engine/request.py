@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from leakscope.bank.identity import Identity
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.models.registry import build, digest_of_net
@@ -66,18 +66,18 @@ class TrainingRequest:
     def identity(self) -> Identity:
         """The identity of the bank to be trained; builds the network once to describe it."""
         recipe, records, design = self.recipe, self.records, self.design
-        described = {**recipe.as_dict(), "evaluated_epochs": list(recipe.evaluated_epochs)}
+        description = {**recipe.description(), "evaluated_epochs": list(recipe.evaluated_epochs)}
         n_parameters = None
         if isinstance(recipe, Recipe):
             net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
-            described["net_sha256"] = digest_of_net(recipe, net)
+            description["net_sha256"] = digest_of_net(recipe, net)
             n_parameters = sum(p.numel() for p in net.parameters())
         return Identity(
-            records={"name": records.name, "records": len(records), "sha256": records.digest},
-            design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
-            recipe=to_jsonable(described),
+            records=RecordsIdentity.of(records),
+            design=DesignIdentity.of(design),
+            recipe=to_jsonable(description),
             seed=self.seed,
-            signals=list(self.signal_names),
+            signals=self.signal_names,
             block_size=block_size(n_parameters, len(records) * len(recipe.evaluated_epochs)),
         )
 

@@ -237,9 +237,9 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> PopulationFigu
         records=design.n_records,
         members=int(design.rows(targets).sum(axis=1).mean().round()),
         diverged_models={str(model): epoch for model, epoch in bank.diverged.items()},
-        seed=tuple(seed) if isinstance(seed := bank.identity["seed"], list) else seed,
-        recipe=bank.identity["recipe"],
-        records_sha256=bank.identity["records"]["sha256"],
+        seed=bank.identity.seed,
+        recipe=bank.identity.recipe,
+        records_sha256=bank.identity.records.sha256,
     )
 
 

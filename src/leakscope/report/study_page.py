@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 import leakscope
-from leakscope.bank.bank import MANIFEST, Bank
+from leakscope.bank.bank import Bank
+from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.run_folder import RESULTS
 from leakscope.disk.storage import sha256_of
 from leakscope.report.page import Section, paragraphs
@@ -41,11 +42,11 @@ def folder_facts(folder: Path) -> list[tuple[str, str]]:
     banks = [Bank.open(path.parent) for path in sorted(folder.rglob(MANIFEST))]
     facts: list[tuple[str, str]] = []
     if banks:
-        created = sorted(bank.manifest["created"] for bank in banks)
+        created = sorted(bank.manifest.created for bank in banks)
         facts.append(("Trained", _day(created[0]) if len(banks) == 1 else _span(created[0], created[-1])))
-        facts += _named("Device", [str(bank.manifest.get("device")) for bank in banks])
-        facts += _named("Records sha256", [bank.identity["records"]["sha256"][:_DIGITS] for bank in banks])
-        facts += _named("Design sha256", [bank.identity["design"]["sha256"][:_DIGITS] for bank in banks])
+        facts += _named("Device", [str(bank.manifest.device) for bank in banks])
+        facts += _named("Records sha256", [bank.identity.records.sha256[:_DIGITS] for bank in banks])
+        facts += _named("Design sha256", [bank.identity.design.sha256[:_DIGITS] for bank in banks])
     return [*facts, ("Results sha256", sha256_of(folder / RESULTS)[:_DIGITS])]
 
 

@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
+from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.results import parse_results, results_json
 from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json, read_run
 from leakscope.errors import CorruptBankError, InputError
@@ -33,7 +34,7 @@ def verify_run(folder: Path) -> Verification:
         return Verification([], lost)
     banks = [Bank.open(path) for path in folders]
     problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
-    n_files = sum(len(bank.manifest["signals"]) + len(bank.manifest["files"]) for bank in banks)
+    n_files = sum(len(bank.manifest.signals) + len(bank.manifest.files) for bank in banks)
     checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
     if problems:
         return Verification(checked, problems)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity
-from leakscope.bank.results import write_results
-from leakscope.bank.run_folder import RUN
+from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import Provenance
+from leakscope.bank.run_folder import RESULTS, RUN
 from leakscope.design import make_design
 from leakscope.disk.storage import write_json
 from leakscope.studies.dynamics import study as dynamics
@@ -100,16 +100,16 @@ def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
         "loss": np.logaddexp(0, -log_odds).astype(np.float32),
     }
     identity = Identity(
-        records={"name": "made up", "records": n, "sha256": "a" * 64},
-        design={"models": setting.models, "columns": n, "sha256": "b" * 64},
+        records=RecordsIdentity("made up", n, "a" * 64),
+        design=DesignIdentity(setting.models, n, "b" * 64),
         recipe={"evaluated_epochs": list(epochs)},
         seed=setting.run_seed,
-        signals=sorted(outputs),
+        signals=tuple(sorted(answers)),
         block_size=setting.models,
     )
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(0, outputs, {"trainer": "made up", "diverged_models": {}})
-    bank.finish({"device": "cpu", "seconds": 0.0, "versions": {"numpy": np.__version__}})
+    bank.add_block(0, answers)
+    bank.finish(Provenance(device="cpu", versions={"numpy": np.__version__}))
 
 
 def setting(**changes: Any) -> Setting:

@@ -68,7 +68,7 @@ class Seconds:
 
 def block_size_of(request: TrainingRequest) -> int:
     """Models in a full block."""
-    return min(request.identity.block_size, request.design.n_models)
+    return len(request.identity.blocks[0])
 
 
 def blocks_of(request: TrainingRequest) -> int:
@@ -227,8 +227,8 @@ class RandomBank(Bank):
     """Random answers in memory, to time the judge on."""
 
     def __init__(self, request: TrainingRequest, n_models: int, records: Records) -> None:
-        self.identity = request.identity.as_dict()
-        self._records, self._rng = records, np.random.default_rng(request.identity.seed)
+        self.identity = request.identity
+        self._records, self._rng = records, np.random.default_rng(request.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
         arrays = {name: self._answers(name) for name in request.identity.signals}
         self._signals = Signals(arrays, (1,), records.labels)
@@ -261,7 +261,7 @@ class RandomBank(Bank):
 def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Seconds:
     """Facts and judge at work on random answers about some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
-    rng = np.random.default_rng(request.identity.seed)
+    rng = np.random.default_rng(request.seed)
     some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])
     started = time.perf_counter()
     facts = describe_records(some, Design(request.design.in_mask[:, : len(some)]))

@@ -17,6 +17,7 @@ from leakscope.audits.report.page_records import record_rows, records_section
 from leakscope.audits.report.page_reproduce import reproduce_section
 from leakscope.audits.report.page_scores import scores_section
 from leakscope.bank.bank import Bank
+from leakscope.bank.manifest import Manifest
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import Attacked
@@ -109,12 +110,12 @@ def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
         ("Models", _models(results)),
         ("Recipe", recipe_text(population.recipe)),
         ("Attacks", ", ".join(results.attacks)),
-        ("Finished", str(manifest["created"]).replace("T", " ").replace("+00:00", " UTC")),
+        ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", _training_cost(manifest)),
         ("Randomness", seeds_text(population)),
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
-        ("Design sha256", bank.identity["design"]["sha256"][:_SHOWN_HASH]),
-        ("Version", f"leakscope {manifest.get('versions', {}).get('leakscope', 'unknown')}"),
+        ("Design sha256", bank.identity.design.sha256[:_SHOWN_HASH]),
+        ("Version", f"leakscope {manifest.versions.get('leakscope', 'unknown')}"),
     ]
     return [(name, value) for name, value in known if value]
 
@@ -142,11 +143,10 @@ def _models(results: AuditResults) -> str:
     return f"{population.models:,}, {role}{diverged}"
 
 
-def _training_cost(manifest: Mapping[str, Any]) -> str:
-    if "device" not in manifest:
+def _training_cost(manifest: Manifest) -> str:
+    if manifest.device is None:
         return ""
-    seconds = f", {manifest['seconds']:,.0f} s" if manifest.get("seconds") is not None else ""
-    return f"{manifest['device']}{seconds}"
+    return f"{manifest.device}, {manifest.seconds:,.0f} s"
 
 
 def _badge(results: AuditResults) -> Badge:

@@ -32,6 +32,6 @@ def reproduce_section(results: AuditResults, bank: Bank) -> Section:
         },
         toml=source.toml,
         recipe=json.dumps(dict(population.recipe), indent=2, ensure_ascii=False),
-        versions=bank.manifest.get("versions", {}),
+        versions=bank.manifest.versions,
     )
     return Section("reproduce", "Reproduce", body)

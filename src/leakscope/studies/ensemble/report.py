@@ -28,7 +28,7 @@ def study_context(results: EnsembleResults, folder: Path) -> ReportContext:
         facts=[("Target", f"{config.net} on {config.dataset}, {config.epochs} epochs")],
         command=command(config),
         seed=config.seed,
-        versions=Bank.open(folder / TARGET).manifest["versions"],
+        versions=Bank.open(folder / TARGET).manifest.versions,
         truth=PrivateTruth(results.private_truth, [target_sentence(results)], comparison(results), NOTE),
     )
 

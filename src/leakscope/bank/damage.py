@@ -1,0 +1,59 @@
+"""What on disk does not match its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.storage import sha256_of
+
+REPAIR = "run the command that made the bank again, which repairs it"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One damaged file.
+
+    Attributes:
+        file: its path in the bank's folder.
+        what: what is wrong with it.
+        block: the block that has to be trained again; None: nothing has to be trained.
+    """
+
+    file: str
+    what: str
+    block: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+def file_damage(folder: Path, checksums: Mapping[str, str | None], block: int | None = None) -> list[Damage]:
+    """The named files that are missing or do not match their checksum."""
+    damage = []
+    for name, sha256 in checksums.items():
+        if not (folder / name).is_file():
+            damage.append(Damage(name, "is missing", block))
+        elif sha256_of(folder / name) != sha256:
+            damage.append(Damage(name, "does not match its checksum", block))
+    return damage
+
+
+def block_mismatch(file: str, block: int, models: IntArray) -> Damage:
+    """The rows of one block do not match their checksum."""
+    what = f"block {block} (models {models[0]} to {models[-1]}) does not match its checksum"
+    return Damage(file, what, block)
+
+
+def sha256_of_array(array: AnyArray) -> str:
+    """Sha256 of an array's bytes in C order, without its header."""
+    sha = hashlib.sha256()
+    for rows in row_blocks(array):
+        sha.update(np.ascontiguousarray(array[rows]).data)
+    return sha.hexdigest()
