@@ -38,6 +38,7 @@ from leakscope.disk.storage import (
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
+from leakscope.signals.registry import file_name
 from leakscope.types import Design, Signals
 
 IDENTITY, MANIFEST = "identity.json", "manifest.json"
@@ -147,9 +148,9 @@ class Bank:
         shutil.rmtree(folder, ignore_errors=True)
         with atomic_folder(folder) as temporary:
             for name, values in signals.items():
-                write_array(temporary / f"{name}.npy", values)
+                write_array(temporary / file_name(name), values)
             write_json(temporary / _NOTES, notes)
-            written = [*(f"{name}.npy" for name in signals), _NOTES]
+            written = [*map(file_name, signals), _NOTES]
             write_json(temporary / _CHECKSUMS, {name: sha256_of(temporary / name) for name in written})
 
     def holds_block(self, block: int) -> bool:
@@ -309,7 +310,7 @@ class Bank:
     def _block_rows(self, name: str, block: int, in_folder: bool) -> AnyArray:
         """The block's rows of one signal, read from its folder or else from the joined file."""
         if in_folder:
-            return map_array(self._block_folder(block) / f"{name}.npy")  # its checksum was looked at
+            return map_array(self._block_folder(block) / file_name(name))  # its checksum was looked at
         entry, models = self._fitting_manifest()["signals"][name], self.blocks[block]
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         row = int(np.prod(shape[1:], dtype=np.int64))  # numbers
@@ -344,7 +345,7 @@ class Bank:
             checksums = read_json(folder / _CHECKSUMS)
         except (InputError, CorruptBankError):
             checksums = {}
-        expected = [*(f"{name}.npy" for name in self.identity["signals"]), _NOTES]
+        expected = [*map(file_name, self.identity["signals"]), _NOTES]
         wanted = {f"{folder.relative_to(self.folder)}/{name}": checksums.get(name) for name in expected}
         return _file_damage(self.folder, wanted, block)
 
@@ -352,7 +353,7 @@ class Bank:
         return self.folder / "blocks" / f"{block:05d}"
 
     def _signal_path(self, name: str) -> Path:
-        return self.folder / "signals" / f"{name}.npy"
+        return self.folder / "signals" / file_name(name)
 
 
 def _check_same_bank(folder: Path, identity: AnyIdentity) -> None:

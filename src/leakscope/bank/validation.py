@@ -15,7 +15,7 @@ import numpy as np
 from leakscope.errors import CorruptBankError
 
 _MOST_MODELS = 1_000_000
-_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
+_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}|(?=.{1,200}$)\w+(\.\w+)*:\w+(\.\w+)*")
 _FILES = {"identity.json", "design.npy", "columns.npy", "labels.npy"}
 
 

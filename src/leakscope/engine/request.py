@@ -13,8 +13,14 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.models.registry import build, net_digest
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals.classification import CLASSIFICATION_SIGNALS
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Records
+from leakscope.signals.registry import (
+    CLASSIFICATION,
+    REGRESSION,
+    default_signals,
+    find_signal,
+    source_digests,
+)
+from leakscope.types import Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
 _BLOCK_SIZES = (8, 128)
@@ -95,6 +101,9 @@ def _identity(
     if isinstance(recipe, Recipe):
         shape = tuple(records.features.shape[1:])
         described["net_sha256"] = net_digest(recipe, shape, records.n_classes)
+    own_signals = source_digests(kept)
+    if own_signals:
+        described["signals_sha256"] = own_signals
     return Identity(
         records={"name": records.name, "records": len(records), "sha256": records.digest},
         design={"models": design.n_models, "columns": design.n_records, "sha256": design.digest},
@@ -106,10 +115,8 @@ def _identity(
 
 
 def _checked_signals(kept: tuple[str, ...], records: Records) -> tuple[str, ...]:
-    """The signals to keep, sorted; raises when models of this task do not have one."""
-    known = CLASSIFICATION_SIGNALS if records.is_classification else REGRESSION_KEPT
-    unknown = sorted(set(kept) - set(known))
-    if unknown:
-        task = "a classifier" if records.is_classification else "a regression model"
-        raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
-    return tuple(sorted(kept or (CLASSIFICATION_KEPT if records.is_classification else REGRESSION_KEPT)))
+    """The signals to store, sorted; raises when models of this task do not have one."""
+    task = CLASSIFICATION if records.is_classification else REGRESSION
+    for name in kept:
+        find_signal(name, task)
+    return tuple(sorted(kept or default_signals(task)))

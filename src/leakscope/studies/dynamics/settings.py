@@ -14,7 +14,7 @@ from leakscope.attacks.spec import resolve
 from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, Convention
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
-from leakscope.types import CLASSIFICATION_KEPT
+from leakscope.signals.registry import CLASSIFICATION, default_signals
 
 OPTIMIZERS = ("sgd", "adamw", "sam")
 LOG_RATIO_ATTACKS = ("lira", "eb_lira")
@@ -81,7 +81,8 @@ class Setting:
     @property
     def kept(self) -> tuple[str, ...]:
         """Signals to keep."""
-        return (*CLASSIFICATION_KEPT, "logits") if self.keep_logits else CLASSIFICATION_KEPT
+        names = default_signals(CLASSIFICATION)
+        return (*names, "logits") if self.keep_logits else names
 
     def recipe(self) -> Recipe:
         """How one model is trained. Colour photographs are mirrored and shifted, nothing else is."""
