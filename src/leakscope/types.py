@@ -19,27 +19,6 @@ from leakscope.disk.mmap_rows import row_blocks, take_rows
 from leakscope.disk.string_arrays import are_unique
 from leakscope.errors import InputError
 
-SIGNAL_DIRECTIONS = {
-    "loss": "low",
-    "log_odds": "high",
-    "true_prob": "high",
-    "true_logit": "high",
-    "max_logit": "high",
-    "max_prob": "high",
-    "entropy": "low",
-    "modified_entropy": "low",
-    "top2_margin": "high",
-    "correct": "high",
-    "gradient_proxy": "low",
-    "log_density": "high",
-    "logits": "none",
-}
-"""Signal name -> what a member's value tends to be."""
-
-CLASSIFICATION_KEPT = ("correct", "log_odds", "loss")
-REGRESSION_KEPT = ("log_density", "loss")
-"""What a bank keeps when nobody asks for more."""
-
 
 def digest_arrays(*arrays: AnyArray) -> str:
     """Sha256 over dtype, shape and bytes of the arrays, in order."""
@@ -266,7 +245,7 @@ class Signals:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One attack's scores; higher always means "member". NaN where a record cannot be scored.
+    """One attack's scores; higher always means "member". Finite or infinite, never NaN.
 
     Attributes:
         attack: name of the attack.

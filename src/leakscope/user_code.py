@@ -1,7 +1,7 @@
-"""Code a user brings: "package.module:name" in a setting becomes the object it names.
+"""A user's own code: "package.module:name" in a setting becomes the object it names.
 
-A user's module often lies beside the config file or in the current folder. These folders are appended to
-the module search path, so that nothing in them shadows an installed package, and only when code is named.
+A user's module is often in the folder of the config file or in the current folder. These folders are appended
+to the module search path, so that nothing in them shadows an installed package, and only when code is named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,22 @@ def names_code(text: str) -> bool:
     return ":" in text.partition("(")[0]
 
 
+def search_in(folder: Path | None) -> None:
+    """Makes modules in `folder` and in the current folder importable."""
+    for place in (folder, Path.cwd()):
+        if place is not None and str(place.resolve()) not in sys.path:
+            sys.path.append(str(place.resolve()))
+
+
+def path_of(named: Any) -> str:
+    """The "package.module:name" of a class or function.
+
+    What is defined in a script that is being run gets the name under which others import the script.
+    """
+    module = named.__module__
+    return f"{_script_name() or module if module == '__main__' else module}:{named.__qualname__}"
+
+
 def import_object(setting: str, path: str, example: str, folder: Path | None = None) -> Any:
     """The object that "package.module:name" names.
 
@@ -31,17 +47,24 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
     Raises:
         InputError: there is no such module or name.
     """
-    for place in (folder, Path.cwd()):
-        if place is not None and str(place.resolve()) not in sys.path:
-            sys.path.append(str(place.resolve()))
+    search_in(folder)
     module, _, name = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        # The script that is being run must not be executed a second time.
+        named: Any = sys.modules["__main__"] if module == _script_name() else importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            named = getattr(named, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}, and run "
             "leakscope from the folder that holds the module, or install it"
         ) from error
-    return found
+    return named
+
+
+def _script_name() -> str | None:
+    """The importable name of the script that Python runs; None in a notebook or for `python -m`."""
+    main = sys.modules.get("__main__")
+    file = str(getattr(main, "__file__", ""))
+    is_script = file.endswith(".py") and getattr(main, "__spec__", None) is None
+    return Path(file).stem if is_script else None

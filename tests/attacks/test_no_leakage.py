@@ -7,7 +7,7 @@ from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import resolve
 from leakscope.stats.epsilon import Bonferroni, Split, epsilon_lower_bound
 from leakscope.stats.intervals import delong
-from tests.attacks.banks import made_up_bank
+from leakscope.testing import planted_bank
 
 N_SEEDS = 100
 
@@ -18,7 +18,7 @@ def test_intervals_cover_one_half_and_epsilon_stays_zero(name):
     """Nominal coverage is 95% and the bound's error 5%; the limits allow for 100 seeds' noise."""
     covered, above_zero = 0, {Split(0): 0, Bonferroni(): 0}
     for seed in range(N_SEEDS):
-        signals, design = made_up_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
+        signals, design = planted_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
         scores = resolve(name)(signals, design, np.array([0])).values[0]
         members = design.in_mask[0]
         covered += 0.5 in delong(scores, members).interval

@@ -5,8 +5,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.attacks.shokri import Shokri, fit_membership, softmax
-
-from .banks import made_up_bank
+from leakscope.errors import InputError
+from leakscope.testing import planted_bank
 
 
 def by_hand(signals, design, target, classifier):
@@ -24,27 +24,41 @@ def by_hand(signals, design, target, classifier):
     return classifier.predict_proba(asked)[:, list(classifier.classes_).index(True)]
 
 
-@pytest.mark.parametrize(
-    "classifier",
-    [LogisticRegression(tol=1e-10, max_iter=1000), DecisionTreeClassifier(max_depth=3, random_state=0)],
-)
+def precise_regression():
+    return LogisticRegression(tol=1e-10, max_iter=1000)
+
+
+def shallow_tree():
+    return DecisionTreeClassifier(max_depth=3, random_state=0)
+
+
+@pytest.mark.parametrize("classifier", [precise_regression, shallow_tree])
 def test_scores_are_those_of_a_fit_by_hand(classifier):
-    signals, design = made_up_bank(gap=2.0, n_models=4, n_records=60)
-    found = Shokri(classifier)(signals, design).values
+    signals, design = planted_bank(gap=2.0, n_models=4, n_records=60)
+    scores = Shokri(f"{__name__}:{classifier.__name__}")(signals, design).values
     for target in range(4):
-        np.testing.assert_allclose(found[target], by_hand(signals, design, target, classifier), rtol=1e-6)
+        np.testing.assert_allclose(scores[target], by_hand(signals, design, target, classifier()), rtol=1e-6)
+
+
+def plain_regression():
+    return LogisticRegression(max_iter=1000)
 
 
 def test_logistic_regression_is_the_default():
-    signals, design = made_up_bank(gap=2.0, n_models=3, n_records=40)
-    wanted = Shokri(LogisticRegression(max_iter=1000))(signals, design).values
-    np.testing.assert_array_equal(Shokri()(signals, design).values, wanted)
+    signals, design = planted_bank(gap=2.0, n_models=3, n_records=40)
+    expected = Shokri(f"{__name__}:plain_regression")(signals, design).values
+    np.testing.assert_array_equal(Shokri()(signals, design).values, expected)
 
 
-def test_the_given_classifier_is_not_fitted_itself():
-    classifier = LogisticRegression()
-    Shokri(classifier)(*made_up_bank(gap=2.0, n_models=3, n_records=40))
-    assert not hasattr(classifier, "coef_")
+def test_a_class_of_scikit_learn_is_a_classifier_too():
+    scores = Shokri("sklearn.tree:DecisionTreeClassifier")(*planted_bank(gap=2.0, n_models=3, n_records=40))
+    assert set(np.unique(scores.values)) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("classifier", ["sklearn.tree:NoSuchTree", "sklearn.preprocessing:StandardScaler"])
+def test_what_is_no_classifier_is_refused(classifier):
+    with pytest.raises(InputError, match=f"attack='shokri': classifier='{classifier}'"):
+        Shokri(classifier)(*planted_bank(gap=2.0, n_models=3, n_records=40))
 
 
 def test_fit_membership_pools_shadows_and_records():

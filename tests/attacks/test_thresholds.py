@@ -6,19 +6,18 @@ import pytest
 from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.loss import LossThreshold
 from leakscope.stats.roc import advantage, auc, roc
-
-from .banks import made_up_bank
+from leakscope.testing import planted_bank
 
 
 def test_correctness_scores_right_answers_one_and_wrong_ones_zero():
-    signals, design = made_up_bank(gap=2.0, n_models=4, n_records=40)
+    signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
     found = Correctness()(signals, design, np.array([2])).values
     predicted = signals.arrays["logits"][2, 0].argmax(axis=-1)
     np.testing.assert_array_equal(found[0], predicted == signals.labels)
 
 
 def test_the_advantage_of_correctness_is_the_accuracy_gap():
-    signals, design = made_up_bank(gap=2.0, n_models=4, n_records=100)
+    signals, design = planted_bank(gap=2.0, n_models=4, n_records=100)
     found = Correctness()(signals, design).values
     for values, members in zip(found, design.in_mask, strict=True):
         gap = values[members].mean() - values[~members].mean()
@@ -28,7 +27,7 @@ def test_the_advantage_of_correctness_is_the_accuracy_gap():
 
 
 def test_a_smaller_loss_is_a_higher_score():
-    signals, design = made_up_bank(gap=2.0, n_models=4, n_records=40)
+    signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
     found = LossThreshold()(signals, design).values
     np.testing.assert_array_equal(found, -signals.arrays["loss"][:, 0].astype(np.float64))
 
@@ -36,6 +35,6 @@ def test_a_smaller_loss_is_a_higher_score():
 @pytest.mark.parametrize("attack", [Correctness(), LossThreshold()], ids=lambda a: a.name)
 def test_records_the_model_answers_worse_are_not_called_members(attack):
     """Without other models to learn from, the direction of a score is fixed."""
-    signals, design = made_up_bank(gap=-3.0)
+    signals, design = planted_bank(gap=-3.0)
     scores = attack(signals, design).values
     assert max(auc(values, members) for values, members in zip(scores, design.in_mask, strict=True)) < 0.45

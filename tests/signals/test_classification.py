@@ -5,13 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from leakscope.signals.classification import (
-    CLASSIFICATION_SIGNALS,
-    classification_signals,
-    log_odds,
-    regression_signals,
-)
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, SIGNAL_DIRECTIONS
+from leakscope.signals.classification import classification_signals, log_odds
+from leakscope.signals.registry import CLASSIFICATION, find_signal, names_of
+
+CLASSIFICATION_SIGNALS = names_of(CLASSIFICATION)
 
 
 def naive(z, y):
@@ -36,9 +33,9 @@ def naive(z, y):
     }
 
 
-def asked(z, y, kept=CLASSIFICATION_SIGNALS):
-    found = classification_signals(torch.as_tensor(z), torch.as_tensor(y), kept)
-    return {name: values.numpy() for name, values in found.items()}
+def signals_of(z, y, names=CLASSIFICATION_SIGNALS):
+    signals = classification_signals(torch.as_tensor(z), torch.as_tensor(y), names)
+    return {name: values.numpy() for name, values in signals.items()}
 
 
 moderate_logits = st.integers(2, 6).flatmap(
@@ -49,7 +46,7 @@ moderate_logits = st.integers(2, 6).flatmap(
 @given(moderate_logits)
 def test_every_signal_is_its_definition(record):
     z, y = record
-    found, wanted = asked(z[None], np.array([y])), naive(z, y)
+    found, wanted = signals_of(z[None], np.array([y])), naive(z, y)
     assert set(found) == set(wanted) == set(CLASSIFICATION_SIGNALS)
     for name, values in found.items():
         np.testing.assert_allclose(values[0], wanted[name], rtol=1e-7, atol=1e-12, err_msg=name)
@@ -58,7 +55,7 @@ def test_every_signal_is_its_definition(record):
 def test_leading_axes_are_kept():
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(2, 3, 4)), rng.integers(0, 4, size=(2, 3))
-    found = asked(z, y)
+    found = signals_of(z, y)
     for at in np.ndindex(2, 3):
         for name, wanted in naive(z[at], y[at]).items():
             np.testing.assert_allclose(found[name][at], wanted, rtol=1e-9, err_msg=name)
@@ -66,8 +63,8 @@ def test_leading_axes_are_kept():
     assert found["correct"].dtype == bool
 
 
-def test_only_what_is_asked_for_comes_back():
-    assert list(asked(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), ("loss", "correct"))) == [
+def test_only_the_named_signals_are_returned():
+    assert list(signals_of(np.zeros((1, 2)), np.zeros(1, dtype=np.int64), ("loss", "correct"))) == [
         "loss",
         "correct",
     ]
@@ -99,14 +96,14 @@ EXTREME = {
 @pytest.mark.parametrize("case", EXTREME)
 def test_extreme_logits_give_the_exact_limit(case, dtype):
     z, y, wanted = EXTREME[case]
-    found = asked(torch.tensor([z], dtype=dtype), np.array([y]))
+    found = signals_of(torch.tensor([z], dtype=dtype), np.array([y]))
     for name, value in wanted.items():
         np.testing.assert_allclose(float(found[name][0]), value, rtol=1e-6, atol=1e-12, err_msg=name)
 
 
 @given(hnp.arrays(np.float32, (3, 4), elements=st.floats(-BIG, BIG, width=32)), st.integers(0, 3))
 def test_no_logits_make_a_signal_undefined(z, y):
-    for name, values in asked(z, np.full(3, y)).items():
+    for name, values in signals_of(z, np.full(3, y)).items():
         assert np.isfinite(values).all(), name
 
 
@@ -115,8 +112,8 @@ def test_float32_keeps_its_digits_where_the_model_is_almost_sure(name):
     """Members sit there: 1 - p would round to nothing and tie them all."""
     z = np.array([[9.0, 0, 0, 0.5], [14, 1, 0, -1], [18, 0, 0.5, 1], [40, 1, 0, 3]], dtype=np.float32)
     y = np.zeros(4, dtype=np.int64)
-    exact = asked(z.astype(np.float64), y)[name]
-    np.testing.assert_allclose(asked(z, y)[name], exact, rtol=2e-6)
+    exact = signals_of(z.astype(np.float64), y)[name]
+    np.testing.assert_allclose(signals_of(z, y)[name], exact, rtol=2e-6)
 
 
 @pytest.mark.parametrize("name", [n for n in CLASSIFICATION_SIGNALS if n != "logits"])
@@ -124,22 +121,17 @@ def test_direction_says_how_a_better_fit_moves_the_signal(name):
     """Raising the label's logit is what training on a record does."""
     better = np.zeros((8, 3))
     better[:, 0], better[:, 1] = np.linspace(-2, 6, 8), 0.3
-    steps = np.diff(asked(better, np.zeros(8, dtype=np.int64))[name].astype(float))
+    steps = np.diff(signals_of(better, np.zeros(8, dtype=np.int64))[name].astype(float))
     # Signals that ignore the label only follow once the label leads.
     without_label = ("max_logit", "max_prob", "entropy", "top2_margin")
     steps = steps[3:] if name in without_label else steps
-    sign = {"low": -1, "high": 1}[SIGNAL_DIRECTIONS[name]]
+    sign = {"low": -1, "high": 1}[find_signal(name, CLASSIFICATION).direction]
     assert (sign * steps >= 0).all()
     assert (sign * steps > 0).any()
 
 
-def test_every_signal_has_a_direction_and_the_kept_ones_exist():
-    assert set(SIGNAL_DIRECTIONS) == {*CLASSIFICATION_SIGNALS, "log_density"}
-    assert set(CLASSIFICATION_KEPT) <= set(CLASSIFICATION_SIGNALS)
-
-
 def test_correct_at_a_tie_takes_the_first_class_like_a_prediction_would():
-    assert asked(np.zeros((3, 3)), np.arange(3))["correct"].tolist() == [True, False, False]
+    assert signals_of(np.zeros((3, 3)), np.arange(3))["correct"].tolist() == [True, False, False]
 
 
 @given(st.floats(-50, 50), st.floats(-50, 50))
@@ -152,24 +144,6 @@ def test_two_classes_have_the_logit_difference_as_log_odds(a, b):
 @given(moderate_logits, st.floats(-100, 100))
 def test_a_shift_of_all_logits_changes_no_probability(record, shift):
     z, y = record
-    as_is, shifted = asked(z[None], np.array([y])), asked(z[None] + shift, np.array([y]))
+    as_is, shifted = signals_of(z[None], np.array([y])), signals_of(z[None] + shift, np.array([y]))
     for name in set(CLASSIFICATION_SIGNALS) - {"true_logit", "max_logit", "logits", "correct"}:
         np.testing.assert_allclose(shifted[name], as_is[name], rtol=1e-9, atol=1e-10, err_msg=name)
-
-
-def test_regression_signals_are_the_squared_residual_and_its_gaussian_log_density():
-    from scipy.stats import norm
-
-    rng = np.random.default_rng(1)
-    outputs, targets, sd = rng.normal(size=(2, 5)), rng.normal(size=5), np.array([0.3, 2.0])
-    found = regression_signals(*map(torch.from_numpy, (outputs, targets, sd)), REGRESSION_KEPT)
-    np.testing.assert_allclose(found["loss"], (outputs - targets) ** 2)
-    np.testing.assert_allclose(found["log_density"], norm.logpdf(outputs, targets, sd[:, None]))
-    assert list(found) == list(REGRESSION_KEPT)
-    assert [SIGNAL_DIRECTIONS[name] for name in REGRESSION_KEPT] == ["high", "low"]
-
-
-def test_regression_targets_may_differ_by_model():
-    outputs = torch.zeros(2, 1)
-    found = regression_signals(outputs, torch.tensor([[1.0], [3.0]]), torch.ones(2), ("loss",))
-    assert found["loss"].tolist() == [[1.0], [9.0]]

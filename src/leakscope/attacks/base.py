@@ -1,78 +1,93 @@
 """The contract of an attack, and every check around it.
 
-An attack answers, for each (target model, record), how much it looks like a member; higher always
-means "member". With one population every model can be the target in turn, judged by the others.
-An attack writes only `run`, which fills the scores it is given; calling it checks what goes in and what
-comes out. Answers and scores may be memory maps larger than memory, so `run` walks over blocks of records
-(`scratch.over_blocks`) or over targets, and never makes a whole array of its own.
+An attack scores each (target model, record) by how much the record looks like a member; higher always
+means "member". In a population every model is the target in turn, and the others are its reference models.
+
+An attack whose scores of a record depend on that record alone writes `score`, a function of one block of
+records. If it also needs figures of all records, such as a pooled variance, it computes them in
+`statistics`, which runs first. An attack that works target by target overrides `run`. Signals and scores
+may be memory maps larger than memory, so no attack allocates an array of all models and all records; one
+that must hold the signals in memory says so by `in_memory`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
+import inspect
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import AnyArray, FloatArray, IntArray
+from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.options import accepted_values, option_text
 from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.errors import InputError
 from leakscope.types import Design, Scores, Signals
 
 References = Literal["none", "out", "both"]
+Audit = Literal["population", "alone", "references", "out_references"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def cross_fit_folds(n_models: int, targets: IntArray, most_folds: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """For attacks that learn from the population: (rows of `targets`, models to learn from), fold by fold.
+@dataclass(frozen=True)
+class Attack:
+    """A membership inference attack.
 
-    A target's own membership must not reach what its scores are made of, and learning anew for every
-    target is slow; so models are split into folds, and a fold's targets use what the models outside
-    it teach. Folds follow from the model's index, so a target scores alike whoever else is asked about.
-    """
-    fold_of_model = np.arange(n_models) % min(n_models, most_folds)
-    for fold in np.unique(fold_of_model[targets]):
-        yield np.flatnonzero(fold_of_model[targets] == fold), np.flatnonzero(fold_of_model != fold)
-
-
-class Attack(ABC):
-    """A membership attack.
-
-    Subclasses are frozen dataclasses: options in fields, data in the call. Everything the rest of the package
-    needs to know about an attack is declared on its class.
+    A subclass with options is a frozen dataclass: options are its fields, data come in the call. Everything
+    the rest of the package needs to know about an attack is declared on its class.
 
     Attributes:
         name: short and unique.
-        needs: the signals it reads.
-        references: the reference models it needs: "none", "out" (models trained without the record) or
-            "both" (models trained with it and models trained without it).
-        is_log_ratio: whether its score is a log likelihood ratio, so that above 0 means "member".
-        is_binary: whether its score takes two values only, so that a ROC has a single operating point.
-        default_for: the audits that run it by default: "population"; "alone", saved predictions of one model;
-            "references" and "out_references", saved predictions beside those of reference models.
+        needs: the signals it reads: names of shipped signals, or "package.module:function".
+        is_binary: the score takes two values only, so a ROC curve has a single operating point.
+        in_memory: the attack holds the signals of all models and records in memory.
+        orders_records: the attack splits records by their position, so another order of the records gives
+            other scores.
+        default_for: the audits that run it by default: "population"; "alone", saved predictions of one
+            model; "references" and "out_references", saved predictions of a model and of reference models.
         source: the publication, as "Author et al. YEAR".
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
-    references: ClassVar[References] = "none"
     is_binary: ClassVar[bool] = False
-    default_for: ClassVar[tuple[str, ...]] = ()
+    in_memory: ClassVar[bool] = False
+    orders_records: ClassVar[bool] = False
+    default_for: ClassVar[tuple[Audit, ...]] = ()
     source: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        _check_class(type(self))
+        for option, accepted in accepted_values(type(self)).items():
+            value = getattr(self, option)
+            try:
+                object.__setattr__(self, option, accepted.convert(value))
+            except ValueError as error:
+                raise InputError(f"attack={self.name!r}: {option}={value!r}: {error}") from error
+
+    @property
+    def references(self) -> References:
+        """The reference models it needs: "none", "out" (trained without the record) or "both" (with and
+        without it). A subclass sets it as a plain attribute, or as a property if it depends on options."""
+        return "none"
 
     @property
     def is_log_ratio(self) -> bool:
-        """Whether the score is a log likelihood ratio."""
+        """Whether the score is a log likelihood ratio, so that above 0 means "member"."""
         return False
 
     @property
     def label(self) -> str:
         """The name, with the options that differ from their defaults: "lira(online=false)"."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         changed = [
-            f"{field.name}={_option_text(getattr(self, field.name))}"
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if _is_changed(field, getattr(self, field.name))
+            f"{field.name}={option_text(values[field.name])}"
+            for field in fields(self)
+            if values[field.name] != field.default
         ]
         return f"{self.name}({', '.join(changed)})" if changed else self.name
 
@@ -83,16 +98,16 @@ class Attack(ABC):
         targets: IntArray | None = None,
         scratch: Scratch = IN_MEMORY,
     ) -> Scores:
-        """Scores every column for each target model.
+        """Scores every record for each target model.
 
         Args:
-            signals: the bank's answers.
+            signals: the models' outputs, as signals.
             design: who was in which training set.
-            targets: model indices to attack; None: every model in turn.
-            scratch: where the scores lie when they are many.
+            targets: indices of the models to attack; None: every model in turn.
+            scratch: where large scores are stored.
 
         Returns:
-            Scores with values float64 (targets, columns), all finite or infinite, none NaN.
+            Scores with values float64 (targets, records): finite or infinite, never NaN.
         """
         targets = np.arange(design.n_models) if targets is None else np.asarray(targets, dtype=np.int64)
         for name in self.needs:
@@ -102,25 +117,71 @@ class Attack(ABC):
                     f"but the design is {design.in_mask.shape}; both must be (models, records)"
                 )
         scores = scratch.empty((len(targets), design.n_records))
-        if not isinstance(scores, np.memmap):  # a pass over a disk is too dear for a check
-            scores.fill(np.nan)  # so that what `run` leaves out is noticed
+        if not isinstance(scores, np.memmap):  # for a memory map the extra pass over the disk costs too much
+            scores.fill(np.nan)  # reveals scores that `run` leaves out
         self.run(signals, design, targets, scores)
-        counted = over_blocks(
-            design.n_records, lambda columns: int(np.isnan(scores[:, columns]).sum()), scores
+        n_missing = sum(
+            over_blocks(design.n_records, lambda records: int(np.isnan(scores[:, records]).sum()), scores)
         )
-        assert sum(counted) == 0, f"{self.name} left {sum(counted)} records without a score"
+        if n_missing:
+            raise InputError(f"{self.label}: {n_missing} scores are missing or NaN; score every record")
         return Scores(self.label, targets, scores)
 
-    @abstractmethod
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """Fills `scores`, float64 (targets, columns); may use every model but a target's own membership."""
+        """Fills `scores`, float64 (targets, records), block by block."""
+        blocks = Blocks(signals, design, targets, self.needs)
+        blocks = replace(blocks, statistics=self.statistics(blocks))
+
+        def fill(block: Block) -> None:
+            values, here = np.asarray(self.score(block)), scores[:, block.records]
+            if values.shape != here.shape:
+                raise InputError(
+                    f"{self.label}: `score` returned shape {values.shape}, expected (targets, records) "
+                    f"{here.shape}"
+                )
+            here[...] = values
+
+        blocks.map(fill, scores)
+
+    def statistics(self, blocks: Blocks) -> Any:
+        """Figures of all records that `score` needs, found in every block as `block.statistics`."""
+        return None
+
+    def score(self, block: Block) -> AnyArray:
+        """Scores of one block of records; (targets, records of the block).
+
+        A target's own row of `block.in_mask` must not affect the target's scores.
+        """
+        raise NotImplementedError
 
 
-def _is_changed(field: dataclasses.Field[Any], value: object) -> bool:
-    """Whether an option differs from its default; by its text, as a classifier made anew is no other."""
-    made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-    return repr(value) != repr(made)
+def _check_class(cls: type[Attack]) -> None:
+    """Raises InputError when a class of attacks does not declare what it has to."""
+    name, needs = getattr(cls, "name", None), getattr(cls, "needs", None)
+    own_annotations = [str(hint) for hint in inspect.get_annotations(cls).values()]
+    problems = {
+        "set `name`: lower-case letters, digits and underscores": not isinstance(name, str)
+        or not _NAME.fullmatch(name),
+        "set `needs`: a tuple of signals": not isinstance(needs, tuple) or not needs,
+        "write `score` or `run`": cls.score is Attack.score and cls.run is Attack.run,
+        "put @dataclass(frozen=True) above the class: it has options": "__dataclass_fields__" not in vars(cls)
+        and any("ClassVar" not in hint for hint in own_annotations),
+        "set traits such as `name` without a type: with one they are options": any(
+            hasattr(Attack, field.name) or field.name in Attack.__annotations__ for field in fields(cls)
+        ),
+    }
+    wrong = [problem for problem, is_present in problems.items() if is_present]
+    if wrong:
+        raise InputError(f"attack class {cls.__name__}: {'; '.join(wrong)}")
 
 
-def _option_text(value: object) -> str:
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+def cross_fit_folds(n_models: int, targets: IntArray, most_folds: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """(Rows of `targets`, models to learn from) per fold, for attacks that learn from the population.
+
+    A target's own membership must not affect its scores, and learning anew for every target is slow. So
+    models are split into folds, and the targets of a fold are scored by what the models outside it teach.
+    Folds follow from a model's index, so a target's scores do not depend on the other targets.
+    """
+    fold_of_model = np.arange(n_models) % min(n_models, most_folds)
+    for fold in np.unique(fold_of_model[targets]):
+        yield np.flatnonzero(fold_of_model[targets] == fold), np.flatnonzero(fold_of_model != fold)

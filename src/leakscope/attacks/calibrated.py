@@ -1,17 +1,13 @@
-"""Difficulty calibration (Watson et al. 2022): the answer minus that of models without the record."""
+"""Difficulty calibration (Watson et al. 2022): the signal minus its mean over models without the record."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides, in_float64, pooled
-from leakscope.disk.scratch import over_blocks
-from leakscope.types import Design, Signals
+from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.moments import both_sides, log_odds_of, pooled
 
 
-@dataclass(frozen=True)
 class Calibrated(Attack):
     """Log-odds minus their mean over OUT models."""
 
@@ -21,15 +17,12 @@ class Calibrated(Attack):
     default_for = ("out_references",)
     source = "Watson et al. 2022"
 
-    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+    def statistics(self, blocks: Blocks) -> FloatArray:
+        """The mean gap between IN and OUT; (targets, 1)."""
+        return pooled(blocks, log_odds_of).gap
+
+    def score(self, block: Block) -> FloatArray:
         """Log-odds minus the OUT mean."""
-        log_odds = signals.last("log_odds")
-        answers = in_float64(log_odds)
-        gap = pooled(answers, design, targets, log_odds).gap
-
-        def fill(columns: slice) -> None:
-            values = answers(columns)
-            _, unseen = both_sides(values, design.in_mask[:, columns], targets, gap)
-            scores[:, columns] = values[targets] - unseen.mean
-
-        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
+        values = block.signal("log_odds")
+        _, unseen = both_sides(values, block.in_mask, block.targets, block.statistics)
+        return values[block.targets] - unseen.mean

@@ -1,23 +1,22 @@
 """EB-LiRA: likelihood ratios that borrow strength across records. leakscope's own attack, and its default.
 
-LiRA asks whether a model's answer about a record is more likely if the record was in, and fits two
-Gaussians a record to find out; with few models those fits are mostly noise. EB-LiRA learns from all
-records at once what kinds of records there are (`stats/record_types.py`), and scores
+LiRA tests whether a model's log-odds on a record are more likely if the record was a member, with two
+Gaussians per record; with few models those fits are mostly noise. EB-LiRA learns from all records at once
+what kinds of records there are (`stats/record_types.py`), and scores
 
-    log p(reference answers, target's answer as IN) - log p(reference answers, target's answer as OUT)
+    log p(reference outputs, target's output as IN) - log p(reference outputs, target's output as OUT)
 
-where both probabilities average over the kinds and over the record's unknown means. Nothing is tuned
-by dataset, and every record gets a score, however few models it has on a side.
+where both probabilities average over the kinds and over the record's unknown means. Nothing is tuned per
+dataset, and every record gets a score, however few models it has on a side.
 
-Every model can be the target in turn: with all models' sums at hand, one of the two probabilities is
+Every model can be the target in turn: given the sums over all models, one of the two probabilities is
 the same for all targets, and the other moves a single value across. The kinds are learned without
 the target's membership, from the models outside its fold.
 """
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -25,7 +24,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, cross_fit_folds
-from leakscope.disk.scratch import gather_records, over_blocks
+from leakscope.attacks.blocks import Block, Blocks
+from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.record_types import (
     RecordTypes,
     fit_record_types,
@@ -33,7 +33,6 @@ from leakscope.stats.record_types import (
     resolution_variance,
     side_sums,
 )
-from leakscope.types import Design, Signals
 
 _MOST_FOLDS = 8
 _DECIMALS = 4
@@ -44,10 +43,10 @@ class EbLira(Attack):
     """Empirical-Bayes LiRA on log-odds.
 
     Attributes:
-        checkpoints: "last", or "all": several checkpoints (or several augmented queries, kept on the same
-            axis) are first combined into one number, by the weights that best tell IN from OUT.
-        n_types: kinds of records.
-        fitted_records: records, drawn at random, that the kinds are learned from when there are more.
+        checkpoints: "last", or "all": several checkpoints (or augmented queries, stored on the same axis) are
+            first combined into one number, with the weights that best separate IN from OUT.
+        n_types: number of kinds of records.
+        fitted_records: the kinds are learned from at most this many records, drawn at random.
         seed: of that draw.
     """
 
@@ -59,86 +58,100 @@ class EbLira(Attack):
     name = "eb_lira"
     needs = ("log_odds",)
     references = "both"
+    is_log_ratio = True
     default_for = ("population", "references")
     source = "leakscope"
 
-    @property
-    def is_log_ratio(self) -> bool:
-        """Whether the score is a log likelihood ratio."""
-        return True
+    def statistics(self, blocks: Blocks) -> _Fitted:
+        """The scale and the kinds of records, fitted per fold of models."""
+        outputs = self._outputs(blocks.signals.arrays["log_odds"])
+        sample, sample_mask = self._sample(outputs, blocks.design.in_mask)
+        folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
+        with worker_threads() as threads:  # numpy releases Python's lock
+            fitted = threads.map(lambda fold: self._fit(sample[fold[1]], sample_mask[fold[1]]), folds)
+            ratios = _balanced_ratios if _is_balanced(blocks) else _ratios
+            return _Fitted(ratios, [_Fold(rows, *fit) for (rows, _), fit in zip(folds, fitted, strict=True)])
 
-    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
+    def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
-        first = -1 if self.checkpoints == "last" else 0
-        answers = signals.arrays["log_odds"][:, first:]  # (models, checkpoints, columns)
-        ratios_of = _ratios_of_a_balanced_design if _is_balanced(design) else _ratios
-        sample, sample_mask = self._sample(answers, design.in_mask)
-        split = list(cross_fit_folds(design.n_models, targets, _MOST_FOLDS))
-        with ThreadPoolExecutor(os.cpu_count()) as threads:  # numpy works outside Python's lock
-            learned = threads.map(lambda fold: self._learned(sample[fold[1]], sample_mask[fold[1]]), split)
-            folds = [(rows, *found) for (rows, _), found in zip(split, learned, strict=True)]
+        scores = np.empty((len(block.targets), block.in_mask.shape[1]))
+        outputs, fitted = self._outputs(block.arrays["log_odds"]), block.statistics
+        for rows, scale, types in fitted.folds:
+            values = scale.apply(outputs)
+            scores[rows] = fitted.ratios(types, values, block.in_mask, block.targets[rows])
+        # Where an iterative fit stops changes the last digits: they are no evidence, so they give no order.
+        return scores.round(_DECIMALS)
 
-        def score(columns: slice) -> None:
-            in_mask = design.in_mask[:, columns]
-            for rows, scale, types in folds:
-                values = scale.apply(answers[:, :, columns])
-                ratios = ratios_of(types, values, in_mask, targets[rows])
-                # A fit that stopped a hair elsewhere moves their far digits: no evidence, so no order.
-                scores[rows, columns] = ratios.round(_DECIMALS)
+    def _outputs(self, log_odds: AnyArray) -> AnyArray:
+        """The checkpoints to read; (models, checkpoints, records)."""
+        return log_odds[:, -1 if self.checkpoints == "last" else 0 :]
 
-        over_blocks(design.n_records, score, answers, design.in_mask, scores)
-
-    def _sample(self, answers: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
-        """Answers (models, checkpoints, records) and design of the records that are learned from."""
+    def _sample(self, outputs: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Outputs (models, checkpoints, records) and design of the records that are learned from."""
         n_records = in_mask.shape[1]
         columns = np.arange(n_records)
         if n_records > self.fitted_records:
             rng = np.random.default_rng(self.seed)
             columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
-        return gather_records(answers, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
+        return gather_records(outputs, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
 
-    def _learned(self, sample: FloatArray, in_mask: BoolArray) -> tuple[Scale, RecordTypes]:
-        """How to read the answers, and the kinds of records, from some of the models."""
+    def _fit(self, sample: FloatArray, in_mask: BoolArray) -> tuple[Scale, RecordTypes]:
+        """The scale of the outputs, and the kinds of records, from some of the models."""
         scale = _scale(sample, in_mask)
         values = scale.apply(sample)
         return scale, fit_record_types(side_sums(values, in_mask), self.n_types, resolution_variance(values))
 
 
 class Scale(NamedTuple):
-    """Reads a model's answers as one number of about unit size."""
+    """Combines a model's checkpoints into one number of about unit size."""
 
     weights: FloatArray  # (checkpoints,)
     centre: float
 
-    def apply(self, answers: AnyArray) -> FloatArray:
-        """(models, checkpoints, columns) -> (models, columns)."""
-        combined: FloatArray = np.einsum("mtc,t->mc", answers, self.weights, dtype=np.float64) - self.centre
+    def apply(self, outputs: AnyArray) -> FloatArray:
+        """(models, checkpoints, records) -> (models, records)."""
+        combined: FloatArray = np.einsum("mtc,t->mc", outputs, self.weights, dtype=np.float64) - self.centre
         return combined
 
 
-def _scale(answers: FloatArray, in_mask: BoolArray) -> Scale:
-    """Weights for several checkpoints by Fisher's discriminant, and the overall centre and size.
+class _Fold(NamedTuple):
+    """What the targets at `rows` are scored with."""
 
-    The discriminant sets the gap between IN and OUT means against the scatter around each record's own
+    rows: IntArray
+    scale: Scale
+    types: RecordTypes
+
+
+class _Fitted(NamedTuple):
+    """How ratios are computed, and the fits of every fold."""
+
+    ratios: Callable[[RecordTypes, FloatArray, BoolArray, IntArray], FloatArray]
+    folds: list[_Fold]
+
+
+def _scale(outputs: FloatArray, in_mask: BoolArray) -> Scale:
+    """Weights for several checkpoints by Fisher's discriminant, and the overall center and size.
+
+    The discriminant compares the gap between IN and OUT means with the scatter around each record's own
     means, both pooled over records with at least two models on each side.
     """
-    weights = np.ones(1) if answers.shape[1] == 1 else _discriminant(answers, in_mask)
-    combined = np.einsum("mtc,t->mc", answers, weights)
+    weights = np.ones(1) if outputs.shape[1] == 1 else _discriminant(outputs, in_mask)
+    combined = np.einsum("mtc,t->mc", outputs, weights)
     size = float(combined.std())
     size = size if size > 0 else 1.0
     return Scale(weights / size, float(combined.mean()) / size)
 
 
-def _discriminant(answers: FloatArray, in_mask: BoolArray) -> FloatArray:
-    n_checkpoints = answers.shape[1]
+def _discriminant(outputs: FloatArray, in_mask: BoolArray) -> FloatArray:
+    n_checkpoints = outputs.shape[1]
     last: FloatArray = np.eye(n_checkpoints)[-1]
     both = (in_mask.sum(axis=0) > 1) & ((~in_mask).sum(axis=0) > 1)
     if not both.any():
         return last
-    values, mask = answers[:, :, both], in_mask[:, None, both]
+    values, mask = outputs[:, :, both], in_mask[:, None, both]
     scatter, means = np.zeros((n_checkpoints, n_checkpoints)), []
     for side in (mask, ~mask):
-        mean = np.where(side, values, 0.0).sum(axis=0) / side.sum(axis=0)  # (checkpoints, columns)
+        mean = np.where(side, values, 0.0).sum(axis=0) / side.sum(axis=0)  # (checkpoints, records)
         off = np.where(side, values - mean, 0.0)
         scatter += np.einsum("mtc,muc->tu", off, off)
         means.append(mean)
@@ -151,20 +164,20 @@ def _discriminant(answers: FloatArray, in_mask: BoolArray) -> FloatArray:
     return weights / total if total > 0 else last
 
 
-def _is_balanced(design: Design) -> bool:
-    """Whether every record is in equally many models, with at least two on each side."""
+def _is_balanced(blocks: Blocks) -> bool:
+    """Whether every record is in equally many training sets, with at least two models on each side."""
 
-    def ends(columns: slice) -> tuple[int, int]:
-        n_in = design.in_mask[:, columns].sum(axis=0)
+    def extremes(block: Block) -> tuple[int, int]:
+        n_in = block.in_mask.sum(axis=0)
         return int(n_in.min()), int(n_in.max())
 
-    found = over_blocks(design.n_records, ends, design.in_mask)
-    fewest, most = min(low for low, _ in found), max(high for _, high in found)
-    return fewest == most and 1 < fewest < design.n_models - 1
+    counts = blocks.map(extremes)
+    fewest, most = min(low for low, _ in counts), max(high for _, high in counts)
+    return fewest == most and 1 < fewest < blocks.design.n_models - 1
 
 
 def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:
-    """Scores of some targets on a block of records; (targets, records)."""
+    """Log ratios of some targets on a block of records; (targets, records)."""
     sums = side_sums(values, in_mask)
     as_it_was = log_marginal(types, sums)
     ratios = np.empty((len(targets), values.shape[1]))
@@ -176,15 +189,15 @@ def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets:
     return ratios
 
 
-def _ratios_of_a_balanced_design(
+def _balanced_ratios(
     types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray
 ) -> FloatArray:
-    """The same, blind to how many references stand on each side.
+    """The same, whatever the number of references on each side.
 
-    Where every record is in equally many models, a target's record has one reference fewer on the target's
-    own side. Those counts are the design's doing, not the model's, but they enter the probabilities (fewer
-    values, more uncertainty), and would show membership where the answers show nothing. So both sides count
-    as if they had the same number of references for every record.
+    Where every record is in equally many training sets, a target's record has one reference fewer on the
+    target's own side. Those counts come from the design, not from the model, but affect the probabilities
+    (fewer values, more uncertainty), and would reveal membership where the outputs do not. So each side has
+    the weight of the same number of references for every record.
     """
     sums = side_sums(values, in_mask)
     n_in = float(sums.n_in[0]) * (len(values) - 1) / len(values)

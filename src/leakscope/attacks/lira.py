@@ -1,12 +1,12 @@
-"""LiRA: is the answer more likely if the record was in? (Carlini et al. 2022)
+"""LiRA: is the output more likely if the record was a member? (Carlini et al. 2022)
 
-For each record a Gaussian of its log-odds over the other models that saw it, and one over those that
-did not. Published implementations differ silently in four choices; here each is a named option:
+Each record has a Gaussian of its log-odds over the other models trained with it, and one over those trained
+without it. Published implementations differ silently in four choices; here each is a named option:
 
 - `online`: both Gaussians (the paper's algorithm 1), or the OUT one only (its offline variant).
 - `centre`: "mean" (the paper) or "median" (the authors' released code).
-- `variance`: "record", each record's own (the paper); "fixed", one a side around the record means (the
-  paper, below 64 models); "global", one a side around the side's mean (the released code's fixed).
+- `variance`: "record", each record's own (the paper); "fixed", one per side around the record means
+  (the paper, below 64 models); "global", one per side around the side's mean (the released code's fixed).
 - `tail`, offline: "cdf", P(OUT < s) (the paper); "pdf", minus the OUT log-density (the released code).
 
 Leave-one-out moments come from sums, so M targets cost O(M N), not O(M^2 N); medians do not.
@@ -20,10 +20,9 @@ from typing import Literal
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, in_float64, pooled
-from leakscope.disk.scratch import over_blocks
-from leakscope.types import Design, Signals
+from leakscope.attacks.base import Attack, References
+from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, log_odds_of, pooled
 
 _SMALLEST_VARIANCE = 1e-12
 
@@ -39,30 +38,27 @@ class Lira(Attack):
 
     name = "lira"
     needs = ("log_odds",)
-    references = "both"
     default_for = ("population", "references")
     source = "Carlini et al. 2022"
+
+    @property
+    def references(self) -> References:
+        """The offline variant fits models trained without the record only."""
+        return "both" if self.online else "out"
 
     @property
     def is_log_ratio(self) -> bool:
         """Whether the score is a log likelihood ratio (offline LiRA's is a tail probability)."""
         return self.online
 
-    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """log N(s; in) - log N(s; out) online; how far s stands above OUT offline."""
-        log_odds = signals.last("log_odds")
-        answers = in_float64(log_odds)
-        of_all = pooled(answers, design, targets, log_odds)
+    def statistics(self, blocks: Blocks) -> Pooled:
+        """Moments over all records."""
+        return pooled(blocks, log_odds_of)
 
-        def fill(columns: slice) -> None:
-            scores[:, columns] = self._scores(answers(columns), design.in_mask[:, columns], targets, of_all)
-
-        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
-
-    def _scores(
-        self, values: FloatArray, in_mask: BoolArray, targets: IntArray, of_all: Pooled
-    ) -> FloatArray:
-        """Of a block of records; (targets, block)."""
+    def score(self, block: Block) -> FloatArray:
+        """log N(s; in) - log N(s; out) online; how far s lies above OUT offline."""
+        values, in_mask, targets = block.signal("log_odds"), block.in_mask, block.targets
+        of_all: Pooled = block.statistics
         own = both_sides(values, in_mask, targets, of_all.gap)
         seen = self._with_variance(*own, of_all.seen, of_all.unseen)
         unseen = self._with_variance(*own[::-1], of_all.unseen, of_all.seen)
@@ -74,7 +70,7 @@ class Lira(Attack):
             return _log_density(s, seen) - _log_density(s, unseen)
         if self.tail == "pdf":
             return -_log_density(s, unseen)
-        # The normal distribution function rises with its argument: the standardised value ranks alike.
+        # The normal distribution function is increasing, so the standardized value ranks alike.
         standardised: FloatArray = (s - unseen.mean) / np.sqrt(unseen.variance)
         return standardised
 
@@ -82,7 +78,7 @@ class Lira(Attack):
         """The side with a variance for every record.
 
         With fewer than two models on either side a record's own variance is replaced by the pooled
-        one: a ratio of an own to a pooled variance would tell how many models are where.
+        one: a ratio of an own to a pooled variance would reveal how many models are on which side.
         """
         usual = np.where(np.isnan(of_all.variance), of_other.variance, of_all.variance)
         usual = np.where(np.isnan(usual), 1.0, usual)  # (targets, 1)

@@ -1,8 +1,8 @@
-"""What the other models say about a record, leaving the target out, in O(models x records) for all targets.
+"""Moments of a signal over the reference models of each target, in O(models x records) for all targets.
 
-Means and variances of each side (models that saw the record, models that did not) come from sums over
-all models minus the target's own term. Everything is done in blocks of records: a first walk pools what
-all records together say, target by target; a second has each record's own moments beside it.
+Means and variances of each side (models trained with the record, models trained without it) come from
+sums over all models minus the target's own term. A first pass over the blocks of records pools all records
+per target; a second has each record's own moments.
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import over_blocks
-from leakscope.types import Design
-
-Answers = Callable[[slice], FloatArray]
-"""A block of records -> what the models answer, float64 (models, block)."""
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.attacks.blocks import Block, Blocks
 
 
-def in_float64(values: AnyArray) -> Answers:
-    """Answers as they are; `values` is (models, columns)."""
-    return lambda columns: values[:, columns].astype(np.float64)
+def log_odds_of(block: Block) -> FloatArray:
+    """Log-odds of every model; float64 (models, records)."""
+    return block.signal("log_odds")
 
 
 class Side(NamedTuple):
-    """Moments of one side (IN or OUT), leaving the target out; (targets, columns) each."""
+    """Moments of one side (IN or OUT), leaving the target out; (targets, records) each."""
 
     n: FloatArray
     mean: FloatArray  # NaN without a model
@@ -34,7 +30,7 @@ class Side(NamedTuple):
 
 
 class PooledSide(NamedTuple):
-    """One side of all records, weighed by their models; (targets, 1) each, NaN where no record has any."""
+    """One side of all records, weighted by their models; (targets, 1) each, NaN where no record has any."""
 
     variance: FloatArray  # around the records' means, of those with two models
     mean: FloatArray
@@ -66,25 +62,23 @@ def left_out_moments(values: FloatArray, mask: BoolArray, targets: IntArray) -> 
     return Side(n.astype(float), mean + centre, variance)
 
 
-def pooled(answers: Answers, design: Design, targets: IntArray, *mapped: AnyArray) -> Pooled:
-    """What all records together say about each target's references.
+def pooled(blocks: Blocks, values_of: Callable[[Block], FloatArray]) -> Pooled:
+    """Moments over all records together, for the references of each target.
 
     Args:
-        answers: of the models.
-        design: who was in which training set.
-        targets: models to leave out, one at a time.
-        mapped: memory maps behind the answers.
+        blocks: the records.
+        values_of: what the moments are of, float64 (models, records of the block).
     """
 
-    def totals(columns: slice) -> FloatArray:
-        values, in_mask = answers(columns), design.in_mask[:, columns]
-        seen, unseen = (left_out_moments(values, mask, targets) for mask in (in_mask, ~in_mask))
+    def totals(block: Block) -> FloatArray:
+        values, masks = values_of(block), (block.in_mask, ~block.in_mask)
+        seen, unseen = (left_out_moments(values, mask, block.targets) for mask in masks)
         both = (seen.n > 0) & (unseen.n > 0)
         gap = np.where(both, seen.mean - unseen.mean, 0.0)
         return np.stack([*_totals(seen), *_totals(unseen), gap.sum(axis=1), both.sum(axis=1)])
 
-    found = np.sum(over_blocks(design.n_records, totals, *mapped, design.in_mask), axis=0)  # (12, targets)
-    seen, unseen, (gap, n_both) = found[:5], found[5:10], found[10:]
+    sums = np.sum(blocks.map(totals), axis=0)  # (12, targets)
+    seen, unseen, (gap, n_both) = sums[:5], sums[5:10], sums[10:]
     return Pooled(_pooled_side(seen), _pooled_side(unseen), (gap / np.maximum(n_both, 1))[:, None])
 
 
@@ -93,8 +87,8 @@ def both_sides(
 ) -> tuple[Side, Side]:
     """(IN, OUT) moments of a block with a mean for every record.
 
-    Without a model on one side that side's mean is the other side's plus the usual gap between the
-    two (`Pooled.gap`). All comes from one target's own moments, which leave its membership out.
+    Where a side has no model, its mean is the other side's plus or minus the mean gap between the two
+    (`Pooled.gap`). All figures are moments that leave the target out, and with it the target's membership.
     """
     seen = left_out_moments(values, in_mask, targets)
     unseen = left_out_moments(values, ~in_mask, targets)

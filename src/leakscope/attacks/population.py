@@ -17,7 +17,7 @@ class Population(Attack):
     """Share of the records of the same class whose loss on the target is higher.
 
     Attributes:
-        by_class: compare within the record's class; else with all records.
+        by_class: compare with records of the same class only.
     """
 
     by_class: bool = True
@@ -28,7 +28,7 @@ class Population(Attack):
     source = "Ye et al. 2022"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """Share above, target by target."""
+        """The share, target by target."""
         loss, labels = signals.last("loss"), np.broadcast_to(signals.labels, design.in_mask.shape)
         for row, target in enumerate(targets.tolist()):
             values, classes = loss[target].astype(np.float64), labels[target]
@@ -39,7 +39,7 @@ class Population(Attack):
 
 
 def _share_above(values: FloatArray) -> FloatArray:
-    """Share of the values above each, ties half; (records,)."""
+    """Share of the values above each, counting ties half; (records,)."""
     ascending = np.sort(values)
     below = np.searchsorted(ascending, values, side="left")
     not_above = np.searchsorted(ascending, values, side="right")

@@ -1,24 +1,20 @@
-"""Attack-R (Ye et al. 2022): is the target's loss small compared with other models' on the record?"""
+"""Attack-R (Ye et al. 2022): is the target's loss small compared with other models' on the same record?"""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.attacks.moments import both_sides, in_float64, pooled
-from leakscope.disk.scratch import over_blocks
-from leakscope.types import Design, Signals
+from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.moments import both_sides, log_odds_of, pooled
 
 
-@dataclass(frozen=True)
 class Reference(Attack):
     """Share of OUT models with a higher loss on the record than the target.
 
-    With n OUT models that share has n + 1 values; records that tie are told apart by how far the
-    target's log-odds stand above the OUT models' mean, which never reorders two different shares.
+    With n OUT models that share has n + 1 values. Ties are broken by how far the target's log-odds lie above
+    the mean of the OUT models, which never reorders two different shares.
     """
 
     name = "reference"
@@ -27,25 +23,22 @@ class Reference(Attack):
     default_for = ("out_references",)
     source = "Ye et al. 2022"
 
-    def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """The share, ties broken."""
-        log_odds = signals.last("log_odds")
-        answers = in_float64(log_odds)
-        gap = pooled(answers, design, targets, log_odds).gap
+    def statistics(self, blocks: Blocks) -> FloatArray:
+        """The mean gap between IN and OUT; (targets, 1)."""
+        return pooled(blocks, log_odds_of).gap
 
-        def fill(columns: slice) -> None:
-            values, in_mask = answers(columns), design.in_mask[:, columns]
-            _, unseen = both_sides(values, in_mask, targets, gap)
-            above = values[targets] - unseen.mean
-            tie_break = 0.5 + above / (2 * (1 + np.abs(above)))  # in (0, 1), rises with `above`
-            share = _share_above(values, ~in_mask, targets)
-            scores[:, columns] = share + tie_break / (2 * design.n_models**2)
-
-        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
+    def score(self, block: Block) -> FloatArray:
+        """The share, with ties broken."""
+        values, targets = block.signal("log_odds"), block.targets
+        _, unseen = both_sides(values, block.in_mask, targets, block.statistics)
+        above = values[targets] - unseen.mean
+        tie_break = 0.5 + above / (2 * (1 + np.abs(above)))  # in (0, 1), rises with `above`
+        share = _share_above(values, ~block.in_mask, targets)
+        return np.asarray(share + tie_break / (2 * len(values) ** 2))
 
 
 def _share_above(values: FloatArray, out_mask: BoolArray, targets: IntArray) -> FloatArray:
-    """Share of OUT models other than the target below its answer, 1/2 without any; (targets, block)."""
+    """Share of OUT models other than the target below its log-odds, 1/2 without any; (targets, records)."""
     share = np.empty((len(targets), values.shape[1]))
     for row, target in enumerate(targets):
         others = out_mask.copy()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.eb_lira import EbLira
@@ -31,25 +31,42 @@ _SHIPPED = (
     QuantileRegression,
 )
 ENTRY_POINTS = "leakscope.attacks"
-"""Group of entry points by which an installed package brings attacks."""
+"""The group of entry points in which installed packages offer attacks."""
 
 
 @cache
 def attack_classes() -> dict[str, type[Attack]]:
     """Every attack by name: the shipped ones, then those of installed packages."""
-    found: dict[str, type[Attack]] = {attack.name: attack for attack in _SHIPPED}
+    classes: dict[str, type[Attack]] = {attack.name: attack for attack in _SHIPPED}
     for entry in entry_points(group=ENTRY_POINTS):
-        attack = entry.load()
-        if attack.name in found:
+        attack = _loaded(entry)
+        if attack.name in classes:
             raise InputError(f"{entry.value}: an attack named {attack.name!r} exists already; rename it")
-        found[attack.name] = attack
-    return found
+        classes[attack.name] = attack
+    return classes
 
 
-def default_attacks(audit: str) -> tuple[Attack, ...]:
-    """The attacks that run by default in an audit of this kind, see `Attack.default_for`."""
+def _loaded(entry: EntryPoint) -> type[Attack]:
+    """The class that an installed package offers."""
+    try:
+        attack = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"the attack {entry.value} of an installed package cannot be imported ({error}); reinstall or "
+            "remove the package"
+        ) from error
+    if not (isinstance(attack, type) and issubclass(attack, Attack)):
+        raise InputError(f"entry point {entry.value} is not a subclass of leakscope.Attack")
+    return attack
+
+
+def default_attacks(audit: Audit) -> tuple[Attack, ...]:
+    """The attacks that run by default in an audit of this kind, see `Attack.default_for`.
+
+    Only shipped attacks do: installing a package does not change what an audit reports.
+    """
     return tuple(attack() for attack in reversed(_SHIPPED) if audit in attack.default_for)
 
 
 PER_RECORD = EbLira()
-"""Judges single records: the strongest attack whose score is a log ratio."""
+"""The attack that assesses single records: the strongest one whose score is a log ratio."""

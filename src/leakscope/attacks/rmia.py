@@ -1,8 +1,8 @@
-"""RMIA: does the record's likelihood ratio beat that of the population? (Zarifzadeh, Liu and Shokri 2024)
+"""RMIA: does the record's likelihood ratio exceed that of other records? (Zarifzadeh, Liu and Shokri 2024)
 
 `ratio(x) = p_target(x) / p(x)`; the score is the share of population records z with
 `ratio(x) / ratio(z) >= gamma`. Here the population is all records of the bank. The ratios of z are sorted
-once and each x is looked up, so no (records x records) matrix is ever made.
+once and each x is looked up, so there is never a (records x records) matrix.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, References
+from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.moments import Side, both_sides, pooled
-from leakscope.disk.scratch import evict_pages, over_blocks
+from leakscope.disk.scratch import evict_pages
 from leakscope.types import Design, Signals
 
 _SMALLEST_PROBABILITY = 1e-30
@@ -25,9 +26,9 @@ class Rmia(Attack):
     """RMIA on the true class's probability.
 
     Attributes:
-        online: p(x) is the mean over IN and OUT models, weighing both sides alike; offline: from OUT
+        online: p(x) is the mean over IN and OUT models, with equal weight for both sides; offline: from OUT
             models only, `((1 + a) * mean_out + (1 - a)) / 2` (the paper's equation 10).
-        gamma: how much the ratio must be beaten by.
+        gamma: the factor by which a record's ratio must exceed another's.
         offline_a: the paper's `a`.
         temperature: divides the log-odds before they become probabilities.
     """
@@ -39,29 +40,33 @@ class Rmia(Attack):
 
     name = "rmia"
     needs = ("log_odds",)
-    references = "both"
     source = "Zarifzadeh et al. 2024"
 
+    @property
+    def references(self) -> References:
+        """The offline variant reads models trained without the record only."""
+        return "both" if self.online else "out"
+
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """Share of the population that is beaten: all ratios first, then target by target."""
-        log_odds = signals.last("log_odds")
-
-        def probability(columns: slice) -> FloatArray:
-            scaled = log_odds[:, columns].astype(np.float64) / self.temperature
-            return np.asarray(np.exp(-np.logaddexp(0.0, -scaled)))
-
-        gap = pooled(probability, design, targets, log_odds).gap
-
-        def fill(columns: slice) -> None:
-            values = probability(columns)
-            seen, unseen = both_sides(values, design.in_mask[:, columns], targets, gap)
-            marginal = self._marginal(seen, unseen)
-            scores[:, columns] = values[targets] / np.maximum(marginal, _SMALLEST_PROBABILITY)
-
-        over_blocks(design.n_records, fill, log_odds, design.in_mask, scores)
+        """All ratios, block by block; then the share of smaller ratios, target by target."""
+        super().run(signals, design, targets, scores)
         for row in scores:
             row[:] = share_beaten(row, row, self.gamma)
             evict_pages(scores)
+
+    def statistics(self, blocks: Blocks) -> FloatArray:
+        """The mean gap between IN and OUT probabilities; (targets, 1)."""
+        return pooled(blocks, self._probability).gap
+
+    def score(self, block: Block) -> FloatArray:
+        """The record's likelihood ratio."""
+        values = self._probability(block)
+        seen, unseen = both_sides(values, block.in_mask, block.targets, block.statistics)
+        return values[block.targets] / np.maximum(self._marginal(seen, unseen), _SMALLEST_PROBABILITY)
+
+    def _probability(self, block: Block) -> FloatArray:
+        """Of the true class; (models, records)."""
+        return np.asarray(np.exp(-np.logaddexp(0.0, -(block.signal("log_odds") / self.temperature))))
 
     def _marginal(self, seen: Side, unseen: Side) -> FloatArray:
         """p(x); (targets, columns)."""

@@ -1,24 +1,26 @@
-"""Shadow models in the manner of Shokri et al. (2017): a classifier learns what membership looks like.
+"""Shadow models in the manner of Shokri et al. (2017): a classifier learns to recognize members' outputs.
 
-Any scikit-learn classifier is trained on the outputs of models whose membership is known, then
-asked about the target's outputs. Features are the class probabilities as they come, as in the
-study of model size this reproduces; the label is not among them.
+Any scikit-learn classifier is fitted to the outputs of models whose training sets are known, then applied
+to the target's outputs. Features are the class probabilities in the order of the classes; the label is not
+among them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
+from leakscope.errors import InputError
 from leakscope.types import Design, Signals
+from leakscope.user_code import import_object
 
 
 def logistic_regression() -> Any:
-    """The published study's attack classifier."""
+    """The usual attack classifier."""
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(max_iter=1000)
@@ -26,29 +28,40 @@ def logistic_regression() -> Any:
 
 @dataclass(frozen=True)
 class Shokri(Attack):
-    """Every model but the target is a shadow; the score is the classifier's probability of "member"."""
+    """Every model but the target is a shadow model; the score is the classifier's probability of "member".
 
-    classifier: Any = field(default_factory=logistic_regression)
+    Attributes:
+        classifier: "package.module:name" of a scikit-learn classifier's class, or of a function that returns
+            a classifier with options of your choice.
+    """
+
+    classifier: str = "leakscope.attacks.shokri:logistic_regression"
 
     name = "shokri"
     needs = ("logits",)
     references = "both"
+    in_memory = True
     source = "Shokri et al. 2017"
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
-        """The classifier's probability. It learns from all shadows' answers at once, in memory."""
+        """The classifier's probability."""
         probability = softmax(signals.last("logits"))
         for row, target in enumerate(targets.tolist()):
             shadows = np.delete(np.arange(design.n_models), target)
-            fitted = fit_membership(self.classifier, probability[shadows], design.in_mask[shadows])
+            fitted = fit_membership(self._classifier(), probability[shadows], design.in_mask[shadows])
             scores[row] = fitted.predict_proba(probability[target])[:, 1]
+
+    def _classifier(self) -> Any:
+        setting = f"attack={self.name!r}: classifier"
+        classifier = import_object(setting, self.classifier, "sklearn.tree:DecisionTreeClassifier")()
+        if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
+            raise InputError(f"{setting}={self.classifier!r} has no fit and predict_proba; name a classifier")
+        return classifier
 
 
 def fit_membership(classifier: Any, probability: AnyArray, in_mask: BoolArray) -> Any:
-    """A clone of `classifier` fitted on shadows; probability (shadows, columns, classes)."""
-    from sklearn.base import clone
-
-    return clone(classifier).fit(probability.reshape(-1, probability.shape[-1]), in_mask.reshape(-1))
+    """`classifier`, fitted to the shadow models' outputs; probability (shadows, records, classes)."""
+    return classifier.fit(probability.reshape(-1, probability.shape[-1]), in_mask.reshape(-1))
 
 
 def softmax(logits: AnyArray) -> FloatArray:

@@ -11,17 +11,16 @@ The same text works in a config file, on the command line, in Python and in resu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from leakscope.attacks.base import Attack
+from leakscope.attacks.options import accepted_values, read_options
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
-from leakscope.user_code import import_object, names_code
+from leakscope.user_code import import_object, names_code, path_of, search_in
 
 AttackSpec = str | Attack | Mapping[str, Any]
 """What a user may write for an attack."""
@@ -32,10 +31,10 @@ def resolve(spec: AttackSpec, folder: Path | None = None) -> Attack:
 
     Args:
         spec: a name, text with options, "package.module:Class", a table with `name`, or an attack.
-        folder: where a user's module may lie, beside the current folder.
+        folder: where to look for a user's module, besides the current folder.
 
     Raises:
-        InputError: there is no such attack or option, or a value does not fit.
+        InputError: there is no such attack or option, or the option does not accept the value.
     """
     if isinstance(spec, Attack):
         return spec
@@ -45,31 +44,33 @@ def resolve(spec: AttackSpec, folder: Path | None = None) -> Attack:
         if not isinstance(name, str):
             raise InputError(f"attack={dict(spec)}: give its `name`, for example {{name = 'lira'}}")
     elif isinstance(spec, str):
-        name, options = _parsed(spec)
+        name, options = _parse(spec)
     else:
         raise InputError(f"attack={spec!r}: expected a name, a table with `name`, or an Attack object")
-    return _made(_class_of(name, folder), name, options)
+    if any(isinstance(value, str) and names_code(value) for value in options.values()):
+        search_in(folder)
+    return _create(_class_of(name, folder), name, options)
 
 
 def resolve_all(specs: Iterable[AttackSpec], folder: Path | None = None) -> tuple[Attack, ...]:
-    """Several attacks; one that is named twice counts once.
+    """Several attacks; one that is given twice counts once.
 
     Raises:
         InputError: there is none, or two different attacks have the same label.
     """
-    found: dict[str, Attack] = {}
+    by_label: dict[str, Attack] = {}
     for attack in (resolve(spec, folder) for spec in specs):
-        if found.setdefault(attack.label, attack) != attack:
+        if by_label.setdefault(attack.label, attack) != attack:
             raise InputError(f"attacks: two different attacks are called {attack.label!r}; rename one")
-    if not found:
+    if not by_label:
         raise InputError(f"attacks=[]: choose from {', '.join(sorted(attack_classes()))}")
-    return tuple(found.values())
+    return tuple(by_label.values())
 
 
 def spec_of(attack: Attack) -> str:
     """Text that `resolve` turns into the same attack."""
     cls = type(attack)
-    name = attack.name if attack_classes().get(attack.name) is cls else f"{cls.__module__}:{cls.__qualname__}"
+    name = attack.name if attack_classes().get(attack.name) is cls else path_of(cls)
     return name + attack.label.removeprefix(attack.name)
 
 
@@ -78,73 +79,42 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
     if name in known:
         return known[name]
     if not names_code(name):
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(
-            f"attack={name!r} is unknown; {hint}choose from {', '.join(sorted(known))}, or give your own as "
-            "'package.module:Class'"
+            f"attack={name!r} is unknown; {_did_you_mean(name, known)}choose from "
+            f"{', '.join(sorted(known))}, or give your own as 'package.module:Class'"
         )
-    found = import_object("attack", name, "my_package.attacks:MyAttack", folder)
-    if not (isinstance(found, type) and issubclass(found, Attack)):
+    cls = import_object("attack", name, "my_package.attacks:MyAttack", folder)
+    if not (isinstance(cls, type) and issubclass(cls, Attack)):
         raise InputError(f"attack={name!r} is not a subclass of leakscope.Attack")
-    return found
+    return cls
 
 
-def _parsed(text: str) -> tuple[str, dict[str, Any]]:
+def _parse(text: str) -> tuple[str, dict[str, Any]]:
     """Name and options of "name(option=value, ...)"."""
     name, bracket, rest = text.strip().partition("(")
-    if not bracket:
-        return name, {}
-    if not rest.endswith(")"):
+    if bracket and not rest.endswith(")"):
         raise InputError(
             f"attack={text!r}: the bracket is not closed; write for example 'lira(online=false)'"
         )
-    options = {}
-    for pair in filter(None, (part.strip() for part in rest[:-1].split(","))):
-        option, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals:
-            raise InputError(f"attack={text!r}: {pair!r} is not `option=value`")
-        options[option] = _value(value)
-    return name.strip(), options
-
-
-def _value(text: str) -> Any:
-    """A number, true, false or null; else the text itself."""
     try:
-        return json.loads(text.lower() if text.lower() in ("true", "false", "none", "null") else text)
-    except ValueError:
-        return text.strip("'\"")
+        return name.strip(), read_options(rest[:-1])
+    except ValueError as error:
+        raise InputError(f"attack={text!r}: {error}") from error
 
 
-def _made(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:
-    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(options) - known)
+def _create(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:
+    known = accepted_values(cls)
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        near = get_close_matches(unknown[0], known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-        raise InputError(f"attack={name!r}: unknown option {', '.join(unknown)}; {takes}{hint}")
-    for option, value in options.items():
-        _check_value(cls, name, option, value)
+        hint = _did_you_mean(unknown[0], known)
+        raise InputError(f"attack={name!r}: unknown option {', '.join(unknown)}; {hint}{takes}")
     try:
         return cls(**options)
     except (TypeError, ValueError) as error:
         raise InputError(f"attack={name!r}: {error}") from error
 
 
-def _check_value(cls: type[Attack], name: str, option: str, value: Any) -> None:
-    """Refuses a value whose type the option's annotation does not allow."""
-    from typing import get_type_hints
-
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        TypeAdapter(get_type_hints(cls)[option]).validate_python(value, strict=True)
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Input ")
-        raise InputError(f"attack={name!r}: {option}={value!r}: {message}") from error
-
-
-def option_defaults(cls: type[Attack]) -> dict[str, Any]:
-    """Option -> its default."""
-    return {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # type: ignore[arg-type]
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""

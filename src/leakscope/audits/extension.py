@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
-from leakscope.bank.bank import IDENTITY, MANIFEST, Bank
+from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.bank.run_folder import read_json
 from leakscope.design import make_design

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
@@ -14,7 +14,8 @@ from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
-from leakscope.types import REGRESSION_KEPT, SIGNAL_DIRECTIONS, Records
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION, names_of
+from leakscope.types import Records
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -100,7 +101,7 @@ def evaluation_config(
     )
 
 
-def attacks_for(records: Records, audit: str) -> tuple[Attack, ...]:
+def attacks_for(records: Records, audit: Audit) -> tuple[Attack, ...]:
     """The default attacks of an audit whose signals models of these records have."""
-    known = set(SIGNAL_DIRECTIONS) if records.is_classification else set(REGRESSION_KEPT)
+    known = set(names_of(CLASSIFICATION if records.is_classification else REGRESSION))
     return tuple(attack for attack in default_attacks(audit) if known.issuperset(attack.needs))

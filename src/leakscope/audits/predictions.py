@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
@@ -27,6 +27,8 @@ from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.types import Design, digest_arrays
+
+_AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +52,8 @@ class SavedPredictions:
         return read_predictions(self.given, membership="required")
 
     @property
-    def references(self) -> str:
-        """The reference models whose outputs were saved: "none", "out" or "both"."""
+    def references(self) -> References:
+        """The reference models whose outputs were saved."""
         in_mask = self.predictions.shadow_in_mask
         if in_mask is None:
             return "none"
@@ -60,9 +62,7 @@ class SavedPredictions:
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks these predictions allow."""
-        return default_attacks(
-            {"none": "alone", "out": "out_references", "both": "references"}[self.references]
-        )
+        return default_attacks(_AUDIT[self.references])
 
     def prepare(self, settings: ResolvedSettings) -> PreparedPredictions:
         """Checks that members and non-members are named, and that the attacks have their references."""

@@ -14,6 +14,7 @@ from leakscope.bank.typed_json import parse_as, to_json
 from leakscope.disk.npy import map_array
 from leakscope.disk.storage import atomic_folder, sha256_of, write_array, write_json
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.signals.registry import file_name
 
 _CHECKSUMS, _NOTES = "block.json", "notes.json"
 
@@ -39,9 +40,9 @@ class BlockFolders:
         shutil.rmtree(folder, ignore_errors=True)
         with atomic_folder(folder) as temporary:
             for name, values in signals.items():
-                write_array(temporary / f"{name}.npy", values)
+                write_array(temporary / file_name(name), values)
             write_json(temporary / _NOTES, to_json(notes))
-            written = [*(f"{name}.npy" for name in signals), _NOTES]
+            written = [*map(file_name, signals), _NOTES]
             write_json(temporary / _CHECKSUMS, {name: sha256_of(temporary / name) for name in written})
 
     def damage(self, block: int) -> list[Damage]:
@@ -51,13 +52,13 @@ class BlockFolders:
             checksums = read_json(folder / _CHECKSUMS)
         except (InputError, CorruptBankError):
             checksums = {}
-        expected = [*(f"{name}.npy" for name in self.signal_names), _NOTES]
+        expected = [*map(file_name, self.signal_names), _NOTES]
         wanted = {f"{folder.relative_to(self.folder)}/{name}": checksums.get(name) for name in expected}
         return file_damage(self.folder, wanted, block)
 
     def rows(self, block: int, name: str) -> AnyArray:
         """One signal of a block that is whole; (models, checkpoints, columns[, classes])."""
-        return map_array(self.path(block) / f"{name}.npy")
+        return map_array(self.path(block) / file_name(name))
 
     def notes(self, block: int) -> BlockNotes:
         """How a block that is whole was trained."""

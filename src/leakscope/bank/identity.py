@@ -21,7 +21,7 @@ FORMAT = 2
 """Raised when the layout of a bank or the numbers of training change; banks of another format are refused."""
 _MOST_MODELS = 1_000_000
 _MOST = 1 << 62
-_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
+_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}|(?=.{1,200}$)\w+(\.\w+)*:\w+(\.\w+)*")
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.npy import ArrayFileError, map_array
 from leakscope.disk.storage import atomic_file, npy_header
 from leakscope.errors import CorruptBankError
+from leakscope.signals.registry import file_name
 
 
 def signal_path(folder: Path, name: str) -> Path:
     """The file of one signal of the bank in `folder`."""
-    return folder / "signals" / f"{name}.npy"
+    return folder / "signals" / file_name(name)
 
 
 def join_blocks(path: Path, n_models: int, blocks: Iterable[AnyArray]) -> SignalFile:

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,7 @@ RECORDS_AT_ONCE = 16_384
 _BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
 """After so many, pages of memory maps are let go of."""
 _IN_MEMORY_BYTES = 1 << 26
+_THREADS = os.cpu_count() or 1
 
 Found = TypeVar("Found")
 
@@ -111,6 +113,23 @@ def map_behind(array: Any) -> Any:
     return array if is_file else None
 
 
+def worker_threads() -> ThreadPoolExecutor:
+    """Threads for work in numpy, which releases Python's lock: one per core."""
+    return ThreadPoolExecutor(_THREADS)
+
+
+@contextmanager
+def small_blocks(records_at_once: int, n_threads: int) -> Iterator[None]:
+    """Sets the size of blocks and the number of threads; for measurements of memory, and tests."""
+    global RECORDS_AT_ONCE, _THREADS
+    before = RECORDS_AT_ONCE, _THREADS
+    RECORDS_AT_ONCE, _THREADS = records_at_once, n_threads
+    try:
+        yield
+    finally:
+        RECORDS_AT_ONCE, _THREADS = before
+
+
 def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDArray[Any]) -> list[Found]:
     """What `work` finds in each block of records, in order; blocks are worked on by all cores.
 
@@ -120,7 +139,7 @@ def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDA
         mapped: arrays that the work reads or writes; where they are memory maps, pages are let go of.
     """
     found: list[Found] = []
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with worker_threads() as threads:
         all_blocks = blocks(n_records, RECORDS_AT_ONCE)
         while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
             found += threads.map(work, some)

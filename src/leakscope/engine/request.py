@@ -15,8 +15,14 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.models.registry import build, digest_of_net
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.signals.classification import CLASSIFICATION_SIGNALS
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Records
+from leakscope.signals.registry import (
+    CLASSIFICATION,
+    REGRESSION,
+    default_signals,
+    find_signal,
+    source_digests,
+)
+from leakscope.types import Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
 BLOCK_SIZES = (8, 128)
@@ -53,14 +59,10 @@ class TrainingRequest:
         Raises:
             InputError: models of this task do not have one of the signals.
         """
-        is_classification = self.records.is_classification
-        known = CLASSIFICATION_SIGNALS if is_classification else REGRESSION_KEPT
-        unknown = sorted(set(self.signals) - set(known))
-        if unknown:
-            task = "a classifier" if is_classification else "a regression model"
-            raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
-        usual = CLASSIFICATION_KEPT if is_classification else REGRESSION_KEPT
-        return tuple(sorted(self.signals or usual))
+        task = CLASSIFICATION if self.records.is_classification else REGRESSION
+        for name in self.signals:
+            find_signal(name, task)
+        return tuple(sorted(self.signals or default_signals(task)))
 
     @cached_property
     def identity(self) -> Identity:
@@ -72,6 +74,9 @@ class TrainingRequest:
             net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
             description["net_sha256"] = digest_of_net(recipe, net)
             n_parameters = sum(p.numel() for p in net.parameters())
+        own_signals = source_digests(self.signal_names)
+        if own_signals:
+            description["signals_sha256"] = own_signals
         return Identity(
             records=RecordsIdentity.of(records),
             design=DesignIdentity.of(design),

@@ -1,64 +1,96 @@
-"""Logits in, per-record signals out, on the device the logits are on.
+"""Logits in, signals per record out, on the device the logits are on.
 
-Everything is computed from log-probabilities by logsumexp, never as log(softmax). Names and
-directions (what a member looks like) are in `types.SIGNAL_DIRECTIONS`.
+Everything is computed from log-probabilities by logsumexp, never as log(softmax). `registry.py` lists the
+signals with their inputs and directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
+from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION, Signal, find_signal
 
-def classification_signals(logits: Tensor, labels: Tensor, kept: tuple[str, ...]) -> dict[str, Tensor]:
+
+def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
     """The named signals.
 
     Args:
         logits: float (..., classes).
         labels: int64 (...,).
-        kept: names from `types.SIGNAL_DIRECTIONS`.
+        names: shipped signals, or a user's own as "package.module:function".
 
     Returns:
         name -> float32 (...,); `correct` is bool, `logits` keeps its last axis.
     """
-    odds = log_odds(logits, labels) if _FROM_LOG_ODDS.keys() & set(kept) else None
+    signals = [find_signal(name, CLASSIFICATION) for name in names]
+    is_shared = any(signal.inputs == "log_odds" for signal in signals)
+    odds = log_odds(logits, labels) if is_shared else logits
+    inputs = {"logits": (logits,), "logits and label": (logits, labels), "log_odds": (odds,)}
     return {
-        name: _CLASSIFICATION[name](logits, labels)
-        if odds is None or name not in _FROM_LOG_ODDS
-        else _FROM_LOG_ODDS[name](odds)
-        for name in kept
+        signal.name: own_signal(signal, logits, labels)
+        if signal.is_own
+        else signal.compute(*inputs[signal.inputs])
+        for signal in signals
     }
 
 
-def regression_signals(
-    outputs: Tensor, targets: Tensor, residual_sd: Tensor, kept: tuple[str, ...]
-) -> dict[str, Tensor]:
-    """Squared residual as `loss`, and the Gaussian log-density of the residual.
+def own_signal(signal: Signal, logits: Tensor, labels: Tensor) -> Tensor:
+    """A user's own signal; float32 (...,), or integers or bools as they are.
 
-    Args:
-        outputs: float (models, records).
-        targets: float (models, records) or (records,).
-        residual_sd: float (models,), each model's own residual spread on its members.
-        kept: "loss", "log_density".
+    Raises:
+        InputError: the function returns something else than one number per record.
     """
-    squared = (outputs - targets).square()
-    variance = residual_sd.square()[:, None]
-    log_density = -0.5 * (squared / variance + torch.log(2 * torch.pi * variance))
-    return {name: {"loss": squared, "log_density": log_density}[name] for name in kept}
+    values = signal.compute(logits, labels)
+    if not isinstance(values, Tensor) or values.shape != labels.shape:
+        shape = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        raise InputError(
+            f"signals={signal.name!r} returned {shape}; return a tensor of shape {tuple(labels.shape)}, one "
+            "number per record"
+        )
+    return values.float() if values.is_floating_point() else values
 
 
 def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
     """LiRA's scaled confidence `z_y - logsumexp(z without y)`; exact at any magnitude."""
-    true = _at_label(logits, labels)
     others = logits.scatter(-1, labels[..., None], -torch.inf)
-    return true - others.logsumexp(-1)
+    return true_logit(logits, labels) - others.logsumexp(-1)
 
 
-def loss(logits: Tensor, labels: Tensor) -> Tensor:
+def unchanged(values: Tensor) -> Tensor:
+    """The logits or log-odds themselves."""
+    return values
+
+
+def loss_from_log_odds(odds: Tensor) -> Tensor:
     """Cross-entropy `logsumexp(z) - z_y`, as softplus(-log_odds), which keeps its digits near 0."""
-    return _FROM_LOG_ODDS["loss"](log_odds(logits, labels))
+    return torch.nn.functional.softplus(-odds)
+
+
+def true_prob(odds: Tensor) -> Tensor:
+    """Probability of the label, from log-odds."""
+    return torch.sigmoid(odds)
+
+
+def true_logit(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logit of the label."""
+    return logits.gather(-1, labels[..., None])[..., 0]
+
+
+def max_logit(logits: Tensor) -> Tensor:
+    """Largest logit."""
+    return logits.amax(-1)
+
+
+def max_prob(logits: Tensor) -> Tensor:
+    """Largest probability."""
+    return logits.softmax(-1).amax(-1)
+
+
+def correct(logits: Tensor, labels: Tensor) -> Tensor:
+    """Whether the prediction is the label; bool."""
+    return logits.argmax(-1) == labels
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -72,7 +104,7 @@ def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     p = logits.softmax(-1)
     others = p.scatter(-1, labels[..., None], 0.0)
     wrong = (others * _log_one_minus(p, logits)).sum(-1)
-    return _not_own(logits, labels) * loss(logits, labels) - wrong
+    return _not_own(logits, labels) * loss_from_log_odds(log_odds(logits, labels)) - wrong
 
 
 def top2_margin(logits: Tensor) -> Tensor:
@@ -98,26 +130,3 @@ def _log_one_minus(p: Tensor, logits: Tensor) -> Tensor:
     others = logits.scatter(-1, top, -torch.inf).logsumexp(-1, keepdim=True)
     log_not_top = others - logits.logsumexp(-1, keepdim=True)
     return torch.log1p(-p.scatter(-1, top, 0.0)).scatter(-1, top, log_not_top)
-
-
-def _at_label(values: Tensor, labels: Tensor) -> Tensor:
-    return values.gather(-1, labels[..., None])[..., 0]
-
-
-_FROM_LOG_ODDS: dict[str, Callable[[Tensor], Tensor]] = {
-    "loss": lambda odds: torch.nn.functional.softplus(-odds),
-    "log_odds": lambda odds: odds,
-    "true_prob": torch.sigmoid,
-}
-_CLASSIFICATION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "true_logit": _at_label,
-    "max_logit": lambda z, y: z.amax(-1),
-    "max_prob": lambda z, y: z.softmax(-1).amax(-1),
-    "entropy": lambda z, y: entropy(z),
-    "modified_entropy": modified_entropy,
-    "top2_margin": lambda z, y: top2_margin(z),
-    "correct": lambda z, y: z.argmax(-1) == y,
-    "gradient_proxy": gradient_proxy,
-    "logits": lambda z, y: z,
-}
-CLASSIFICATION_SIGNALS = (*_FROM_LOG_ODDS, *_CLASSIFICATION)

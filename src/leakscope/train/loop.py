@@ -24,7 +24,8 @@ from leakscope.errors import InputError
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
-from leakscope.signals.classification import classification_signals, regression_signals
+from leakscope.signals.classification import classification_signals
+from leakscope.signals.regression import regression_signals
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers

@@ -11,7 +11,8 @@ import numpy as np
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.manifest import Provenance
-from leakscope.bank.run_folder import RESULTS, RUN
+from leakscope.bank.results import write_results
+from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
 from leakscope.disk.storage import write_json
 from leakscope.studies.dynamics import study as dynamics
@@ -104,11 +105,11 @@ def _bank(folder: Path, setting: Setting, labels: np.ndarray) -> None:
         design=DesignIdentity(setting.models, n, "b" * 64),
         recipe={"evaluated_epochs": list(epochs)},
         seed=setting.run_seed,
-        signals=tuple(sorted(answers)),
+        signals=tuple(sorted(outputs)),
         block_size=setting.models,
     )
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(0, answers)
+    bank.add_block(0, outputs)
     bank.finish(Provenance(device="cpu", versions={"numpy": np.__version__}))
 
 

@@ -148,7 +148,7 @@ def _population(bank: Bank, design: Design, paths: Trajectories) -> RunPopulatio
         records=design.n_records,
         judged_records=int(paths.is_defined.sum()),
         members_per_model=float(design.in_mask.sum(axis=1).mean()),
-        device=bank.manifest.device,
+        device=bank.manifest.device or "unknown",
     )
 
 

@@ -14,7 +14,7 @@ from leakscope.attacks.spec import AttackSpec, resolve, spec_of
 from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, DecisionRule, check_rule
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
-from leakscope.types import CLASSIFICATION_KEPT
+from leakscope.signals.registry import CLASSIFICATION, default_signals
 
 OPTIMIZERS = ("sgd", "adamw", "sam")
 _SAM_RHO = 0.05  # the radius of Foret et al. (2021) on CIFAR-10
@@ -163,7 +163,9 @@ class DynamicsConfig:
     def signals(self, setting: Setting) -> tuple[str, ...]:
         """The signals to store for a setting: the usual ones, and whatever the attack needs."""
         logits = ("logits",) if setting.store_logits else ()
-        return tuple(dict.fromkeys((*CLASSIFICATION_KEPT, *logits, *self.resolved_attack().needs)))
+        return tuple(
+            dict.fromkeys((*default_signals(CLASSIFICATION), *logits, *self.resolved_attack().needs))
+        )
 
 
 def _setting_problems(setting: Setting) -> list[str]:

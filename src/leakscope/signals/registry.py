@@ -1,0 +1,154 @@
+"""The signals by name: what each one is computed from, and whether members have high or low values.
+
+A signal is a function of a model's outputs and the label. Functions are named as text and imported when a
+signal is computed, so that knowing the signals needs no torch. A user's own signal is named
+"package.module:function"; its function takes `(logits, labels)`, tensors (..., classes) and (...,), and
+returns a tensor (...,). For a regression model, `logits` are its outputs (..., 1) and `labels` are numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from leakscope.errors import InputError
+from leakscope.user_code import import_object, names_code
+
+Task = Literal["classification", "regression"]
+Inputs = Literal["logits", "logits and label", "log_odds", "residual", "residual and its spread"]
+Direction = Literal["high", "low", "none"]
+
+CLASSIFICATION: Task = "classification"
+REGRESSION: Task = "regression"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What there is to know about a signal.
+
+    Attributes:
+        name: what settings and banks call it.
+        function: "package.module:function" that computes it.
+        inputs: what the function takes.
+        direction: the values that are typical of members; "none" if there is no such rule.
+        task: the models that have it.
+        default: whether a bank stores it when no signals are chosen.
+    """
+
+    name: str
+    function: str
+    inputs: Inputs
+    direction: Direction
+    task: Task = CLASSIFICATION
+    default: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """True for a signal of the user's own."""
+        return names_code(self.name)
+
+    @property
+    def compute(self) -> Callable[..., Any]:
+        """The function."""
+        return _function(self.function)
+
+
+def _shipped(name: str, inputs: Inputs, direction: Direction, function: str = "", **more: Any) -> Signal:
+    module = f"leakscope.signals.{more.get('task', CLASSIFICATION)}"
+    return Signal(name, f"{module}:{function or name}", inputs, direction, **more)
+
+
+SIGNALS: tuple[Signal, ...] = (
+    _shipped("loss", "log_odds", "low", "loss_from_log_odds", default=True),
+    _shipped("log_odds", "log_odds", "high", "unchanged", default=True),
+    _shipped("true_prob", "log_odds", "high"),
+    _shipped("true_logit", "logits and label", "high"),
+    _shipped("max_logit", "logits", "high"),
+    _shipped("max_prob", "logits", "high"),
+    _shipped("entropy", "logits", "low"),
+    _shipped("modified_entropy", "logits and label", "low"),
+    _shipped("top2_margin", "logits", "high"),
+    _shipped("correct", "logits and label", "high", default=True),
+    _shipped("gradient_proxy", "logits and label", "low"),
+    _shipped("logits", "logits", "none", "unchanged"),
+    _shipped("loss", "residual", "low", "squared_residual", task=REGRESSION, default=True),
+    _shipped("log_density", "residual and its spread", "high", task=REGRESSION, default=True),
+)
+
+
+def names_of(task: Task) -> tuple[str, ...]:
+    """Names of the shipped signals of a task."""
+    return tuple(signal.name for signal in SIGNALS if signal.task == task)
+
+
+def default_signals(task: Task) -> tuple[str, ...]:
+    """Names of the signals that a bank stores when none are chosen, sorted."""
+    return tuple(sorted(signal.name for signal in SIGNALS if signal.task == task and signal.default))
+
+
+def find_signal(name: str, task: Task, folder: Path | None = None) -> Signal:
+    """The signal of this name.
+
+    Args:
+        name: a shipped signal, or "package.module:function".
+        task: the models' task.
+        folder: where to look for a user's module, besides the current folder.
+
+    Raises:
+        InputError: there is no such signal.
+    """
+    for signal in SIGNALS:
+        if (signal.name, signal.task) == (name, task):
+            return signal
+    if names_code(name):
+        function = import_object("signals", name, "my_package.signals:my_signal", folder)
+        if not callable(function):
+            raise InputError(f"signals={name!r} is not a function of (logits, labels)")
+        return Signal(name, name, "logits and label", "none", task)
+    known = sorted(names_of(task))
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    models = "a classifier" if task == CLASSIFICATION else "a regression model"
+    raise InputError(
+        f"signals={name!r}: {hint}{models} has {', '.join(known)}; give your own as 'package.module:function'"
+    )
+
+
+def source_digests(names: Iterable[str]) -> dict[str, str]:
+    """A user's own signal -> sha256 of the source of its module, so that a change of it is noticed."""
+    own = sorted(name for name in names if names_code(name))
+    return {name: hashlib.sha256(_source(name).encode()).hexdigest() for name in own}
+
+
+def file_name(name: str) -> str:
+    """The name of the file that a bank stores a signal in; a colon is not allowed in one everywhere."""
+    return f"{name.replace(':', '-')}.npy"
+
+
+def _source(name: str) -> str:
+    function = _function(name)
+    try:
+        return inspect.getsource(sys.modules[function.__module__])
+    except (OSError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"signals={name!r}: its source cannot be read, so a later change of it could not be noticed; "
+            "define it in a module of Python"
+        ) from error
+
+
+@cache
+def _function(path: str) -> Callable[..., Any]:
+    if path.startswith("leakscope."):
+        module, _, name = path.partition(":")
+        shipped: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return shipped
+    own: Callable[..., Any] = import_object("signals", path, "my_package.signals:my_signal")
+    return own
