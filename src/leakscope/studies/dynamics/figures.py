@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakscope.hardness.registry import measure_label
 from leakscope.report.figures import COLOURS, figure
 from leakscope.studies.dynamics.plane_figures import (
     FLOOR,
@@ -165,7 +166,7 @@ def _draw_hardness(run: RunResults, records: RunRecords, path: Path) -> None:
                 axes.plot(hardness[at[mask]], (advantage + jitter)[at[mask]], ".", color=colour,
                           markersize=2.5, alpha=0.5)  # fmt: skip
             axes.set(
-                xlabel=measure.replace("_", " "), ylabel=f"advantage at the end ({row.pearson.n:,} records)"
+                xlabel=measure_label(measure), ylabel=f"advantage at the end ({row.pearson.n:,} records)"
             )
             axes.set_title(_correlation_title(row), fontsize=9)
         for axes in all_axes[len(measures) :]:

@@ -125,8 +125,8 @@ def conventions(config: DynamicsConfig) -> dict[str, str]:
         "as a member's; false positive rate (FPR): the same share of the models not trained on it (OUT)",
         "advantage": "TPR - FPR, mean over the records",
         "vulnerable": f"in the corner {corner}; a point on a border belongs to the higher cell",
-        "centre": "center of mass, the mean state of the records; displacement from the first to the last "
-        "checkpoint, in % of the plane's side",
+        "center of mass": "mean state of the records; displacement from the first to the last checkpoint, in "
+        "% of the plane's side",
         "entropy": f"in bits, over {config.entropy_cells} x {config.entropy_cells} cells",
         "speed": "mean distance a record moves per epoch, in % of the plane's side",
         "entry": "share of the records outside the corner that are inside at the next checkpoint; per epoch: "

@@ -13,6 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from leakscope.array_types import FloatArray
+from leakscope.hardness.registry import measure_label
 from leakscope.report.charts import chart, colour
 from leakscope.report.tables import Table
 from leakscope.studies.dynamics.plane_figures import numbers
@@ -51,8 +52,8 @@ OVER_TIME = (
     OverTime("entry_per_epoch", "Entering the corner", "probability per epoch (%)", 100),
 )
 EARLY = (
-    OverTime("recall", "Share of the finally vulnerable already in the corner", "records (%)", 100),
-    OverTime("precision", "Share of the corner still there at the end", "records (%)", 100),
+    OverTime("recall", "Recall: share of the finally vulnerable already in the corner", "records (%)", 100),
+    OverTime("precision", "Precision: share of the corner still vulnerable at the end", "records (%)", 100),
 )
 
 
@@ -77,8 +78,8 @@ def over_time(id: str, run: RunResults, what: OverTime) -> Markup:
         for epoch, *cells in zip(epochs, value, error, mean, low, high, strict=True)
     ]
     head = ("epoch", "measured", "± standard error", "noise floor", "lowest", "highest")
-    alt = (f"{what.title}, {len(epochs)} checkpoints, {n:,} records; bands: standard error and range of the "
-           "noise floor.")  # fmt: skip
+    span = f"epochs {epochs[0]} to {epochs[-1]}, {n:,} records"
+    alt = f"{what.title}, {span}; bands: standard error, and range of the noise floor."
     return chart(id, {"data": data, "layout": layout}, alt, Table(head, rows), _HEIGHT)
 
 
@@ -153,10 +154,10 @@ def hardness(
     """One measure of hardness against the advantage at the end: dots for few records, density for many."""
     defined = np.isfinite(values) & np.isfinite(advantage)
     x, y = values[defined], advantage[defined]
-    title = name.replace("_", " ")
+    title = measure_label(name)
     layout = {**layout_of(title, "advantage at the end"), "margin": {"l": 52, "r": 8, "t": 8, "b": 44}}
     data = [_dots(x, y) if len(x) <= _MOST_DOTS else _density(x, y)]
-    alt = f"{title.capitalize()} against advantage: r = {correlations.pearson}, {len(x):,} records."
+    alt = f"{title[0].upper()}{title[1:]} against advantage: r = {correlations.pearson}, {len(x):,} records."
     return chart(id, {"data": data, "layout": layout}, alt, None, 280)
 
 
