@@ -24,8 +24,9 @@ from leakscope.studies.dynamics.plane_figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from leakscope.studies.dynamics.figure_types import SeriesFigure
     from leakscope.studies.dynamics.records import RunRecords
-    from leakscope.studies.dynamics.results import HardnessFigures, RunResults, SeriesFigure
+    from leakscope.studies.dynamics.results import HardnessFigures, RunResults
 
 _MOST_POINTS = 3000
 _MOST_MEASURES = 8

@@ -28,6 +28,16 @@ from leakscope.hardness.correlations import HardnessCorrelation, correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
 from leakscope.stats.correlation import Correlation
+from leakscope.studies.dynamics.figure_types import (
+    Figure,
+    FigureErrors,
+    Floor,
+    PointsFigure,
+    PointsFloor,
+    RunFigures,
+    SeriesFigure,
+    SeriesFloor,
+)
 from leakscope.studies.dynamics.published import PUBLISHED, comparison
 from leakscope.studies.dynamics.records import RunRecords, run_records
 from leakscope.studies.dynamics.results import (
@@ -35,18 +45,10 @@ from leakscope.studies.dynamics.results import (
     AdvantageVariation,
     CorrelationFigure,
     DynamicsResults,
-    Figure,
-    FigureErrors,
-    Floor,
     HardnessFigures,
-    PointsFigure,
-    PointsFloor,
     PopulationSpread,
-    RunFigures,
     RunPopulation,
     RunResults,
-    SeriesFigure,
-    SeriesFloor,
     Transitions,
 )
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting

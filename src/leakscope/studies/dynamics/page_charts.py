@@ -16,14 +16,9 @@ from leakscope.array_types import FloatArray
 from leakscope.hardness.registry import measure_label
 from leakscope.report.charts import chart, colour
 from leakscope.report.tables import Table
+from leakscope.studies.dynamics.figure_types import Points, SeriesFigure
 from leakscope.studies.dynamics.plane_figures import numbers
-from leakscope.studies.dynamics.results import (
-    HardnessFigures,
-    Points,
-    RunResults,
-    SeriesFigure,
-    Transitions,
-)
+from leakscope.studies.dynamics.results import HardnessFigures, RunResults, Transitions
 
 FLOOR_BAND, FLOOR_LINE = "var(--c6-band)", "var(--muted)"
 _BINS = 36

@@ -24,8 +24,8 @@ from leakscope.report.charts import script_json
 from leakscope.report.embed import Embeddable
 from leakscope.report.page import asset
 from leakscope.report.templates import template
+from leakscope.studies.dynamics.figure_types import Series
 from leakscope.studies.dynamics.records import RunRecords
-from leakscope.studies.dynamics.results import Series
 
 SCRIPTS = ("plane_cloud.js", "plane_records.js", "plane.js")
 """Files in assets/ that the plane needs, in this order."""

@@ -13,13 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from leakscope.studies.dynamics.results import (
-    ComparedFigure,
-    Figure,
-    PublishedFigures,
-    RatioFigure,
-    RunResults,
-)
+from leakscope.studies.dynamics.figure_types import Figure
+from leakscope.studies.dynamics.results import ComparedFigure, PublishedFigures, RatioFigure, RunResults
 from leakscope.studies.dynamics.settings import Setting
 
 

@@ -10,15 +10,14 @@ from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.hardness.registry import measure_label
 from leakscope.report.tables import markdown_table
+from leakscope.studies.dynamics.figure_types import Figure, RunFigures
 from leakscope.studies.dynamics.figures import draw_comparison, draw_run
 from leakscope.studies.dynamics.records import RunRecords
 from leakscope.studies.dynamics.results import (
     AdvantageVariation,
     DynamicsResults,
-    Figure,
     PublishedFigures,
     RatioFigure,
-    RunFigures,
     RunResults,
 )
 
