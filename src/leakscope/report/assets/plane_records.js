@@ -90,7 +90,7 @@ Object.assign(window.leakscope.plane, (() => {
     table.append(line(["epoch", "FPR", "TPR", "advantage"], "th"));
     run.epochs.forEach((epoch, t) => table.append(line([epoch, percent(rate(run, "fpr", t, i)),
       percent(rate(run, "tpr", t, i)), advantage(run, t, i).toFixed(2)], "td")));
-    details.append(element("summary", "Numbers as a table"), table);
+    details.append(element("summary", "Show the numbers"), table);
     return details;
   }
   function recordWords(run, i) {
