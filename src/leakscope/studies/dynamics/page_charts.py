@@ -66,7 +66,7 @@ def over_time(id: str, run: RunResults, what: OverTime) -> Markup:
         *band(epochs, value - error, value + error, colour(0, band=True)),
         {**line(epochs, value, "measured", colour(0)), "mode": "lines+markers"},
     ]
-    layout = layout_of("epoch", what.axis, legend=1.12)
+    layout = layout_of("epoch", what.axis, legend=True)
     layout["yaxis"]["rangemode"] = "tozero"
     rows = [
         [str(epoch), *map(shown, cells)]
@@ -93,7 +93,7 @@ def centre(id: str, runs: Mapping[str, RunResults]) -> Markup:
         for epoch, (x, y) in zip(run.epochs, run.figures.centre.value, strict=True)
     ]
     alt = "Path of the center of mass; the large dot is the last checkpoint, the noise floor is dotted."
-    spec = {"data": data, "layout": layout_of("mean FPR", "mean TPR", legend=1.12)}
+    spec = {"data": data, "layout": layout_of("mean FPR", "mean TPR", legend=True)}
     return chart(id, spec, alt, Table(("checkpoint", "mean FPR", "mean TPR"), rows), _HEIGHT)
 
 
@@ -115,7 +115,7 @@ def compared(id: str, runs: Mapping[str, RunResults], what: OverTime) -> Markup:
         floor = line(run.epochs, what.scale * numbers(series.floor.mean), name, colour(k), "dot")
         value = line(run.epochs, what.scale * numbers(series.value), name, colour(k))
         data += [{**floor, "showlegend": False}, {**value, "mode": "lines+markers"}]
-    layout = layout_of("epoch", what.axis, legend=1.2)
+    layout = layout_of("epoch", what.axis, legend=True)
     layout["yaxis"]["rangemode"] = "tozero"
     alt = f"{what.title} over epochs, one line per run; noise floors are dotted."
     return chart(id, {"data": data, "layout": layout}, alt, None, 340)
@@ -215,7 +215,7 @@ def shown(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3g}"
 
 
-def layout_of(x: str, y: str, legend: float | None = None) -> dict[str, Any]:
-    """Axis titles, and a legend at this height above the chart."""
-    above = {} if legend is None else {"legend": {"orientation": "h", "y": legend}}
+def layout_of(x: str, y: str, legend: bool = False) -> dict[str, Any]:
+    """Axis titles, and a legend above the chart, which grows upwards with the number of runs."""
+    above = {"legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}} if legend else {}
     return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, **above}
