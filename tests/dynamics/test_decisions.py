@@ -13,30 +13,30 @@ from tests.dynamics.banks import EPOCHS, rising_bank
 
 def test_each_checkpoint_is_attacked_as_if_training_had_stopped_there():
     signals, design = rising_bank((0.0, 1.0, 3.0), n_models=8, n_records=50)
-    found = decide(Lira(), signals, design)
-    assert found.is_called.shape == (8, 3, 50)
-    assert found.epochs == EPOCHS[:3]
+    decisions = decide(Lira(), signals, design)
+    assert decisions.is_called.shape == (8, 3, 50)
+    assert decisions.epochs == EPOCHS[:3]
     for checkpoint in range(3):
         cut = Signals({"log_odds": signals.arrays["log_odds"][:, : checkpoint + 1]}, (1,), signals.labels)
-        np.testing.assert_array_equal(found.is_called[:, checkpoint], Lira()(cut, design).values > 0)
+        np.testing.assert_array_equal(decisions.is_called[:, checkpoint], Lira()(cut, design).values > 0)
 
 
 def test_the_threshold_at_an_fpr_comes_from_the_other_models():
     rng = np.random.default_rng(0)
     scores, in_mask = rng.normal(size=(5, 40)), rng.random((5, 40)) < 0.5
-    found = called(scores, in_mask, AtFpr(0.1))
+    decisions = called(scores, in_mask, AtFpr(0.1))
     for model in range(5):
         others = np.delete(np.arange(5), model)
         outside = np.sort(scores[others][~in_mask[others]])
         n_allowed = int(0.1 * len(outside))
-        np.testing.assert_array_equal(found[model], scores[model] > outside[-n_allowed - 1])
+        np.testing.assert_array_equal(decisions[model], scores[model] > outside[-n_allowed - 1])
 
 
 def test_the_chosen_fpr_is_reached_on_average():
     signals, design = rising_bank((1.0, 2.0), n_models=16, n_records=500)
-    found = decide(Calibrated(), signals, design, AtFpr(0.1))
+    decisions = decide(Calibrated(), signals, design, AtFpr(0.1))
     for checkpoint in range(2):
-        assert found.is_called[:, checkpoint][~design.in_mask].mean() == pytest.approx(0.1, abs=0.01)
+        assert decisions.is_called[:, checkpoint][~design.in_mask].mean() == pytest.approx(0.1, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["calibrated", "rmia", "reference", "quantile"])

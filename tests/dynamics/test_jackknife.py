@@ -18,14 +18,14 @@ def paths(signals, design):
 
 def test_it_is_the_jackknife_written_out():
     signals, design = rising_bank(RISING, n_models=12, n_records=80)
-    found = jackknife(Lira(), signals, design, n_groups=4)
+    replicates = jackknife(Lira(), signals, design, n_groups=4)
     left = [np.flatnonzero(np.arange(12) % 4 != group) for group in range(4)]
     repeats = [metrics(paths(signals.take(m), design.take(m))) for m in left]
     for name in ("advantage", "net_displacement", "entropy", "vulnerable"):
         values = np.stack([getattr(repeat, name) for repeat in repeats])
         expected = np.sqrt(3 / 4 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-        np.testing.assert_allclose(getattr(found.standard_error, name), expected)
-    assert found.method == "jackknife over 4 groups of 12 models"
+        np.testing.assert_allclose(getattr(replicates.standard_error, name), expected)
+    assert replicates.method == "jackknife over 4 groups of 12 models"
 
 
 def test_it_predicts_how_far_independent_populations_differ():
@@ -38,21 +38,21 @@ def test_it_predicts_how_far_independent_populations_differ():
 def test_variation_of_known_populations():
     states = np.zeros((2, 1, 3, 2))
     states[0, 0, :, 1], states[1, 0, :, 1] = (0.9, 0.8, 0.1), (0.7, 0.8, 0.1)
-    found = over_populations([Trajectories((5,), s) for s in states]).advantage
-    assert found.mean == pytest.approx((0.8 + 0.8 + 0.1) / 3)
-    assert found.standard_error == pytest.approx(np.std([1.8 / 3, 1.6 / 3], ddof=1))
-    assert found.coefficient == pytest.approx(found.standard_error / found.mean)
-    assert found.vulnerable_coefficient == pytest.approx(np.median([np.std([0.9, 0.7], ddof=1) / 0.8, 0]))
-    assert found.record_standard_error == 0
-    assert found.reason == ""
+    variation = over_populations([Trajectories((5,), s) for s in states]).advantage
+    assert variation.mean == pytest.approx((0.8 + 0.8 + 0.1) / 3)
+    assert variation.standard_error == pytest.approx(np.std([1.8 / 3, 1.6 / 3], ddof=1))
+    assert variation.coefficient == pytest.approx(variation.standard_error / variation.mean)
+    assert variation.vulnerable_coefficient == pytest.approx(np.median([np.std([0.9, 0.7], ddof=1) / 0.8, 0]))
+    assert variation.record_standard_error == 0
+    assert variation.reason == ""
 
 
 def test_nothing_to_vary_gives_nan_and_the_reason():
     still = Trajectories((5,), np.full((1, 4, 2), 0.5))
-    found = over_populations([still, still]).advantage
-    assert np.isnan(found.coefficient)
-    assert np.isnan(found.vulnerable_coefficient)
-    assert found.reason == "the mean advantage is not above 0; no record is vulnerable at the end"
+    variation = over_populations([still, still]).advantage
+    assert np.isnan(variation.coefficient)
+    assert np.isnan(variation.vulnerable_coefficient)
+    assert variation.reason == "the mean advantage is not above 0; no record is vulnerable at the end"
     undefined = Trajectories((5,), np.where(np.arange(4)[None, :, None] < 2, np.nan, still.states))
     other = Trajectories((5,), np.where(np.arange(4)[None, :, None] >= 2, np.nan, still.states))
     with pytest.raises(InputError, match="no record has IN and OUT models in all of them"):

@@ -1,4 +1,4 @@
-"""All figures together: on paths known in full, with one checkpoint, and on really trained networks."""
+"""All figures together: on known paths, with one checkpoint, and on trained networks."""
 
 import numpy as np
 import pytest
@@ -17,24 +17,24 @@ def test_a_population_that_goes_straight_to_the_corner():
     states[0] = 0.5
     states[1, :5] = 0.5
     states[1, 5:] = states[2] = (0.0, 1.0)
-    found = metrics(Trajectories((10, 20, 40), states))
-    np.testing.assert_allclose(found.centre, [(0.5, 0.5), (0.25, 0.75), (0, 1)])
-    np.testing.assert_allclose(found.advantage, [0, 0.5, 1])
-    np.testing.assert_allclose(found.vulnerable, [0, 0.5, 1])
-    np.testing.assert_allclose(found.entropy, [0, 1, 0])
-    np.testing.assert_allclose(found.entry, [0.5, 1])
-    np.testing.assert_allclose(found.entry_per_epoch, [1 - 0.5**0.1, 1])
-    np.testing.assert_allclose(found.recall, [0, 0.5, 1])
-    assert found.net_displacement == pytest.approx(found.path_length) == pytest.approx(100 * np.sqrt(0.5))
-    assert (found.peak_entry, found.entropy_change, found.first_epoch) == (1, 0, 40)
+    figures = metrics(Trajectories((10, 20, 40), states))
+    np.testing.assert_allclose(figures.centre, [(0.5, 0.5), (0.25, 0.75), (0, 1)])
+    np.testing.assert_allclose(figures.advantage, [0, 0.5, 1])
+    np.testing.assert_allclose(figures.vulnerable, [0, 0.5, 1])
+    np.testing.assert_allclose(figures.entropy, [0, 1, 0])
+    np.testing.assert_allclose(figures.entry, [0.5, 1])
+    np.testing.assert_allclose(figures.entry_per_epoch, [1 - 0.5**0.1, 1])
+    np.testing.assert_allclose(figures.recall, [0, 0.5, 1])
+    assert figures.net_displacement == pytest.approx(figures.path_length) == pytest.approx(100 * np.sqrt(0.5))
+    assert (figures.peak_entry, figures.entropy_change, figures.first_epoch) == (1, 0, 40)
 
 
 def test_one_checkpoint_gives_the_final_plane_and_nothing_between():
-    found = metrics(Trajectories((7,), np.full((1, 4, 2), 0.5)))
-    assert found.centre.shape == (1, 2)
-    assert found.speed.shape == found.entry.shape == (0,)
+    figures = metrics(Trajectories((7,), np.full((1, 4, 2), 0.5)))
+    assert figures.centre.shape == (1, 2)
+    assert figures.speed.shape == figures.entry.shape == (0,)
     for name in ("net_displacement", "path_length", "entropy_change", "peak_entry", "peak_entry_per_epoch"):
-        assert np.isnan(getattr(found, name)), name
+        assert np.isnan(getattr(figures, name)), name
 
 
 def test_records_without_both_sides_are_left_out():
@@ -48,12 +48,12 @@ def test_records_without_both_sides_are_left_out():
 def test_figures_known_for_wide_resnets_on_cifar10():
     """Fixed-variance leave-one-out LiRA at 0; within 0.005."""
     signals, design = shared_bank()
-    found = metrics(trajectories(decide(Lira(), signals, design), design.in_mask))
+    figures = metrics(trajectories(decide(Lira(), signals, design), design.in_mask))
     for ours, known in (
-        (found.centre[[0, -1]], [(0.547, 0.550), (0.433, 0.823)]),
-        (found.advantage, [0.003, 0.022, 0.089, 0.160, 0.264, 0.390]),
-        (found.vulnerable, [0.009, 0.016, 0.060, 0.152, 0.268, 0.365]),
-        (found.recall[3:5], [0.38, 0.69]),
+        (figures.centre[[0, -1]], [(0.547, 0.550), (0.433, 0.823)]),
+        (figures.advantage, [0.003, 0.022, 0.089, 0.160, 0.264, 0.390]),
+        (figures.vulnerable, [0.009, 0.016, 0.060, 0.152, 0.268, 0.365]),
+        (figures.recall[3:5], [0.38, 0.69]),
     ):
         np.testing.assert_allclose(ours, known, atol=0.005)
 

@@ -108,12 +108,12 @@ def test_the_spread_of_records_with_gaps_is_that_of_the_epochs_they_have():
     monitor = Monitor(40)
     for epoch, seen in zip(losses, present, strict=True):
         monitor.update(epoch[seen], np.flatnonzero(seen))
-    found = monitor.spread()
+    spread = monitor.spread()
     for record in range(40):
         own = losses[present[:, record], record]
         expected = np.subtract(*np.quantile(own, [0.75, 0.25])) if len(own) else np.nan
-        np.testing.assert_allclose(found[record], expected)
-    assert np.isnan(found[0]) and found[1] == 0
+        np.testing.assert_allclose(spread[record], expected)
+    assert np.isnan(spread[0]) and spread[1] == 0
 
 
 def test_the_trace_thins_out_evenly():
@@ -208,7 +208,7 @@ def test_in_a_real_run_wrong_labels_rank_first_and_chance_does_not():
             optimizer.step()
             losses[rows] = batch.detach()
         monitor.update(losses)
-    found = np.isin(monitor.top(0.05), flipped).mean()
-    assert found > 0.8  # chance: 0.05
+    precision = np.isin(monitor.top(0.05), flipped).mean()
+    assert precision > 0.8  # chance: 0.05
     innocent = rng.choice(np.setdiff1d(np.arange(len(y)), flipped), 90, replace=False)
     assert np.isin(monitor.top(0.05), innocent).mean() < 0.15

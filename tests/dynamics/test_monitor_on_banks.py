@@ -54,8 +54,8 @@ def test_on_a_bank_of_digits_and_not_on_shuffled_losses():
     inputs = inputs_from(records, torch.device("cpu"))
     answers = train_block(inputs, design, recipe, np.arange(16), 0, ("log_odds", "loss"), "dense").signals
     signals = Signals(answers, recipe.checkpoints, records.labels)
-    found = lifts(answers["loss"], signals, design, range(16))
-    assert np.mean(found) > 6 and min(found) > 3
+    lift_of_models = lifts(answers["loss"], signals, design, range(16))
+    assert np.mean(lift_of_models) > 6 and min(lift_of_models) > 3
     rng = np.random.default_rng(0)
     by_chance = lifts(rng.permuted(answers["loss"], axis=2), signals, design, range(16))
     assert np.mean(by_chance) < 2
@@ -65,5 +65,5 @@ def test_on_a_bank_of_digits_and_not_on_shuffled_losses():
 def test_on_a_bank_of_wide_resnets_on_cifar10():
     signals, design = shared_bank()
     loss = np.logaddexp(0, -signals.arrays["log_odds"])
-    found = lifts(loss, signals, design, range(0, design.n_models, 11))
-    assert len(found) == 4 and min(found) > 6
+    lift_of_models = lifts(loss, signals, design, range(0, design.n_models, 11))
+    assert len(lift_of_models) == 4 and min(lift_of_models) > 6

@@ -23,26 +23,26 @@ def figures(attack, signals, design, rule=None):
 @pytest.mark.parametrize("attack", [Lira(), EbLira()], ids=lambda attack: attack.name)
 def test_planted_exposure_stands_above_the_floor(attack):
     signals, design = rising_bank(RISING)
-    found = figures(attack, signals, design)
+    measured = figures(attack, signals, design)
     floor = noise_floor(attack, signals, design, seed=0, n_permutations=2)
-    assert (np.diff(found.vulnerable) > 0).all()
-    assert found.vulnerable[-1] == pytest.approx(0.5, abs=0.08)
+    assert (np.diff(measured.vulnerable) > 0).all()
+    assert measured.vulnerable[-1] == pytest.approx(0.5, abs=0.08)
     for name in ("peak_entry", "peak_entry_per_epoch", "net_displacement"):
-        assert getattr(found, name) > 1.5 * getattr(floor.high, name), name
-    assert (found.advantage[1:] > floor.high.advantage[1:]).all()
-    assert found.advantage[-1] > 0.4
+        assert getattr(measured, name) > 1.5 * getattr(floor.high, name), name
+    assert (measured.advantage[1:] > floor.high.advantage[1:]).all()
+    assert measured.advantage[-1] > 0.4
     assert np.abs(floor.mean.advantage).max() < 0.06
 
 
 @pytest.mark.parametrize(("attack", "rule"), [(Lira(), None), (EbLira(), None), (Calibrated(), AtFpr(0.2))])
 def test_without_leakage_the_figures_are_those_of_the_floor(attack, rule):
     signals, design = rising_bank((0.0, 0.0), n_models=10, n_records=1500, seed=1)
-    found = figures(attack, signals, design, rule)
+    measured = figures(attack, signals, design, rule)
     floor = noise_floor(attack, signals, design, rule, seed=0, n_permutations=1).mean
     for name, allowed in {
         "advantage": 0.05, "vulnerable": 0.03, "entropy": 0.3, "entry": 0.03,
     }.items():  # fmt: skip
-        np.testing.assert_allclose(getattr(found, name), getattr(floor, name), atol=allowed, err_msg=name)
+        np.testing.assert_allclose(getattr(measured, name), getattr(floor, name), atol=allowed, err_msg=name)
 
 
 def test_a_permutation_keeps_each_records_count_and_forgets_who_was_in():

@@ -22,22 +22,22 @@ def test_states_are_shares_of_models_counted_one_by_one():
     rng = np.random.default_rng(0)
     is_called, in_mask = rng.random((7, 3, 20)) < 0.6, rng.random((7, 20)) < 0.5
     in_mask[:, 0], in_mask[:, 1] = True, False
-    found = trajectories(decisions_of(is_called), in_mask)
+    on_plane = trajectories(decisions_of(is_called), in_mask)
     for record in range(2, 20):
         seen = in_mask[:, record]
         for checkpoint in range(3):
             says = is_called[:, checkpoint, record]
             expected = (says[~seen].mean(), says[seen].mean())
-            np.testing.assert_allclose(found.states[checkpoint, record], expected)
-    assert np.isnan(found.states[:, :2]).all()
-    np.testing.assert_array_equal(found.is_defined, np.arange(20) > 1)
-    assert found.defined().states.shape == (3, 18, 2)
+            np.testing.assert_allclose(on_plane.states[checkpoint, record], expected)
+    assert np.isnan(on_plane.states[:, :2]).all()
+    np.testing.assert_array_equal(on_plane.is_defined, np.arange(20) > 1)
+    assert on_plane.defined().states.shape == (3, 18, 2)
 
 
 def test_without_a_record_on_both_sides_there_is_no_plane():
-    found = trajectories(decisions_of(np.ones((3, 1, 4), bool)), np.ones((3, 4), bool))
+    on_plane = trajectories(decisions_of(np.ones((3, 1, 4), bool)), np.ones((3, 4), bool))
     with pytest.raises(InputError, match="no record has both"):
-        found.defined()
+        on_plane.defined()
 
 
 @given(st.integers(1, 60), st.integers(1, 30))

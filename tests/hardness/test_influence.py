@@ -48,8 +48,8 @@ def test_logistic_regression_without_each_record():
     def losses(at: np.ndarray) -> np.ndarray:
         return np.logaddexp(0, x @ at) - y * (x @ at)
 
-    kept = ~np.eye(120, dtype=bool)
-    true = [losses(fitted_logistic(x[k], y[k]))[i] - losses(theta)[i] for i, k in enumerate(kept)]
+    is_used = ~np.eye(120, dtype=bool)
+    true = [losses(fitted_logistic(x[k], y[k]))[i] - losses(theta)[i] for i, k in enumerate(is_used)]
     predicted = self_influence(gradients, curvature)
     assert pearson(predicted, true).r > 0.99
     assert np.median(np.abs(predicted / true - 1)) < 0.1

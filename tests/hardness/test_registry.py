@@ -38,11 +38,11 @@ def population(n_models=24, n_records=150, seed=0):
 
 def test_every_measure_finds_the_hard_records():
     signals, design, difficulty = population()
-    found = measured(signals, design)
-    assert list(found) == list(MEASURES)
-    for name, hardness in found.items():
-        assert hardness.shape == difficulty.shape and hardness.dtype == np.float64
-        assert spearman(hardness, difficulty).r > 0.5, name
+    hardness = measured(signals, design)
+    assert list(hardness) == list(MEASURES)
+    for name, values in hardness.items():
+        assert values.shape == difficulty.shape and values.dtype == np.float64
+        assert spearman(values, difficulty).r > 0.5, name
 
 
 def shuffled(signals, design, rng):
@@ -74,8 +74,10 @@ def test_what_was_not_kept_is_left_out():
         "epoch_first_learned", "forgetting_events", "loss_trace_spread",
     }  # fmt: skip
     once = {name: values[:, -1:] for name, values in signals.arrays.items()}
-    found = measured(Signals(once, EPOCHS[-1:], signals.labels), design)
-    assert all("entropy" in n or "epistemic" in n or "aleatoric" in n for n in found) and len(found) == 6
+    hardness = measured(Signals(once, EPOCHS[-1:], signals.labels), design)
+    assert (
+        all("entropy" in n or "epistemic" in n or "aleatoric" in n for n in hardness) and len(hardness) == 6
+    )
 
 
 def test_only_models_that_did_not_see_a_record_judge_its_uncertainty():
@@ -92,20 +94,23 @@ def test_a_record_in_every_model_has_no_uncertainty_to_tell():
     signals, design, _ = population()
     mask = design.in_mask.copy()
     mask[:, 3] = True
-    found = measured(signals, Design(mask))
-    assert np.isnan(found["epistemic"][3]) and np.isfinite(found["loss_trace_spread"][3])
+    hardness = measured(signals, Design(mask))
+    assert np.isnan(hardness["epistemic"][3]) and np.isfinite(hardness["loss_trace_spread"][3])
     vulnerability = np.random.default_rng(0).random(mask.shape[1])
     (row,) = correlate(
-        {"epistemic": found["epistemic"]}, vulnerability, np.ones(mask.shape[1], bool), vulnerability**2
+        {"epistemic": hardness["epistemic"]},
+        vulnerability,
+        np.ones(mask.shape[1], bool),
+        vulnerability**2,
     )
     assert row.pearson.n == mask.shape[1] - 1
 
 
 def test_gradient_measures_read_early_and_all_along():
     norms = np.array([[[4.0, 1.0], [1.0, 2.0]]])
-    found = gradient_measures(norms, np.array([1.0, 0.5]), (1, 10), np.array([[True, False]]))
-    np.testing.assert_array_equal(found["grand"], [4, np.nan])
-    np.testing.assert_array_equal(found["tracin"], [16.5, np.nan])
+    hardness = gradient_measures(norms, np.array([1.0, 0.5]), (1, 10), np.array([[True, False]]))
+    np.testing.assert_array_equal(hardness["grand"], [4, np.nan])
+    np.testing.assert_array_equal(hardness["tracin"], [16.5, np.nan])
 
 
 def test_correlations_find_what_is_planted_and_nothing_else():

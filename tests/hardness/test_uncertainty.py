@@ -26,17 +26,17 @@ def naive(probabilities, counted):
 
 def test_passes_that_are_sure_of_different_classes_differ_only_by_the_model():
     p = np.array([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]])
-    found = uncertainty(p)
-    assert found.predictive == pytest.approx(np.log(2))
-    assert found.aleatoric == pytest.approx(0, abs=1e-12)
-    assert found.epistemic == pytest.approx(np.log(2))
+    parts = uncertainty(p)
+    assert parts.predictive == pytest.approx(np.log(2))
+    assert parts.aleatoric == pytest.approx(0, abs=1e-12)
+    assert parts.epistemic == pytest.approx(np.log(2))
 
 
 def test_passes_that_agree_leave_nothing_to_the_model():
     p = np.broadcast_to([0.2, 0.3, 0.5], (7, 4, 3))
-    found = uncertainty(p)
-    np.testing.assert_allclose(found.epistemic, 0, atol=1e-12)
-    np.testing.assert_allclose(found.aleatoric, found.predictive)
+    parts = uncertainty(p)
+    np.testing.assert_allclose(parts.epistemic, 0, atol=1e-12)
+    np.testing.assert_allclose(parts.aleatoric, parts.predictive)
 
 
 def test_it_is_the_definition_and_parts_make_the_whole(monkeypatch):
@@ -44,20 +44,20 @@ def test_it_is_the_definition_and_parts_make_the_whole(monkeypatch):
     logits = rng.normal(0, 3, (9, 13, 4))
     counted = rng.random((9, 13)) < 0.5
     counted[0] = True
-    found = uncertainty_of_logits(logits, counted)
-    np.testing.assert_allclose(found, naive(special.softmax(logits, axis=2), counted), atol=1e-12)
+    parts = uncertainty_of_logits(logits, counted)
+    np.testing.assert_allclose(parts, naive(special.softmax(logits, axis=2), counted), atol=1e-12)
     monkeypatch.setattr(rooms, "_NUMBERS_AT_ONCE", 9 * 4 * 5)
-    np.testing.assert_array_equal(uncertainty_of_logits(logits, counted), found)
+    np.testing.assert_array_equal(uncertainty_of_logits(logits, counted), parts)
 
 
 def test_huge_logits_stay_finite():
-    found = uncertainty_of_logits(np.array([[[1e4, -1e4]], [[-1e4, 1e4]]], dtype=np.float32))
-    assert found.epistemic == pytest.approx(np.log(2))
+    parts = uncertainty_of_logits(np.array([[[1e4, -1e4]], [[-1e4, 1e4]]], dtype=np.float32))
+    assert parts.epistemic == pytest.approx(np.log(2))
 
 
 def test_a_record_without_a_pass_has_none():
-    found = uncertainty(np.full((2, 2, 2), 0.5), np.array([[True, False], [True, False]]))
-    for part in found:
+    parts = uncertainty(np.full((2, 2, 2), 0.5), np.array([[True, False], [True, False]]))
+    for part in parts:
         assert np.isfinite(part[0]) and np.isnan(part[1])
 
 

@@ -21,9 +21,10 @@ from leakscope.dynamics.metrics import metrics
 from leakscope.dynamics.plane import trajectories
 from leakscope.errors import InputError
 from leakscope.runs.verification import verify_run
+from leakscope.studies.dynamics.figure_types import Figure, Floor, RunFigures
 from leakscope.studies.dynamics.published import comparison
 from leakscope.studies.dynamics.records import bank_folder
-from leakscope.studies.dynamics.results import DynamicsResults, Figure, Floor, RunFigures, RunResults
+from leakscope.studies.dynamics.results import DynamicsResults, RunResults
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 from leakscope.studies.dynamics.study import KIND, populations, recompute, run
 from tests.cli.command import run_command
@@ -139,10 +140,10 @@ def test_one_checkpoint_gives_the_final_plane_and_says_so(tmp_path: Path) -> Non
     assert done.exit_code == 0, done.err
     assert "a single checkpoint, so only the final plane is known" in done.out
     assert {path.stem for path in (out / "figures").glob("*.png")} == {"plane", "hardness"}
-    (found,) = json.loads((out / "results.json").read_text())["runs"].values()
-    assert found["epochs"] == [2]
-    assert found["figures"]["peak_entry"]["value"] is None
-    assert found["figures"]["net_displacement"]["value"] is None
+    (single,) = json.loads((out / "results.json").read_text())["runs"].values()
+    assert single["epochs"] == [2]
+    assert single["figures"]["peak_entry"]["value"] is None
+    assert single["figures"]["net_displacement"]["value"] is None
     assert verify_run(out).problems == []
 
 

@@ -37,9 +37,9 @@ _RECORDS_AT_ONCE = 65_536  # in the quantiles over the trace
 class Monitor:
     """Ranks the records of one training run by predicted exposure, from their training losses alone.
 
-    Memory is `n_records * (20 + 2 * trace_length)` bytes for any number of epochs: 84 MB for 1,000,000 records
-    by default. Besides the sums behind `exposure`, the monitor stores the losses of at most `trace_length`
-    epochs in half precision: of all epochs at first, then of every second one, every fourth, and so on.
+    Memory is `n_records * (20 + 2 * trace_length)` bytes for any number of epochs: by default 84 MB for
+    1,000,000 records. Besides the sums behind `exposure`, the monitor stores the losses of at most
+    `trace_length` epochs in half precision: of all epochs at first, then of every second one, and so on.
 
     Attributes:
         n_records: number of records.
@@ -88,8 +88,8 @@ class Monitor:
         the records at the end of the epoch.
 
         Args:
-            losses: float (n_records,), or one per index in `indices`; at least 0. An array, a list, or a torch
-                tensor on any device.
+            losses: float (n_records,), or one per index in `indices`; at least 0. An array, a list, or a
+                torch tensor on any device.
             indices: int, the records that the losses belong to, without repeats; None means all, in order.
 
         Raises:
@@ -107,7 +107,7 @@ class Monitor:
             self._store(values, at)
 
     def exposure(self) -> FloatArray:
-        """Predicted exposure; float64 (n_records,), higher means more exposed, 1 is average, NaN is unseen."""
+        """Predicted exposure; float64 (n_records,), high means exposed, 1 is average, NaN is unseen."""
         ratio: FloatArray = np.full(self.n_records, np.nan)
         np.divide(self._observed, self._expected, out=ratio, where=self._expected > 0)
         return ratio

@@ -32,6 +32,22 @@ class Measure(NamedTuple):
     compute: Callable[[Signals, BoolArray], FloatArray]
 
 
+_LABELS = {
+    "epistemic": "epistemic uncertainty",
+    "aleatoric": "aleatoric uncertainty",
+    "el2n": "EL2N",
+    "loss_trace_spread": "loss-trace spread",
+    "grand": "GraNd",
+    "tracin": "TracIn",
+}
+
+
+def measure_label(measure: str) -> str:
+    """The name of a measure as reports print it."""
+    name = measure.removesuffix("_own_class")
+    return _LABELS.get(name, name.replace("_", " ")) + (" (own class)" if name != measure else "")
+
+
 def measured(signals: Signals, design: Design) -> dict[str, FloatArray]:
     """Every measure that the stored signals allow; name -> float64 (records,), NaN where undefined.
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
 from leakscope.studies.dynamics import page_plane as plane_module
+from leakscope.studies.dynamics.figure_types import SeriesFigure
 from leakscope.studies.dynamics.page import write_page
 from leakscope.studies.dynamics.page_first_screen import command, headline
 from leakscope.studies.dynamics.page_plane import MOST_CHARACTERS, coded, shown_part
 from leakscope.studies.dynamics.records import stored_records
-from leakscope.studies.dynamics.results import DynamicsResults, SeriesFigure
+from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, config_of
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
 
@@ -56,18 +57,18 @@ def written(study: Study, disclosure: Disclosure = Disclosure()) -> str:  # noqa
 
 def array(page: str, name: str) -> Any:
     """What the page's script would read: flat."""
-    found = re.search(rf'data-name="{name}" data-kind="(\w+)"[^>]*>([^<]*)<', page)
-    assert found, name
-    content = zlib.decompress(base64.b64decode(found[2]))
-    return json.loads(content) if found[1] == "text" else np.frombuffer(content, found[1])
+    element = re.search(rf'data-name="{name}" data-kind="(\w+)"[^>]*>([^<]*)<', page)
+    assert element, name
+    content = zlib.decompress(base64.b64decode(element[2]))
+    return json.loads(content) if element[1] == "text" else np.frombuffer(content, element[1])
 
 
 def test_the_plane_holds_every_records_state_at_every_checkpoint(study: Study) -> None:
     page, states = written(study), study.runs[0].paths.states
     levels = array(page, "plane0-levels")
     for column, name in enumerate(("fpr", "tpr")):
-        found = levels[array(page, f"plane0-{name}")].reshape(states.shape[:2])
-        np.testing.assert_allclose(found, states[..., column], atol=1e-6)
+        rates = levels[array(page, f"plane0-{name}")].reshape(states.shape[:2])
+        np.testing.assert_allclose(rates, states[..., column], atol=1e-6)
     np.testing.assert_array_equal(array(page, "plane0-vulnerable"), study.runs[0].vulnerable[-1])
     assert array(page, "plane0-ids")[len(HOSTILE)] == f"record-{len(HOSTILE):05d}"
 

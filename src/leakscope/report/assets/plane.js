@@ -1,6 +1,6 @@
 "use strict";
-// The vulnerability plane under hands: a slider over checkpoints, play, a brush, one record's way. Nothing of it
-// can be used before the page has settled (see charts.js), so that the first step is as quick as any.
+// Interaction with the vulnerability plane: slider, play, brush, one record's path. The controls are disabled
+// until the page has settled (see charts.js), so that the first step is as fast as any other.
 (() => {
   const root = document.getElementById("plane");
   if (!root || !("DecompressionStream" in window)) return;
@@ -14,7 +14,7 @@
   const state = { run: null, at: 0, region: null, brush: null, record: null, rows: ROWS, player: 0 };
   const now = () => Math.round(state.at);
 
-  // ---- what lies over the cloud, and beside it ----
+  // ---- the overlay, and the list ----
   const points = (pairs) => pairs.map(([x, y]) => `${X(x).toFixed(1)},${Y(y).toFixed(1)}`).join(" ");
   function drawOverlay(run, t) {
     part("trail").setAttribute("points", points(run.centre.slice(0, t + 1)));
@@ -27,10 +27,10 @@
     part("stops").replaceChildren(...stops.map(([k, kind, r]) => svg("circle",
       { class: `stop ${kind}`, r, cx: X(stations[k][0]), cy: Y(stations[k][1]) })));
   }
-  function say(run, t) {
+  function describe(run, t) {
     const chance = run.chance[t], n = run.records.toLocaleString("en");
     part("now").textContent = `${run.epochs[t]} of ${run.epochs.at(-1)}: ${percent(run.inCorner[t], 1)} in the corner`
-      + (chance === null ? "" : ` (${percent(chance, 1)} by chance)`) + `, ${n} records shown`;
+      + (chance === null ? "" : ` (${percent(chance, 1)} by chance)`) + `, ${n} records`;
     part("epoch").setAttribute("aria-valuetext", `epoch ${run.epochs[t]}`);
   }
   function list(run, t) {
@@ -65,7 +65,7 @@
     part("epoch").value = t;
     paint(canvas, state.run, t);
     drawOverlay(state.run, t);
-    say(state.run, t);
+    describe(state.run, t);
     list(state.run, t);
   }
   function stop() {
@@ -140,7 +140,7 @@
     listAgain(ROWS);
   }
 
-  // ---- a run at a time ----
+  // ---- one run at a time ----
   const loaded = new Map();
   async function choose(k) {
     stop();
@@ -151,7 +151,7 @@
     part("record").hidden = true;
     await timed("plane opened", () => show(last));
   }
-  function allow() { // what there is to move
+  function allow() { // enables the controls that have an effect
     const last = state.run.epochs.length - 1;
     for (const name of ["epoch", "play"]) part(name).disabled = last === 0;
     for (const name of ["run", "region", "search"]) if (part(name)) part(name).disabled = false;

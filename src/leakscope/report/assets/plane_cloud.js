@@ -1,5 +1,5 @@
 "use strict";
-// The vulnerability plane's numbers, and the cloud of all records painted on a canvas from them.
+// Data of the vulnerability plane, and the cloud of all records drawn on a canvas.
 window.leakscope.plane = (() => {
   const { array, colour } = window.leakscope;
   const LEFT = 56, TOP = 10, SIZE = 534, MARGIN = 0.06, SIDE = 600; // as in plane.html.j2
@@ -7,22 +7,22 @@ window.leakscope.plane = (() => {
   const X = (fpr) => LEFT + SIZE * share(fpr), Y = (tpr) => TOP + SIZE * (1 - share(tpr));
   const ratesAt = (x, y) => [((x - LEFT) / SIZE) * (1 + 2 * MARGIN) - MARGIN, (1 - (y - TOP) / SIZE) * (1 + 2 * MARGIN) - MARGIN];
 
-  // ---- a run's numbers ----
+  // ---- data of a run ----
   async function load(k, info) {
     const names = ["levels", "fpr", "tpr", "ids", "labels", "vulnerable", "first"];
     if (info.measures.length) names.push("hardness");
-    const found = await Promise.all(names.map((name) => array(`plane${k}-${name}`)));
-    const run = { ...info, ...Object.fromEntries(names.map((name, i) => [name, found[i].values])) };
+    const arrays = await Promise.all(names.map((name) => array(`plane${k}-${name}`)));
+    const run = { ...info, ...Object.fromEntries(names.map((name, i) => [name, arrays[i].values])) };
     run.labelNames = info.labels;
-    run.inCorner = info.vulnerable; // shares over checkpoints; found[5] says which records at the end
-    run.finally = found[5].values;
+    run.inCorner = info.vulnerable; // share per checkpoint; arrays[5] marks the records in the corner at the end
+    run.finally = arrays[5].values;
     run.jitter = jitter(run.records, Math.max(0.004, Math.min(0.045, 0.84 / info.models)));
     run.drawn = new Float32Array(2 * run.records);
     run.allAlong = summedAdvantage(run);
     run.loudest = 0;
     return run;
   }
-  function jitter(n, radius) { // the same every time: a golden-ratio spiral inside a disc
+  function jitter(n, radius) { // deterministic: a golden-ratio spiral inside a disc
     const offsets = new Float32Array(2 * n);
     for (let i = 0; i < n; i++) {
       const r = radius * Math.sqrt(((i + 0.5) * 0.7548776662) % 1), angle = 2 * Math.PI * ((i * 0.5698402910) % 1);
@@ -41,7 +41,7 @@ window.leakscope.plane = (() => {
   const rate = (run, which, t, i) => run.levels[run[which][t * run.records + i]];
   const advantage = (run, t, i) => rate(run, "tpr", t, i) - rate(run, "fpr", t, i);
   const stationOf = (run, t, i) => [rate(run, "fpr", t, i) + run.jitter[2 * i], rate(run, "tpr", t, i) + run.jitter[2 * i + 1]];
-  function moveAll(run, at) { // where each record is drawn, between two checkpoints while it moves
+  function moveAll(run, at) { // positions of the records; interpolated between two checkpoints
     const { levels, fpr, tpr, jitter: apart, drawn, records: n } = run;
     const t = Math.floor(at), f = at - t, now = t * n, next = f ? now + n : now;
     for (let i = 0; i < n; i++) {
@@ -49,7 +49,7 @@ window.leakscope.plane = (() => {
       drawn[2 * i + 1] = (1 - f) * levels[tpr[now + i]] + f * levels[tpr[next + i]] + apart[2 * i + 1];
     }
   }
-  function nearestTo(run, [x, y]) { // a drawn record's index; null where none is close
+  function nearestTo(run, [x, y]) { // index of the nearest record; null where none is close
     let best = null, least = 0.02 ** 2; // a fiftieth of the side
     for (let i = 0; i < run.records; i++) {
       const distance = (run.drawn[2 * i] - x) ** 2 + (run.drawn[2 * i + 1] - y) ** 2;
@@ -58,7 +58,7 @@ window.leakscope.plane = (() => {
     return best;
   }
 
-  // ---- the cloud: dots are counted a pixel, counts become colours ----
+  // ---- the cloud: dots per pixel, mapped to colors ----
   function disc(radius, width) {
     if (radius === 1) return [0, 1, width, width + 1];
     const offsets = [];

@@ -1,5 +1,5 @@
 "use strict";
-// Single records of the plane in words: the list of a region, and the panel of one record.
+// Single records of the plane as text: the list of a region, and the panel of one record.
 Object.assign(window.leakscope.plane, (() => {
   const { rate, advantage, stationOf } = window.leakscope.plane;
   const NEVER = -1, UNKNOWN = 255;
@@ -17,7 +17,7 @@ Object.assign(window.leakscope.plane, (() => {
   }
 
   // ---- the list of a region ----
-  // region: {cell, side}: a cell of the grid; {left, right, bottom, top}: one that was drawn; null: all of it
+  // region: {cell, side} is a cell of the grid; {left, right, bottom, top} is a brushed one; null is the whole plane
   function isWithin(run, t, i, region) {
     if (region === null) return true;
     if ("cell" in region) {
@@ -27,18 +27,18 @@ Object.assign(window.leakscope.plane, (() => {
     const [x, y] = stationOf(run, t, i), { left, right, bottom, top } = region;
     return x >= left && x <= right && y >= bottom && y <= top;
   }
-  // The n most exposed now; of equals, those exposed most all along.
+  // The n most exposed records at a checkpoint; ties by the mean advantage over all checkpoints.
   function mostExposed(run, t, region, search, n) {
-    const wanted = search.trim().toLowerCase(), found = [];
+    const wanted = search.trim().toLowerCase(), matching = [];
     for (let i = 0; i < run.records; i++) {
       if (!isWithin(run, t, i, region)) continue;
       const text = wanted && `${run.ids[i]}\n${run.labelNames[run.labels[i]]}`.toLowerCase();
-      if (!wanted || text.includes(wanted)) found.push(i);
+      if (!wanted || text.includes(wanted)) matching.push(i);
     }
     const order = (i) => 1000 * advantage(run, t, i) + run.allAlong[i] / run.epochs.length;
-    const least = Float64Array.from(found, order).sort().at(-Math.min(n, found.length)); // of those shown
-    const top = found.filter((i) => order(i) >= least).sort((a, b) => order(b) - order(a));
-    return { total: found.length, first: top.slice(0, n) };
+    const least = Float64Array.from(matching, order).sort().at(-Math.min(n, matching.length)); // of the first n
+    const top = matching.filter((i) => order(i) >= least).sort((a, b) => order(b) - order(a));
+    return { total: matching.length, first: top.slice(0, n) };
   }
   function row(run, t, i) {
     const line = element("tr"), name = element("th", undefined, { scope: "row" });
@@ -52,8 +52,8 @@ Object.assign(window.leakscope.plane, (() => {
     return line;
   }
   function countWords(run, t, total, shown) {
-    if (total === 0) return `No record there at epoch ${run.epochs[t]}.`;
-    return `${total.toLocaleString("en")} record${total > 1 ? "s" : ""} there at epoch ${run.epochs[t]}`
+    if (total === 0) return `No record matches at epoch ${run.epochs[t]}.`;
+    return `${total.toLocaleString("en")} record${total > 1 ? "s" : ""} at epoch ${run.epochs[t]}`
       + (shown < total ? `; the ${shown} most exposed are listed.` : ".");
   }
 
@@ -61,7 +61,7 @@ Object.assign(window.leakscope.plane, (() => {
   function ratesOverTraining(run, i) {
     const at = (t) => 40 + (330 * (run.epochs[t] - run.epochs[0])) / Math.max(1, run.epochs.at(-1) - run.epochs[0]);
     const up = (value) => 100 - 85 * value;
-    const picture = svg("svg", { viewBox: "0 0 440 135", role: "img", "aria-label": "Its rates over training" });
+    const picture = svg("svg", { viewBox: "0 0 440 135", role: "img", "aria-label": "FPR and TPR of the record over training" });
     for (const [value, text] of [[0, "0%"], [0.5, "50%"], [1, "100%"]]) {
       picture.append(svg("path", { class: "rule", d: `M40 ${up(value)}H370` }));
       picture.append(svg("text", { x: 34, y: up(value) + 4, "text-anchor": "end" }, text));
@@ -96,12 +96,12 @@ Object.assign(window.leakscope.plane, (() => {
   function recordWords(run, i) {
     const last = run.epochs.length - 1;
     const corner = run.first[i] === NEVER ? "never in the corner." : `first in the corner at epoch ${run.first[i]}`
-      + (run.finally[i] ? ", and there at the end." : ", not there at the end.");
+      + (run.finally[i] ? ", and still there at the end." : ", not there at the end.");
     const known = run.measures.map((name, m) => [name, run.hardness[m * run.records + i]]).filter(([, p]) => p !== UNKNOWN);
     const harder = known.map(([name, p]) => `${name} ${p}%`).join(", ");
     return [
       `Label ${run.labelNames[run.labels[i]]}. Advantage at the end ${advantage(run, last, i).toFixed(2)}; ${corner}`,
-      ...(known.length ? [`Harder than so many of the records, by ${harder}.`] : []),
+      ...(known.length ? [`Share of the records that are less hard, by measure: ${harder}.`] : []),
     ];
   }
   const panelOf = (run, i) => [element("h3", run.ids[i]), ...recordWords(run, i).map((text) => element("p", text)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakscope.hardness.registry import measure_label
 from leakscope.report.figures import COLOURS, figure
 from leakscope.studies.dynamics.plane_figures import (
     FLOOR,
@@ -23,8 +24,9 @@ from leakscope.studies.dynamics.plane_figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from leakscope.studies.dynamics.figure_types import SeriesFigure
     from leakscope.studies.dynamics.records import RunRecords
-    from leakscope.studies.dynamics.results import HardnessFigures, RunResults, SeriesFigure
+    from leakscope.studies.dynamics.results import HardnessFigures, RunResults
 
 _MOST_POINTS = 3000
 _MOST_MEASURES = 8
@@ -165,7 +167,7 @@ def _draw_hardness(run: RunResults, records: RunRecords, path: Path) -> None:
                 axes.plot(hardness[at[mask]], (advantage + jitter)[at[mask]], ".", color=colour,
                           markersize=2.5, alpha=0.5)  # fmt: skip
             axes.set(
-                xlabel=measure.replace("_", " "), ylabel=f"advantage at the end ({row.pearson.n:,} records)"
+                xlabel=measure_label(measure), ylabel=f"advantage at the end ({row.pearson.n:,} records)"
             )
             axes.set_title(_correlation_title(row), fontsize=9)
         for axes in all_axes[len(measures) :]:

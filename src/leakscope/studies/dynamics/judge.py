@@ -28,6 +28,16 @@ from leakscope.hardness.correlations import HardnessCorrelation, correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
 from leakscope.stats.correlation import Correlation
+from leakscope.studies.dynamics.figure_types import (
+    Figure,
+    FigureErrors,
+    Floor,
+    PointsFigure,
+    PointsFloor,
+    RunFigures,
+    SeriesFigure,
+    SeriesFloor,
+)
 from leakscope.studies.dynamics.published import PUBLISHED, comparison
 from leakscope.studies.dynamics.records import RunRecords, run_records
 from leakscope.studies.dynamics.results import (
@@ -35,18 +45,10 @@ from leakscope.studies.dynamics.results import (
     AdvantageVariation,
     CorrelationFigure,
     DynamicsResults,
-    Figure,
-    FigureErrors,
-    Floor,
     HardnessFigures,
-    PointsFigure,
-    PointsFloor,
     PopulationSpread,
-    RunFigures,
     RunPopulation,
     RunResults,
-    SeriesFigure,
-    SeriesFloor,
     Transitions,
 )
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -125,8 +127,8 @@ def conventions(config: DynamicsConfig) -> dict[str, str]:
         "as a member's; false positive rate (FPR): the same share of the models not trained on it (OUT)",
         "advantage": "TPR - FPR, mean over the records",
         "vulnerable": f"in the corner {corner}; a point on a border belongs to the higher cell",
-        "centre": "center of mass, the mean state of the records; displacement from the first to the last "
-        "checkpoint, in % of the plane's side",
+        "center of mass": "mean state of the records; displacement from the first to the last checkpoint, in "
+        "% of the plane's side",
         "entropy": f"in bits, over {config.entropy_cells} x {config.entropy_cells} cells",
         "speed": "mean distance a record moves per epoch, in % of the plane's side",
         "entry": "share of the records outside the corner that are inside at the next checkpoint; per epoch: "

@@ -13,16 +13,12 @@ import numpy as np
 from markupsafe import Markup
 
 from leakscope.array_types import FloatArray
+from leakscope.hardness.registry import measure_label
 from leakscope.report.charts import chart, colour
 from leakscope.report.tables import Table
+from leakscope.studies.dynamics.figure_types import Points, SeriesFigure
 from leakscope.studies.dynamics.plane_figures import numbers
-from leakscope.studies.dynamics.results import (
-    HardnessFigures,
-    Points,
-    RunResults,
-    SeriesFigure,
-    Transitions,
-)
+from leakscope.studies.dynamics.results import HardnessFigures, RunResults, Transitions
 
 FLOOR_BAND, FLOOR_LINE = "var(--c6-band)", "var(--muted)"
 _BINS = 36
@@ -51,8 +47,8 @@ OVER_TIME = (
     OverTime("entry_per_epoch", "Entering the corner", "probability per epoch (%)", 100),
 )
 EARLY = (
-    OverTime("recall", "Share of the finally vulnerable already in the corner", "records (%)", 100),
-    OverTime("precision", "Share of the corner still there at the end", "records (%)", 100),
+    OverTime("recall", "Recall: share of the finally vulnerable already in the corner", "records (%)", 100),
+    OverTime("precision", "Precision: share of the corner still vulnerable at the end", "records (%)", 100),
 )
 
 
@@ -70,15 +66,15 @@ def over_time(id: str, run: RunResults, what: OverTime) -> Markup:
         *band(epochs, value - error, value + error, colour(0, band=True)),
         {**line(epochs, value, "measured", colour(0)), "mode": "lines+markers"},
     ]
-    layout = layout_of("epoch", what.axis, legend=1.12)
+    layout = layout_of("epoch", what.axis, legend=True)
     layout["yaxis"]["rangemode"] = "tozero"
     rows = [
         [str(epoch), *map(shown, cells)]
         for epoch, *cells in zip(epochs, value, error, mean, low, high, strict=True)
     ]
     head = ("epoch", "measured", "± standard error", "noise floor", "lowest", "highest")
-    alt = (f"{what.title}, {len(epochs)} checkpoints, {n:,} records; bands: standard error and range of the "
-           "noise floor.")  # fmt: skip
+    span = f"epochs {epochs[0]} to {epochs[-1]}, {n:,} records"
+    alt = f"{what.title}, {span}; bands: standard error, and range of the noise floor."
     return chart(id, {"data": data, "layout": layout}, alt, Table(head, rows), _HEIGHT)
 
 
@@ -97,7 +93,7 @@ def centre(id: str, runs: Mapping[str, RunResults]) -> Markup:
         for epoch, (x, y) in zip(run.epochs, run.figures.centre.value, strict=True)
     ]
     alt = "Path of the center of mass; the large dot is the last checkpoint, the noise floor is dotted."
-    spec = {"data": data, "layout": layout_of("mean FPR", "mean TPR", legend=1.12)}
+    spec = {"data": data, "layout": layout_of("mean FPR", "mean TPR", legend=True)}
     return chart(id, spec, alt, Table(("checkpoint", "mean FPR", "mean TPR"), rows), _HEIGHT)
 
 
@@ -119,7 +115,7 @@ def compared(id: str, runs: Mapping[str, RunResults], what: OverTime) -> Markup:
         floor = line(run.epochs, what.scale * numbers(series.floor.mean), name, colour(k), "dot")
         value = line(run.epochs, what.scale * numbers(series.value), name, colour(k))
         data += [{**floor, "showlegend": False}, {**value, "mode": "lines+markers"}]
-    layout = layout_of("epoch", what.axis, legend=1.2)
+    layout = layout_of("epoch", what.axis, legend=True)
     layout["yaxis"]["rangemode"] = "tozero"
     alt = f"{what.title} over epochs, one line per run; noise floors are dotted."
     return chart(id, {"data": data, "layout": layout}, alt, None, 340)
@@ -153,10 +149,10 @@ def hardness(
     """One measure of hardness against the advantage at the end: dots for few records, density for many."""
     defined = np.isfinite(values) & np.isfinite(advantage)
     x, y = values[defined], advantage[defined]
-    title = name.replace("_", " ")
+    title = measure_label(name)
     layout = {**layout_of(title, "advantage at the end"), "margin": {"l": 52, "r": 8, "t": 8, "b": 44}}
     data = [_dots(x, y) if len(x) <= _MOST_DOTS else _density(x, y)]
-    alt = f"{title.capitalize()} against advantage: r = {correlations.pearson}, {len(x):,} records."
+    alt = f"{title[0].upper()}{title[1:]} against advantage: r = {correlations.pearson}, {len(x):,} records."
     return chart(id, {"data": data, "layout": layout}, alt, None, 280)
 
 
@@ -219,7 +215,7 @@ def shown(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3g}"
 
 
-def layout_of(x: str, y: str, legend: float | None = None) -> dict[str, Any]:
-    """Axis titles, and a legend at this height above the chart."""
-    above = {} if legend is None else {"legend": {"orientation": "h", "y": legend}}
+def layout_of(x: str, y: str, legend: bool = False) -> dict[str, Any]:
+    """Axis titles, and a legend above the chart, which grows upwards with the number of runs."""
+    above = {"legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}} if legend else {}
     return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, **above}

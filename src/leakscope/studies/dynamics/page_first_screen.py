@@ -142,12 +142,13 @@ def _training_text(setting: Setting) -> str:
 
 def limits(results: DynamicsResults) -> list[str]:
     """What the page does not cover."""
-    n_in = next(iter(results.runs.values())).population.models // 2
+    n_in, side = next(iter(results.runs.values())).population.models // 2, results.config.side
     return [
         "The results hold for populations trained on random halves of these records; a model trained in "
         "another way may expose others.",
         f"A record's rates are shares of about {n_in} models, so the position of a single record is rough; "
         "compare with the noise floor.",
         f"One attack decides ({results.config.attack}); a stronger one may expose more.",
-        f"The corner is a convention: {results.conventions['vulnerable']}.",
+        f"The corner is a convention: a false positive rate (FPR) below {1 / side:.0%} and a true positive "
+        f"rate (TPR) of at least {1 - 1 / side:.0%}.",
     ]

@@ -19,13 +19,13 @@ from leakscope.array_types import AnyArray, FloatArray, IntArray
 from leakscope.dynamics.early_exposure import first_exposed_epoch
 from leakscope.dynamics.grid import cell_names
 from leakscope.dynamics.plane import Trajectories
+from leakscope.hardness.registry import measure_label
 from leakscope.report.charts import script_json
 from leakscope.report.embed import Embeddable
 from leakscope.report.page import asset
 from leakscope.report.templates import template
+from leakscope.studies.dynamics.figure_types import Series
 from leakscope.studies.dynamics.records import RunRecords
-from leakscope.studies.dynamics.report import measure_name
-from leakscope.studies.dynamics.results import Series
 
 SCRIPTS = ("plane_cloud.js", "plane_records.js", "plane.js")
 """Files in assets/ that the plane needs, in this order."""
@@ -177,7 +177,7 @@ def _about(run: PlaneRun, shown: Shown) -> dict[str, Any]:
         "vulnerable": vulnerable[:, paths.is_defined].mean(axis=1)[shown.checkpoints],
         "chance": [run.floor[t] for t in shown.checkpoints],
         "centre": paths.defined().states.mean(axis=1)[shown.checkpoints],
-        "measures": [measure_name(name) for name in run.records.hardness],
+        "measures": [measure_label(name) for name in run.records.hardness],
     }
 
 

@@ -13,13 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from leakscope.studies.dynamics.results import (
-    ComparedFigure,
-    Figure,
-    PublishedFigures,
-    RatioFigure,
-    RunResults,
-)
+from leakscope.studies.dynamics.figure_types import Figure
+from leakscope.studies.dynamics.results import ComparedFigure, PublishedFigures, RatioFigure, RunResults
 from leakscope.studies.dynamics.settings import Setting
 
 
@@ -80,10 +75,10 @@ def _differ_as_published(finding: Finding, first: Setting, second: Setting) -> b
 
 def _ratio_figure(finding: Finding, first: RunResults, second: RunResults) -> RatioFigure:
     a, b = (_numbers(getattr(run.figures, finding.figure)) for run in (first, second))
-    ratio = _ratio(a.value, b.value)
+    ratio, population = _ratio(a.value, b.value), first.setting.population
     return RatioFigure(
         finding.figure,
-        finding.finding,
+        f"{finding.finding} (population {population})" if population else finding.finding,
         ComparedFigure(_name(first.setting), *a),
         ComparedFigure(_name(second.setting), *b),
         ratio,

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_bytes
+from leakscope.hardness.registry import measure_label
 from leakscope.report.tables import markdown_table
+from leakscope.studies.dynamics.figure_types import Figure, RunFigures
 from leakscope.studies.dynamics.figures import draw_comparison, draw_run
 from leakscope.studies.dynamics.records import RunRecords
 from leakscope.studies.dynamics.results import (
     AdvantageVariation,
     DynamicsResults,
-    Figure,
     PublishedFigures,
     RatioFigure,
-    RunFigures,
     RunResults,
 )
 
@@ -196,7 +196,7 @@ def variation_sentence(advantage: AdvantageVariation) -> str:
 def hardness_rows(run: RunResults) -> list[list[str]]:
     """One row per measure of hardness."""
     return [
-        [measure_name(measure), str(row.pearson), str(row.spearman), str(row.among_vulnerable),
+        [measure_label(measure), str(row.pearson), str(row.spearman), str(row.among_vulnerable),
          str(row.partial_given_loss)]
         for measure, row in run.hardness.items()
     ]  # fmt: skip
@@ -208,11 +208,6 @@ def hardness_note(published: PublishedFigures) -> str:
         f"Published: r = {published.epistemic_r:g} for epistemic uncertainty among the vulnerable (WRN-28 on "
         "CIFAR-10). Intervals treat the records as independent and the models as fixed."
     )
-
-
-def measure_name(measure: str) -> str:
-    """A measure of hardness as the reports print it."""
-    return measure.replace("_", " ")
 
 
 def population_sentences(results: DynamicsResults) -> list[str]:
