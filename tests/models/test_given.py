@@ -1,4 +1,4 @@
-"""Given models of every kind: what they are asked, what they return, and what is refused."""
+"""Given models of every kind: how they are queried, what they return, and what is refused."""
 
 from __future__ import annotations
 

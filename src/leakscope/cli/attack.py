@@ -43,7 +43,9 @@ def attack(
         str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks: 0.48,0.45,0.41.")
     ] = None,
     pixel_std: Annotated[str | None, typer.Option(help="Standard deviation, likewise.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Load an estimator that can run code.")] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load an estimator even if its file may run code.")
+    ] = False,
     device: Annotated[str, typer.Option(help="Where a network runs: auto, cpu or cuda.")] = "auto",
     public: Annotated[_File, typer.Option(help="Records with is_member: csv, parquet or npz.")] = None,
     private: Annotated[_File, typer.Option(help="Records to score: csv, parquet or npz.")] = None,
@@ -89,7 +91,7 @@ def attack(
 def _print(results: AttackResults, out: Path, as_json: bool) -> None:
     from leakscope.bank.results import results_json
     from leakscope.cli.output import console, print_json
-    from leakscope.single_model.report import HEADINGS, footnotes, summary, validation_rows
+    from leakscope.single_model.report import DEFINITIONS, HEADINGS, notes, summary, validation_rows
 
     if as_json:
         print_json(results_json(results))
@@ -100,7 +102,7 @@ def _print(results: AttackResults, out: Path, as_json: bool) -> None:
         screen.print(line, soft_wrap=True)
     screen.print()
     screen.print(text_table("Held-out public records", HEADINGS, validation_rows(results)))
-    for line in footnotes(results):
+    for line in (*DEFINITIONS, *notes(results)):
         screen.print(line, style="dim", soft_wrap=True)
     screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)
 

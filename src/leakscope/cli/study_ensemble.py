@@ -70,7 +70,7 @@ def ensemble(
 def _print(results: EnsembleResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.single_model.report import footnotes, ranking
+    from leakscope.single_model.report import DEFINITIONS, TRUTH_TITLE, notes, ranking
     from leakscope.studies.ensemble.report import NOTE, comparison, target_sentence
 
     screen = console()
@@ -81,7 +81,7 @@ def _print(results: EnsembleResults, out: Path) -> None:
         f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}", soft_wrap=True
     )
     screen.print()
-    screen.print(text_table("Validation, truth and publication", rates.head, rates.rows))
-    for line in [NOTE, *footnotes(results)]:
+    screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
+    for line in (NOTE, *DEFINITIONS, *notes(results)):
         screen.print(line, style="dim", soft_wrap=True)
     screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)

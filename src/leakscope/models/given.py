@@ -4,7 +4,7 @@
     FittedEstimator(Path("forest.skops")).outputs(features, class_names).logits
     PredictFunction("service.client:predict").outputs(features, class_names).logits
 
-All three answer the same two calls: `outputs` queries the model, `describe` identifies it in a report.
+All three offer the same two methods: `outputs` queries the model, `describe` identifies it in a report.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class NetWeights:
         device: "auto", "cpu", "cuda" or "cuda:N".
     """
 
-    weights: Path
+    weights: Path | str
     net: str
     net_options: Mapping[str, Option] = field(default_factory=dict)
     pixel_mean: tuple[float, ...] | None = None
@@ -118,7 +118,7 @@ class NetWeights:
 
     def describe(self) -> dict[str, str]:
         """See `GivenModel`."""
-        facts = {"kind": "network", **_file_facts(self.weights), "net": self.net}
+        facts = {"kind": "network", **_file_facts(Path(self.weights)), "net": self.net}
         if self.net_options:
             facts["net_options"] = json.dumps(dict(self.net_options), sort_keys=True)
         if self.pixel_mean is not None and self.pixel_std is not None:
@@ -227,7 +227,8 @@ class PredictFunction:
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
         """See `GivenModel`; the function is called with at most `BATCH_SIZE` records at once."""
-        returned = [as_array(self.function(features[r])) for r in batches(len(features), BATCH_SIZE)]
+        queries = (np.array(features[rows]) for rows in batches(len(features), BATCH_SIZE))
+        returned = [as_array(self.function(query)) for query in queries]
         outputs = joined_outputs(returned, len(features), class_names, "predict")
         if are_probabilities(outputs):
             return ModelOutputs(log_probabilities(np.clip(outputs, 0, 1)), "probabilities")

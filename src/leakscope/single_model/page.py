@@ -16,27 +16,23 @@ from leakscope.report.tables import table
 from leakscope.single_model.attack import SUBMISSION
 from leakscope.single_model.page_roc import roc_chart
 from leakscope.single_model.report import (
+    DEFINITIONS,
     HEADINGS,
     OPTIMISTIC,
-    TIES,
     TITLE,
+    TRUTH_TITLE,
     PrivateTruth,
     ReportContext,
-    footnotes,
+    fitted_sentence,
+    notes,
     ranking,
-    summary,
+    score_sentence,
     validation_rows,
+    validation_sentence,
 )
 from leakscope.single_model.results import AttackFindings
 
-_CONVENTIONS = (
-    "AUC: the area under the ROC curve, with DeLong's 95% interval. It is how often a member scores above "
-    "a non-member, ties counting half.",
-    "TPR at 5% FPR: the true positive rate at a false positive rate of at most 5%, with a Clopper-Pearson "
-    "95% interval; the threshold is chosen on the same records.",
-    "Attackers are fitted on one part of the public records and evaluated on the other.",
-    TIES,
-)
+_HOLDOUT = "Attackers are fitted on one part of the public records and evaluated on the other."
 
 
 def write_page(
@@ -58,13 +54,13 @@ def page(
 ) -> str:
     """The page as text."""
     truth = context.truth
-    validation = table(HEADINGS, validation_rows(findings)) + bullets(footnotes(findings))
+    validation = table(HEADINGS, validation_rows(findings)) + bullets(notes(findings))
     sections = [
         *([] if truth is None else [_truth_section(truth)]),
         Section("validation", "Validation", validation),
         Section("roc", "ROC", roc_chart(list(findings.attackers), folder, truth is not None)),
         Section("attackers", "Attackers", _attackers(findings)),
-        conventions(_CONVENTIONS),
+        conventions([*DEFINITIONS, _HOLDOUT]),
         reproduce(context.command, context.seed, context.versions),
     ]
     return Page(
@@ -81,17 +77,18 @@ def page(
 
 def headline(findings: AttackFindings, truth: PrivateTruth | None = None) -> list[str]:
     """The main figure first, in words: on the private records where their membership is known."""
-    fitted, validation, *rest = summary(findings)
+    chosen, fitted, scores = findings.chosen, fitted_sentence(findings), score_sentence(findings)
     if truth is None:
-        auc = findings.attackers[findings.chosen].auc
-        return [f"On held-out public records, {ranking(findings.chosen, auc)}", fitted, *rest]
-    lead = ranking(findings.chosen, truth.figures[findings.chosen].auc)
-    return [f"On the private records, {lead}", fitted, validation, *rest, *truth.target]
+        lead = ranking(chosen, findings.attackers[chosen].auc)
+        return [f"On held-out public records, {lead}", fitted, scores]
+    lead = ranking(chosen, truth.figures[chosen].auc)
+    validation = validation_sentence(findings)
+    return [f"On the private records, {lead}", *truth.target, fitted, validation, scores]
 
 
 def _truth_section(truth: PrivateTruth) -> Section:
     body = table(truth.comparison.head, truth.comparison.rows)
-    return Section("truth", "Validation, truth and publication", body, truth.note)
+    return Section("truth", TRUTH_TITLE, body, truth.note)
 
 
 def _attackers(findings: AttackFindings) -> Markup:

@@ -23,8 +23,15 @@ from leakscope.single_model.results import (
 from leakscope.stats.roc import roc
 
 TITLE = "Membership of private records, inferred from public ones"
+TRUTH_TITLE = "Truth and publication"
 HEADINGS = ("attacker", "AUC", "TPR at 5% FPR", "TPR with ties", "distinct scores (calibrated)")
-TIES = "Isotonic calibration makes ties; the uncalibrated score breaks them and changes nothing else."
+DEFINITIONS = (
+    "AUC: the area under the ROC curve, with DeLong's 95% interval. It is how often a member scores above a "
+    "non-member, ties counting half.",
+    "TPR at 5% FPR: the true positive rate at a false positive rate of at most 5%, with Clopper-Pearson 95% "
+    "intervals. The threshold is chosen on the same records.",
+    "Isotonic calibration makes ties. The uncalibrated score breaks them and changes nothing else.",
+)
 OPTIMISTIC = "The attacker is chosen by its validation AUC, so that figure is slightly optimistic."
 _DIGITS = 16  # of a hash
 
@@ -92,7 +99,7 @@ def attack_context(results: AttackResults) -> ReportContext:
     """The context of `leakscope attack`, which knows no truth."""
     config, model = results.config, results.model
     described = ", ".join(value for name, value in model.items() if name != "sha256")
-    facts = [("Target", described or "known by its saved predictions")]
+    facts = [("Target", described or "saved predictions")]
     hashes = {
         "Target sha256": model.get("sha256", ""),
         "Public sha256": config.public_sha256,
@@ -101,7 +108,7 @@ def attack_context(results: AttackResults) -> ReportContext:
     facts += [(name, digest[:_DIGITS]) for name, digest in hashes.items() if digest]
     chosen = {"attacker": config.attacker, "validation_share": config.validation_share, "seed": config.seed}
     words = ("leakscope", "attack", *_input_options(model), *options(chosen), "--out", "runs/again")
-    return ReportContext(model.get("file", "one model"), facts, Command(words), config.seed)
+    return ReportContext(model.get("file", "one given model"), facts, Command(words), config.seed)
 
 
 def _input_options(model: Mapping[str, str]) -> list[str]:
@@ -119,25 +126,42 @@ def _input_options(model: Mapping[str, str]) -> list[str]:
 def markdown(findings: AttackFindings, truth: PrivateTruth | None = None) -> str:
     """The report as Markdown."""
     lines = [f"# {TITLE}", "", *summary(findings), "", "## Validation", ""]
-    lines += [*markdown_table(HEADINGS, validation_rows(findings)), "", *footnotes(findings), ""]
+    lines += [*markdown_table(HEADINGS, validation_rows(findings)), ""]
+    lines += [*(f"- {line}" for line in (*DEFINITIONS, *notes(findings))), ""]
     if truth is not None:
         rates = markdown_table(truth.comparison.head, truth.comparison.rows)
-        lines += ["## Validation, truth and publication", "", *truth.target, "", *rates, "", truth.note, ""]
+        lines += [f"## {TRUTH_TITLE}", "", *truth.target, "", *rates, "", truth.note, ""]
     return "\n".join([*lines, "![ROC](figures/roc.png)", ""])
 
 
 def summary(findings: AttackFindings) -> list[str]:
-    """What was done and found, in sentences; the second is the main figure."""
-    chosen, split, names = findings.chosen, findings.split, list(findings.attackers)
-    sentences = [
-        f"{listed(names)} {'were' if len(names) > 1 else 'was'} fitted on {split.training:,} public records "
-        f"and evaluated on {split.validation:,} others.",
-        f"On those, {ranking(chosen, findings.attackers[chosen].auc)}",
-    ]
-    if len(names) > 1:
-        sentences.append(OPTIMISTIC)
-    return [*sentences, f"{SUBMISSION} holds the scores of {chosen} for {findings.private.records:,} "
-            "private records."]  # fmt: skip
+    """What was done and what came of it, in sentences."""
+    optimistic = [OPTIMISTIC] if len(findings.attackers) > 1 else []
+    return [fitted_sentence(findings), validation_sentence(findings), *optimistic, score_sentence(findings)]
+
+
+def fitted_sentence(findings: AttackFindings) -> str:
+    """Which attackers were fitted on what."""
+    names, split = list(findings.attackers), findings.split
+    subject = f"attackers {listed(names)} were" if len(names) > 1 else f"attacker {names[0]} was"
+    return (
+        f"The {subject} fitted on {split.training:,} public records and evaluated on "
+        f"{split.validation:,} others."
+    )
+
+
+def validation_sentence(findings: AttackFindings) -> str:
+    """The main figure on the validation records."""
+    figure = ranking(findings.chosen, findings.attackers[findings.chosen].auc)
+    return f"On these {findings.split.validation:,} records, {figure}"
+
+
+def score_sentence(findings: AttackFindings) -> str:
+    """Where the scores are."""
+    return (
+        f"{SUBMISSION} holds the scores of {findings.chosen} for the {findings.private.records:,} private "
+        "records."
+    )
 
 
 def ranking(attacker: str, auc: AucFigure) -> str:
@@ -167,15 +191,11 @@ def validation_rows(findings: AttackFindings) -> list[list[str]]:
     ]
 
 
-def footnotes(findings: AttackFindings) -> list[str]:
-    """What a reader of the table needs to know."""
+def notes(findings: AttackFindings) -> list[str]:
+    """What is special about the figures of this run."""
     attackers = findings.attackers
     reasons = sorted({one.tpr_at_fpr.reason for one in attackers.values() if one.tpr_at_fpr.reason})
     return [
-        "AUC: area under the ROC curve, with DeLong's 95% interval. TPR at 5% FPR: true positive rate at a "
-        "false positive rate of at most 5%, with a Clopper-Pearson 95% interval; the threshold is chosen "
-        "on the same records.",
-        TIES,
         *(f"Not resolvable: {reason}." for reason in reasons),
         *(
             f"{name} reached its iteration limit before it converged; the limit is the published one."
