@@ -98,9 +98,8 @@ def test_sizes_are_nested_and_points_share_their_draws() -> None:
 
 
 def test_more_records_keep_the_first_ones() -> None:
-    np.testing.assert_array_equal(
-        load_universe("digits", 9, 3).chosen[:4], load_universe("digits", 4, 3).chosen
-    )
+    more, fewer = load_universe("digits", 9, 3), load_universe("digits", 4, 3)
+    np.testing.assert_array_equal(more.chosen[:4], fewer.chosen)
 
 
 def test_components_are_ordered_and_the_targets_lie_between_0_and_1() -> None:
