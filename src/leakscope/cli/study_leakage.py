@@ -62,17 +62,22 @@ def _print_results(results: LeakageResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
     from leakscope.studies.leakage.config import FIGURES
-    from leakscope.studies.leakage.report import caveats, check_lines, point_table, setting_words
+    from leakscope.studies.leakage.report import (
+        caveats,
+        check_lines,
+        point_table,
+        setting_words,
+        without_columns,
+    )
 
     screen = console()
     screen.print()
     screen.print(setting_words(results), soft_wrap=True)
     for figure in results.figures:
-        points = point_table(results, figure)
-        shown = [i for i, name in enumerate(points.head) if name not in _ONLY_IN_REPORTS]
-        head, *rows = ([row[i] for i in shown] for row in (points.head, *points.rows))
+        points = without_columns(point_table(results, figure), *_ONLY_IN_REPORTS)
         screen.print()
-        screen.print(text_table(f"Figure {figure}: {FIGURES[figure].axis}", head, rows))
+        title = f"Figure {figure}: {FIGURES[figure].axis}"
+        screen.print(text_table(title, points.head, [list(row) for row in points.rows]))
         for line in caveats(results, figure):
             screen.print(line, style="dim", soft_wrap=True)
     screen.print()

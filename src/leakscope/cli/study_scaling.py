@@ -83,14 +83,13 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 def _print_results(results: ScalingResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.studies.scaling.page import headline
-    from leakscope.studies.scaling.report import width_table
+    from leakscope.studies.scaling.report import ranked_findings, width_table
 
     screen, widths = console(), width_table(results, with_spread=False)
     screen.print()
-    title = f"Mean over {results.config.n_repeats} repeats"
+    title = f"Accuracy and attack AUC, mean over {results.config.n_repeats} repeats"
     screen.print(text_table(title, widths.head, [list(row) for row in widths.rows]))
     screen.print()
-    for sentence in headline(results):
-        screen.print(f"- {sentence}")
+    for finding in ranked_findings(results):
+        screen.print(f"- {finding.answer} {finding.evidence}")
     screen.print(f"\nresults.json, report.html, report.md and figures are in {out}", soft_wrap=True)

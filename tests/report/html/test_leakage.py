@@ -56,9 +56,10 @@ def with_trends(results: LeakageResults, holds: dict[int, bool | None]) -> Leaka
 
 
 def test_the_headline_counts_only_trends_that_hold(study: Study) -> None:
-    lead, *_ = headline(with_trends(study[0], {1: False, 3: True}))
-    assert lead == "1 of 2 figures reproduce the published trend: a heavier ridge penalty, less leakage."
-    assert headline(with_trends(study[0], {1: False, 3: None}))[0].startswith("None of 2 figures")
+    lead, effects, *_ = headline(with_trends(study[0], {1: False, 3: True}))
+    assert lead == "1 of 2 published trends are reproduced."
+    assert effects == "A heavier ridge penalty, less leakage."
+    assert headline(with_trends(study[0], {1: False, 3: None}))[0].startswith("0 of 2 published trends")
 
 
 def test_the_ends_of_a_figure_stand_with_their_intervals(study: Study) -> None:

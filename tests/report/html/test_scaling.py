@@ -34,7 +34,11 @@ def test_the_strongest_attacks_answer_comes_first_and_the_check_is_no_finding(st
         for name, auc in (("shokri", 0.6), ("correctness", 0.9), ("loss", 0.7), ("lira", 0.8))
     }
     results = replace(study[0], gap_or_size=answers)
-    assert headline(results) == [answers[name].answer for name in ("lira", "loss", "shokri")]
+    assert headline(results) == [
+        answers["lira"].answer,
+        answers["lira"].evidence,
+        *(f"{answers[name].answer} {answers[name].evidence}" for name in ("loss", "shokri")),
+    ]
 
 
 def test_published_values_stand_beside_the_published_protocol_alone(study: Study) -> None:

@@ -103,7 +103,7 @@ def _control_check(control: Control) -> Check:
         return Check(claim, None, control.reason)
     detail = (
         f"{control.corrected:.1e} ({control.low:.1e} to {control.high:.1e}); "
-        f"{control.uncorrected:.4g} against {control.analytic:.4g} nats ({control.ratio - 1:+.0%})"
+        f"{control.uncorrected:.4g} against {control.analytic:.4g} nats ({control.ratio - 1:+.1%})"
     )
     holds = control.low <= 0 <= control.high and abs(control.ratio - 1) <= _BIAS_TOLERANCE
     return Check(claim, bool(holds), detail)

@@ -33,6 +33,7 @@ from leakscope.studies.leakage.report import (
     number,
     point_table,
     setting_words,
+    without_columns,
 )
 from leakscope.studies.leakage.results import Control, LeakageResults
 
@@ -69,17 +70,15 @@ def headline(results: LeakageResults) -> list[str]:
     """The findings, with intervals."""
     figures = results.figures
     reproduced = [FIGURES[f].effect for f in figures if figures[f].trends.leakage.holds]
-    lead = (
-        f"{len(reproduced)} of {len(figures)} figures reproduce the published trend: {'; '.join(reproduced)}."
-        if reproduced
-        else f"None of {len(figures)} figures reproduces the published trend."
-    )
+    trends = "; ".join(reproduced)
+    lead = [f"{len(reproduced)} of {len(figures)} published trends are reproduced."]
+    lead += [f"{trends[0].upper()}{trends[1:]}."] if reproduced else []
     outcomes = [verdict(check) for check in results.checks]
     counts = (
         f"Of {len(outcomes)} claims, {outcomes.count('holds')} hold, {outcomes.count('fails')} fail, and "
         f"{outcomes.count('undefined')} cannot be decided. Intervals are 95% intervals over records."
     )
-    return [lead, *(_range_words(results, figure) for figure in figures), counts]
+    return [*lead, *(_range_words(results, figure) for figure in figures), counts]
 
 
 def command(config: LeakageConfig) -> Command:
@@ -97,13 +96,16 @@ def command(config: LeakageConfig) -> Command:
 def _range_words(results: LeakageResults, figure: int) -> str:
     """Mean leakage at both ends of a figure, with intervals."""
     of_figure, spec = results.figures[figure], FIGURES[figure]
+    points = (of_figure.points[0], of_figure.points[-1])
     first, last = (
         f"{number(point.rho_kl.mean)} nats ({interval(point.rho_kl)}) at {number(point.value)}"
-        for point in (of_figure.points[0], of_figure.points[-1])
+        for point in points
     )
+    rises = (points[1].rho_kl.mean or 0) > (points[0].rho_kl.mean or 0)
     correlation = of_figure.trends.leakage.spearman
     rank = "undefined" if correlation is None else f"{correlation:+.2f}"
-    return f"Figure {figure}, {spec.short_axis}: mean leakage {first}, {last}; rank correlation {rank}."
+    change = f"{'rises' if rises else 'falls'} from {first} to {last}"
+    return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation {rank}."
 
 
 def _checks(results: LeakageResults) -> Markup:
@@ -128,7 +130,7 @@ def _figure_section(results: LeakageResults, figure: int) -> Section:
     id, title, note = f"figure-{figure}", f"Figure {figure}", FIGURES[figure].title
     if figure not in results.figures:
         return Section(id, title, absent(f"Figure {figure} is not part of this run."), note)
-    points = point_table(results, figure)
+    points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
     numbers = table(points.head, points.rows, points.caption)
     body = leakage_chart(results, figure) + numbers + paragraphs(caveats(results, figure))
     return Section(id, title, body, note)

@@ -16,6 +16,7 @@ from leakscope.studies.leakage.results import Box, Leakage, LeakageResults
 
 Trace = dict[str, Any]
 """A trace of plotly."""
+_MARGIN = {"l": 64, "r": 16, "t": 24, "b": 60}
 
 
 def leakage_chart(results: LeakageResults, figure: int) -> Markup:
@@ -38,7 +39,7 @@ def leakage_chart(results: LeakageResults, figure: int) -> Markup:
         "yaxis2": {"title": {"text": f"leakage of the {of_what} (nats)"}, "overlaying": "y", "side": "right",
                    "showgrid": False, **_scale([*rho, *rounded])},
         "legend": {"orientation": "h", "y": 1.14},
-        "margin": {"l": 60, "r": 64, "t": 40, "b": 52},
+        "margin": {"l": 64, "r": 64, "t": 40, "b": 60},
         "boxmode": "overlay",
     }  # fmt: skip
     alt = (
@@ -60,7 +61,7 @@ def bounds_chart(results: LeakageResults, figure: int) -> Markup:
     ]  # fmt: skip
     layout = {"xaxis": {"title": {"text": axis}, "type": "category"},
               "yaxis": {"title": {"text": "advantage, mean over records"}, "range": [0, 1.05]},
-              "legend": {"orientation": "h", "y": -0.3}}  # fmt: skip
+              "legend": {"orientation": "h", "y": -0.3}, "margin": _MARGIN}  # fmt: skip
     rows = [
         [where, *(f"{value:.3f}" for value in values)]
         for where, values in zip(at, zip(*series.values(), strict=True), strict=True)
@@ -79,7 +80,8 @@ def bits_chart(results: LeakageResults, figure: int) -> Markup:
          "line": {"color": colour(0), "width": 2}, "name": "rho_MI", "showlegend": False, "error_y": error}
     ]  # fmt: skip
     layout = {"xaxis": {"title": {"text": axis}, "type": "category"},
-              "yaxis": {"title": {"text": "bits, mean over records"}, "rangemode": "tozero"}}  # fmt: skip
+              "yaxis": {"title": {"text": "bits, mean over records"}, "rangemode": "tozero"},
+              "margin": _MARGIN}  # fmt: skip
     rows = [[where, number(one.mean), number(one.error)] for where, one in zip(at, information, strict=True)]
     numbers = Table((axis, "rho_MI (bits)", "numerical error"), rows)
     alt = f"Mutual information in bits at the points of figure {figure}."

@@ -71,6 +71,13 @@ def point_table(results: LeakageResults, figure: int) -> Table:
     return Table(head, rows, "Leakage rho_KL in nats; advantage of the threshold adversary")
 
 
+def without_columns(table: Table, *names: str) -> Table:
+    """A table without some of its columns."""
+    shown = [i for i, name in enumerate(table.head) if name not in names]
+    head, *rows = ([row[i] for i in shown] for row in (table.head, *table.rows))
+    return Table(head, rows, table.caption)
+
+
 def caveats(results: LeakageResults, figure: int) -> list[str]:
     """Where a figure's Gaussian approximation is doubtful, and what else limits it."""
     points = results.figures[figure].points

@@ -119,7 +119,9 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
     success, gap = by_repeat.mean(axis=0), gaps.mean(axis=0)
     mean_auc = spread_over_targets(by_repeat.mean(axis=1))
     overall = _estimate(mean_auc.mean, mean_auc.interval)
-    setting = f"Over {len(figures)} widths from {min(config.widths)} to {max(config.widths)}"
+    answer, numbers = _answer(_SUBJECTS[attack], overall, r_gap, r_size, difference)
+    smallest, largest = min(config.widths), max(config.widths)
+    setting = f"Over {len(figures)} widths from {smallest} to {largest} and {config.n_repeats} repeats"
     return GapOrSize(
         mean_auc=overall,
         r_gap=r_gap,
@@ -128,30 +130,36 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
         partial_r_gap_given_size=_correlation(stats.partial_correlation(success, gap, size)),
         partial_r_size_given_gap=_correlation(stats.partial_correlation(success, size, gap)),
         n_widths=len(figures),
-        width_range=(min(config.widths), max(config.widths)),
+        width_range=(smallest, largest),
         n_repeats=config.n_repeats,
-        answer=f"{setting} and {config.n_repeats} repeats, "
-        + _answer(_SUBJECTS[attack], overall, r_gap, r_size, difference),
+        answer=answer,
+        evidence=f"{setting}, {numbers}.",
     )
 
 
-def _answer(attack: str, mean_auc: Estimate, r_gap: Estimate, r_size: Estimate, difference: Estimate) -> str:
-    """The finding as the rest of a sentence."""
+def _answer(
+    attack: str, mean_auc: Estimate, r_gap: Estimate, r_size: Estimate, difference: Estimate
+) -> tuple[str, str]:
+    """The finding in one sentence, and its numbers."""
     if mean_auc.low is not None and mean_auc.low <= 0.5:
+        interval = f"95% interval {mean_auc.low:.3f} to {mean_auc.high:.3f}"
         return (
-            f"{attack} does not beat guessing (mean AUC {mean_auc.value:.3f}, 95% interval "
-            f"{mean_auc.low:.3f} to {mean_auc.high:.3f}), so there is no success to predict."
+            f"{attack[0].upper()}{attack[1:]} does not beat guessing, so there is no success to predict.",
+            f"its mean AUC is {mean_auc.value:.3f} ({interval})",
         )
     if difference.low is None or difference.high is None:
-        return f"the question cannot be answered for {attack}: too few widths or repeats."
+        return (
+            f"Whether the gap or size predicts the success of {attack} better cannot be decided.",
+            "the difference of the two correlations is undefined: there are too few widths or repeats",
+        )
     numbers = (
-        f"r = {r_gap.value:.3f} for the gap against {r_size.value:.3f} for log2 parameters (difference "
+        f"r = {r_gap.value:.3f} for the gap and {r_size.value:.3f} for log2 parameters (difference "
         f"{difference.value:+.3f}, 95% interval {difference.low:+.3f} to {difference.high:+.3f})"
     )
     if difference.low <= 0 <= difference.high:
-        return f"neither the gap nor size predicts the success of {attack} better: {numbers}."
+        return f"Neither the overfitting gap nor model size predicts the success of {attack} better.", numbers
     better, other = ("overfitting gap", "model size")[:: 1 if difference.low > 0 else -1]
-    return f"the {better} predicts the success of {attack} better than {other} does: {numbers}."
+    return f"The {better} predicts the success of {attack} better than the {other} does.", numbers
 
 
 def _aucs(
@@ -208,9 +216,9 @@ def _published_correlations(figures: list[WidthFigures]) -> Correlations:
     gap = np.array([f.gap.mean() for f in figures])
     size = np.log2([f.n_params for f in figures])
     return Correlations(
-        _described(success, size, "attack AUC against log2 parameters, over width means"),
-        _described(success, gap, "attack AUC against overfitting gap, over width means"),
-        _described(gap, size, "overfitting gap against log2 parameters, over width means"),
+        _described(success, size, "Attack AUC against log2 parameters, over width means"),
+        _described(success, gap, "Attack AUC against overfitting gap, over width means"),
+        _described(gap, size, "Overfitting gap against log2 parameters, over width means"),
     )
 
 

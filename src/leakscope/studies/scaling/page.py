@@ -28,25 +28,25 @@ from leakscope.report.tables import Table, table
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig
 from leakscope.studies.scaling.report import (
     ANSWER_NOTE,
-    ATTACK_NAMES,
     CONVENTIONS,
+    SHORT_NAMES,
     TABLE_NOTE,
     correlation_lines,
-    partial_lines,
+    partial_table,
+    predictor_table,
     published_rows,
     published_table,
+    ranked_findings,
     setting_words,
     width_table,
 )
-from leakscope.studies.scaling.results import Estimate, ScalingResults
+from leakscope.studies.scaling.results import ScalingResults
 
 Trace = dict[str, Any]
 """A trace of plotly."""
 
 _SIZE = "parameters (log scale)"
 _GAP = "overfitting gap (train minus test accuracy)"
-_CHECK = "correctness"
-"""Its AUC is the gap itself, up to a factor: a check, not a finding."""
 
 
 def write_page(results: ScalingResults, folder: Path) -> None:
@@ -66,7 +66,7 @@ def page(results: ScalingResults, folder: Path) -> str:
             "correlations",
             "Correlations",
             bullets(correlation_lines(results)),
-            "Over width means, for the shadow-model attack; 95% intervals by Fisher's z.",
+            "Of the shadow-model attack, as published; 95% intervals by Fisher's z.",
         ),
         conventions(CONVENTIONS),
         reproduce(command(results.config), results.config.seed, results.runtime.versions),
@@ -82,9 +82,9 @@ def page(results: ScalingResults, folder: Path) -> str:
 
 
 def headline(results: ScalingResults) -> list[str]:
-    """The answers, that of the strongest attack first."""
-    answers = [found for name, found in results.gap_or_size.items() if name != _CHECK]
-    return [found.answer for found in sorted(answers, key=lambda found: -(found.mean_auc.value or 0))]
+    """The answers with their evidence, that of the strongest attack first."""
+    lead, *others = ranked_findings(results)
+    return [lead.answer, lead.evidence, *(f"{found.answer} {found.evidence}" for found in others)]
 
 
 def command(config: ScalingConfig) -> Command:
@@ -97,41 +97,25 @@ def command(config: ScalingConfig) -> Command:
 
 
 def _answer(results: ScalingResults) -> Markup:
-    head = ("attack", "mean AUC", "r with the gap", "r with log2 parameters", "difference")
-    rows = [
-        [
-            ATTACK_NAMES[name],
-            *map(_with_interval, (found.mean_auc, found.r_gap, found.r_size, found.difference)),
-        ]
-        for name, found in results.gap_or_size.items()
-    ]
-    return (
-        bullets([found.answer for found in results.gap_or_size.values()])
-        + table(head, rows, "With 95% intervals")
-        + bullets(partial_lines(results))
-        + paragraphs([ANSWER_NOTE])
-    )
+    tables = [_table(predictor_table(results)), _table(partial_table(results))]
+    return Markup("").join([*tables, paragraphs([ANSWER_NOTE])])
 
 
-def _with_interval(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "undefined"
-    ends = "" if estimate.low is None else f" ({estimate.low:.3f} to {estimate.high:.3f})"
-    return f"{estimate.value:.3f}{ends}"
+def _table(content: Table) -> Markup:
+    return table(content.head, content.rows, content.caption)
 
 
 def _widths(results: ScalingResults) -> Markup:
-    widths, published = width_table(results), published_table(results)
-    body = (
-        table(widths.head, widths.rows)
+    published = published_table(results)
+    not_compared = (
+        "This run does not follow the published protocol, so it is not compared with the published table."
+    )
+    return (
+        _table(width_table(results))
         + paragraphs([TABLE_NOTE])
         + heading("Comparison with published values")
+        + (absent(not_compared) if published is None else _table(published))
     )
-    if published is None:
-        return body + absent(
-            "This run does not follow the published protocol, so it is not compared with the published table."
-        )
-    return body + table(published.head, published.rows, published.caption)
 
 
 def _charts(results: ScalingResults) -> Markup:
@@ -141,7 +125,7 @@ def _charts(results: ScalingResults) -> Markup:
     aucs = []
     for k, name in enumerate(results.attacks):
         of_attack = [row.attacks[name] for row in rows]
-        line = _line(size, [a.mean_auc for a in of_attack], ATTACK_NAMES[name], k)
+        line = _line(size, [a.mean_auc for a in of_attack], SHORT_NAMES[name], k)
         aucs.append(_with_spread(line, [a.std_auc for a in of_attack]))
     gap_by_size = _with_spread(_line(size, gap, "gap", 0), [row.std_overfit_gap for row in rows])
     accuracy = [
@@ -150,17 +134,16 @@ def _charts(results: ScalingResults) -> Markup:
     ]
     published_gap, published_auc = [p.gap for p in published], [p.attack_auc for p in published]
     by_gap = [{**trace, "x": gap, "mode": "markers"} for trace in aucs]
-    n = f"mean of {results.config.n_repeats} repeats"
-    auc, numbers = f"attack AUC ({n})", width_table(results)
+    by_size = [*aucs, *_rings(size, published_auc)]
     return grid(
         heading("Attack success against size")
-        + _chart("auc-size", [*aucs, *_rings(size, published_auc)], _SIZE, auc, numbers),
+        + _chart("auc-size", by_size, _SIZE, "attack AUC", width_table(results)),
         heading("Attack success against overfitting")
-        + _chart("auc-gap", [*by_gap, *_rings(published_gap, published_auc)], _GAP, auc),
+        + _chart("auc-gap", [*by_gap, *_rings(published_gap, published_auc)], _GAP, "attack AUC"),
         heading("Overfitting against size")
-        + _chart("gap-size", [gap_by_size, *_rings(size, published_gap)], _SIZE, f"overfitting gap ({n})"),
-        heading("Accuracy against size") + _chart("accuracy-size", accuracy, _SIZE, f"accuracy ({n})"),
-    )  # fmt: skip
+        + _chart("gap-size", [gap_by_size, *_rings(size, published_gap)], _SIZE, "overfitting gap"),
+        heading("Accuracy against size") + _chart("accuracy-size", accuracy, _SIZE, "accuracy"),
+    )
 
 
 def _chart(id: str, data: list[Trace], x: str, y: str, numbers: Table | None = None) -> Markup:
@@ -169,9 +152,12 @@ def _chart(id: str, data: list[Trace], x: str, y: str, numbers: Table | None = N
         size = data[0]["x"]
         ticks = size[:: max(1, len(size) // 5)]
         x_axis |= {"type": "log", "tickvals": ticks, "ticktext": [f"{n:,.0f}" for n in ticks]}
-    layout = {"xaxis": x_axis, "yaxis": {"title": {"text": y}}, "legend": {"orientation": "h", "y": -0.3}}
-    spread = ", with standard deviations over repeats" if "error_y" in data[0] else ""
-    return chart(id, {"data": data, "layout": layout}, f"{y} against {x}{spread}.", numbers, 400)
+    layout = {"xaxis": x_axis, "yaxis": {"title": {"text": y}}, "legend": {"orientation": "h", "y": -0.3},
+              "margin": {"l": 64, "r": 16, "t": 24, "b": 52}}  # fmt: skip
+    spread = "; bars are standard deviations over repeats" if "error_y" in data[0] else ""
+    return chart(
+        id, {"data": data, "layout": layout}, f"Mean {y} over repeats against {x}{spread}.", numbers, 400
+    )
 
 
 def _line(x: list[float], y: list[float], name: str, k: int) -> Trace:

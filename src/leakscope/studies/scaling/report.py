@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from leakscope.disk.storage import write_bytes
 from leakscope.report.tables import Table, markdown_table
-from leakscope.studies.scaling.results import Correlation, DescribedCorrelation, GapOrSize, ScalingResults
+from leakscope.studies.scaling.results import (
+    Correlation,
+    DescribedCorrelation,
+    Estimate,
+    GapOrSize,
+    ScalingResults,
+)
 
 ATTACK_NAMES = {
     "shokri": "shadow models (logistic regression)",
@@ -15,12 +21,7 @@ ATTACK_NAMES = {
     "loss": "loss threshold",
     "lira": "LiRA, fixed variance",
 }
-_AUC_COLUMNS = {
-    "shokri": "shadow-model AUC",
-    "correctness": "correctness AUC",
-    "loss": "loss AUC",
-    "lira": "LiRA AUC",
-}
+SHORT_NAMES = {"shokri": "shadow models", "correctness": "correctness", "loss": "loss", "lira": "LiRA"}
 
 
 class PublishedRow(NamedTuple):
@@ -42,13 +43,14 @@ PUBLISHED = {
 """Width -> its row of the published table."""
 
 TABLE_NOTE = (
-    "Mean ± standard deviation over repeats (dividing by n). The gap is train minus test accuracy. AUC is "
-    "the area under the ROC curve; 0.5 is guessing."
+    "Mean ± standard deviation over repeats (dividing by n). The gap is train minus test accuracy. The last "
+    "columns are the AUC (area under the ROC curve) of each attack; 0.5 is guessing."
 )
 ANSWER_NOTE = (
-    "Intervals resample repeats; a resample keeps a repeat's models at all widths together. Partial "
-    "correlations hold the other predictor fixed. The AUC of correctness is exactly 0.5 + gap / 2, so its "
-    "line is a check, not a finding."
+    "Intervals of r and of the difference resample repeats; a resample keeps a repeat's models at all widths "
+    "together. The difference is that of the absolute values. Partial correlations hold the other predictor "
+    "fixed, with intervals by Fisher's z. The AUC of correctness is exactly 0.5 + gap / 2, so its row is a "
+    "check, not a finding."
 )
 CONVENTIONS = (
     "Classes have standard deviation 1.5 around centers drawn from N(0, I).",
@@ -79,8 +81,9 @@ def markdown(results: ScalingResults, figure_names: list[str]) -> str:
         ["## Correlations over width means"],
         [f"- {line}" for line in correlation_lines(results)],
         ["## Gap or size: which predicts attack success?"],
-        [f"- {found.answer}" for found in results.gap_or_size.values()],
-        [f"- {line}" for line in partial_lines(results)],
+        [f"- {found.answer} {found.evidence}" for found in results.gap_or_size.values()],
+        _markdown(predictor_table(results)),
+        _markdown(partial_table(results)),
         [ANSWER_NOTE],
         ["## Figures"],
         [f"![{name}](figures/{name}.png)" for name in figure_names],
@@ -104,6 +107,15 @@ def setting_words(results: ScalingResults) -> str:
     )
 
 
+def ranked_findings(results: ScalingResults) -> list[GapOrSize]:
+    """Whether gap or size predicts an attack's success, that of the strongest attack first.
+
+    Without correctness, whose AUC is the gap itself, up to a factor: a check, not a finding.
+    """
+    findings = [found for name, found in results.gap_or_size.items() if name != "correctness"]
+    return sorted(findings, key=lambda found: -(found.mean_auc.value or 0))
+
+
 def width_table(results: ScalingResults, with_spread: bool = True) -> Table:
     """One row per width; with the standard deviations over repeats, or without."""
 
@@ -121,8 +133,8 @@ def width_table(results: ScalingResults, with_spread: bool = True) -> Table:
         ]
         for row in results.results
     ]
-    aucs = [_AUC_COLUMNS[attack] for attack in results.attacks]
-    return Table(["width", "parameters", "train accuracy", "test accuracy", "gap", *aucs], rows)
+    attacks = [SHORT_NAMES[attack] for attack in results.attacks]
+    return Table(["width", "parameters", "train accuracy", "test accuracy", "gap", *attacks], rows)
 
 
 def published_rows(results: ScalingResults) -> list[PublishedRow]:
@@ -153,9 +165,23 @@ def correlation_lines(results: ScalingResults) -> list[str]:
     ]
 
 
-def partial_lines(results: ScalingResults) -> list[str]:
-    """Both partial correlations of each attack, one attack per line."""
-    return [_partial_words(ATTACK_NAMES[name], found) for name, found in results.gap_or_size.items()]
+def predictor_table(results: ScalingResults) -> Table:
+    """How well gap and size predict each attack's AUC, one attack per row."""
+    rows = [
+        [ATTACK_NAMES[name], *map(_estimate, (found.mean_auc, found.r_gap, found.r_size, found.difference))]
+        for name, found in results.gap_or_size.items()
+    ]
+    head = ("attack", "mean AUC", "r with the gap", "r with log2 parameters", "difference")
+    return Table(head, rows, "Correlations of AUC over width means, with 95% intervals")
+
+
+def partial_table(results: ScalingResults) -> Table:
+    """Both partial correlations of each attack, one attack per row."""
+    rows = [
+        [ATTACK_NAMES[name], *map(_r, (found.partial_r_gap_given_size, found.partial_r_size_given_gap))]
+        for name, found in results.gap_or_size.items()
+    ]
+    return Table(("attack", "gap given size", "size given gap"), rows, "Partial correlations with AUC")
 
 
 def _markdown(table: Table) -> list[str]:
@@ -170,16 +196,18 @@ def _published_sections(results: ScalingResults) -> list[list[str]]:
 def _correlation_words(c: DescribedCorrelation) -> str:
     if c.r is None:
         return f"{c.description}: undefined (too few widths, or a constant)"
-    return f"{c.description}: {_r(c)}, p = {c.p:.3g}"
+    return f"{c.description}: r = {_r(c)}, p = {c.p:.3g}"
 
 
-def _partial_words(attack: str, found: GapOrSize) -> str:
-    gap, size = _r(found.partial_r_gap_given_size), _r(found.partial_r_size_given_gap)
-    return f"Partial correlations, {attack}: gap given size {gap}; size given gap {size}."
+def _estimate(estimate: Estimate) -> str:
+    return _with_interval(estimate.value, estimate.low, estimate.high)
 
 
-def _r(c: Correlation) -> str:
-    if c.r is None:
+def _r(correlation: Correlation) -> str:
+    return _with_interval(correlation.r, correlation.low, correlation.high)
+
+
+def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
         return "undefined"
-    interval = "" if c.low is None else f" (95% interval {c.low:.3f} to {c.high:.3f})"
-    return f"r = {c.r:.3f}{interval}"
+    return f"{value:.3f}" if low is None else f"{value:.3f} ({low:.3f} to {high:.3f})"

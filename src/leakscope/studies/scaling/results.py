@@ -157,6 +157,7 @@ class GapOrSize:
         width_range: smallest and largest width.
         n_repeats: number of repeats.
         answer: the finding in one sentence.
+        evidence: the numbers behind it, in one sentence.
     """
 
     mean_auc: Estimate
@@ -169,6 +170,7 @@ class GapOrSize:
     width_range: tuple[int, int]
     n_repeats: int
     answer: str
+    evidence: str
 
 
 @dataclass(frozen=True)
