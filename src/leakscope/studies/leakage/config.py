@@ -47,7 +47,7 @@ FIGURES = {
     ),
     2: FigureSpec(
         "Training-set size, network of five tanh layers",
-        "training records n (network)",
+        "training records n of the network",
         "more training records for a network",
         -0.9,
     ),

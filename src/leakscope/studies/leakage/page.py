@@ -105,7 +105,8 @@ def _range_words(results: LeakageResults, figure: int) -> str:
     correlation = of_figure.trends.leakage.spearman
     rank = "undefined" if correlation is None else f"{correlation:+.2f}"
     change = f"{'rises' if rises else 'falls'} from {first} to {last}"
-    return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation {rank}."
+    which = " at finite precision" if figure == 3 else ""  # continuous leakage levels off
+    return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation{which} {rank}."
 
 
 def _checks(results: LeakageResults) -> Markup:

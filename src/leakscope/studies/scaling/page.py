@@ -84,7 +84,7 @@ def page(results: ScalingResults, folder: Path) -> str:
 def headline(results: ScalingResults) -> list[str]:
     """The answers with their evidence, that of the strongest attack first."""
     lead, *others = ranked_findings(results)
-    return [lead.answer, lead.evidence, *(f"{found.answer} {found.evidence}" for found in others)]
+    return [lead.answer, lead.evidence, *(f"{finding.answer} {finding.evidence}" for finding in others)]
 
 
 def command(config: ScalingConfig) -> Command:

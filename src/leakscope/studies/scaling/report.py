@@ -81,7 +81,7 @@ def markdown(results: ScalingResults, figure_names: list[str]) -> str:
         ["## Correlations over width means"],
         [f"- {line}" for line in correlation_lines(results)],
         ["## Gap or size: which predicts attack success?"],
-        [f"- {found.answer} {found.evidence}" for found in results.gap_or_size.values()],
+        [f"- {finding.answer} {finding.evidence}" for finding in results.gap_or_size.values()],
         _markdown(predictor_table(results)),
         _markdown(partial_table(results)),
         [ANSWER_NOTE],
@@ -112,8 +112,8 @@ def ranked_findings(results: ScalingResults) -> list[GapOrSize]:
 
     Without correctness, whose AUC is the gap itself, up to a factor: a check, not a finding.
     """
-    findings = [found for name, found in results.gap_or_size.items() if name != "correctness"]
-    return sorted(findings, key=lambda found: -(found.mean_auc.value or 0))
+    findings = [finding for name, finding in results.gap_or_size.items() if name != "correctness"]
+    return sorted(findings, key=lambda finding: -(finding.mean_auc.value or 0))
 
 
 def width_table(results: ScalingResults, with_spread: bool = True) -> Table:
@@ -168,8 +168,11 @@ def correlation_lines(results: ScalingResults) -> list[str]:
 def predictor_table(results: ScalingResults) -> Table:
     """How well gap and size predict each attack's AUC, one attack per row."""
     rows = [
-        [ATTACK_NAMES[name], *map(_estimate, (found.mean_auc, found.r_gap, found.r_size, found.difference))]
-        for name, found in results.gap_or_size.items()
+        [
+            ATTACK_NAMES[name],
+            *map(_estimate, (finding.mean_auc, finding.r_gap, finding.r_size, finding.difference)),
+        ]
+        for name, finding in results.gap_or_size.items()
     ]
     head = ("attack", "mean AUC", "r with the gap", "r with log2 parameters", "difference")
     return Table(head, rows, "Correlations of AUC over width means, with 95% intervals")
@@ -178,8 +181,8 @@ def predictor_table(results: ScalingResults) -> Table:
 def partial_table(results: ScalingResults) -> Table:
     """Both partial correlations of each attack, one attack per row."""
     rows = [
-        [ATTACK_NAMES[name], *map(_r, (found.partial_r_gap_given_size, found.partial_r_size_given_gap))]
-        for name, found in results.gap_or_size.items()
+        [ATTACK_NAMES[name], *map(_r, (finding.partial_r_gap_given_size, finding.partial_r_size_given_gap))]
+        for name, finding in results.gap_or_size.items()
     ]
     return Table(("attack", "gap given size", "size given gap"), rows, "Partial correlations with AUC")
 
