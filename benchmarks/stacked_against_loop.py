@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leakscope.studies.scaling.study import ScalingConfig, population, recipe
+from leakscope.studies.scaling.config import ScalingConfig, recipe
+from leakscope.studies.scaling.population import population
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train, train_block
 from leakscope.train.plan import BatchPlan

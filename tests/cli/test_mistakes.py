@@ -39,7 +39,7 @@ def check_refused(folder: Path, arguments: tuple[str | Path, ...], *named: str) 
         (("--train-fraction", "0"), ("train_fraction=0", "between 0 and 1")),
         (("--train-fraction", "nan"), ("train_fraction=nan", "between 0 and 1")),
         (("--n-classes", "1"), ("n_classes=1", "at least 2")),
-        (("--n-classes", "50"), ("n_samples=60", "at least two a class (100)")),
+        (("--n-classes", "50"), ("n_samples=60", "at least two per class (100)")),
         (("--n-features", "0"), ("n_features=0", "at least 1")),
         (("--n-repeats", "0"), ("n_repeats=0", "at least 1")),
         (("--n-shadow", "-1"), ("n_shadow=-1", "at least 1")),

@@ -24,7 +24,7 @@ def random_pair(seed, p, n=()):
 
 
 def naive_kl(first, second):
-    """The corrected formula of the document's Remark 3, by inverses."""
+    """The corrected formula of Remark 3 of Farokhi and Kaafar (2020), by inverses."""
     inverse = np.linalg.inv(second.covariance)
     gap = second.mean - first.mean
     trace = np.trace(inverse @ first.covariance)

@@ -3,7 +3,7 @@ import pytest
 
 from leakscope.errors import InputError
 from leakscope.leakage.bits import bits_per_record, measures, most_exposed_mean
-from leakscope.leakage.bounds import document_bound
+from leakscope.leakage.bounds import farokhi_kaafar
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
 from leakscope.leakage.moderation import Moderated, Posterior, fit_prior, moderate, moments
@@ -50,7 +50,7 @@ def test_measures_are_those_of_the_two_gaussians():
     np.testing.assert_allclose(rho_kl * np.log(2), symmetric_kl(*pair), rtol=1e-9)
     np.testing.assert_allclose(bound, total_variation(*pair).value, atol=1e-9)
     assert (4 * bits <= rho_kl + 1e-4).all()
-    assert (bound <= document_bound(rho_kl * np.log(2)) + 1e-9).all()
+    assert (bound <= farokhi_kaafar(rho_kl * np.log(2)) + 1e-9).all()
 
 
 @pytest.mark.parametrize(("n_models", "tails"), [(4, None), (8, None), (16, 5), (64, None), (64, 5)])

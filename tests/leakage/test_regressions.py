@@ -9,7 +9,6 @@ from sklearn.linear_model import LinearRegression
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.leakage.regressions import (
-    MomentTable,
     draw_others,
     mean_square_inputs,
     moment_sums,
@@ -33,7 +32,7 @@ def naive_ridge(x: FloatArray, y: FloatArray, weight: float) -> FloatArray:
     return np.linalg.lstsq(rows, right, rcond=1e-9)[0]
 
 
-def trained(table: MomentTable, draws: IntArray, weight: float = 0.0) -> FloatArray:
+def trained(table: FloatArray, draws: IntArray, weight: float = 0.0) -> FloatArray:
     return ridge(moment_sums(table, draws), draws.shape[1], weight)
 
 
@@ -86,7 +85,7 @@ def test_a_training_set_grows_and_exchanges_records_by_adding_moments() -> None:
     table, rows = moment_table(x, y), np.arange(12)
     grown = moment_sums(table, rows[None, :7]) + moment_sums(table, rows[None, 7:])
     np.testing.assert_allclose(grown, moment_sums(table, rows[None]), atol=1e-12)
-    exchanged = grown - table.entries[11] + table.entries[40]
+    exchanged = grown - table[11] + table[40]
     expected = naive_ridge(x[[*rows[:11], 40]], y[[*rows[:11], 40]], 0.0)
     np.testing.assert_allclose(ridge(exchanged, 12)[0], expected, atol=1e-9)
     assert moment_sums(table, np.empty((3, 0), dtype=np.int64)).tolist() == np.zeros((3, 15)).tolist()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,29 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from leakscope.bank.bank import Bank
+from leakscope.bank.results import read_results
+from leakscope.runs.schema import schema
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import report
+from leakscope.studies.scaling.config import PRESETS, ScalingConfig, recipe
+from leakscope.studies.scaling.population import population, roles
 from leakscope.studies.scaling.report import PUBLISHED
-from leakscope.studies.scaling.study import (
-    PRESETS,
-    ScalingConfig,
-    bank_folder,
-    config_from,
-    population,
-    recipe,
-    recompute,
-    roles,
-    run,
-)
+from leakscope.studies.scaling.results import ScalingResults
+from leakscope.studies.scaling.study import bank_folder, recompute, run
 from leakscope.types import Design, Records
 from tests.cli.command import files_under, run_command
 
 SMALL = ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
 Split = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
-TOP_FIELDS = {"experiment", "config", "results", "correlations", "runtime"}
-WIDTH_FIELDS = {"hidden_width", "n_params", "mean_attack_auc", "std_attack_auc", "mean_attack_accuracy",
-                "std_attack_accuracy", "mean_overfit_gap", "std_overfit_gap", "mean_train_acc",
-                "mean_test_acc", "repeats"}  # fmt: skip
-REPEAT_FIELDS = {"repeat", "hidden_width", "train_acc", "test_acc", "overfit_gap", "attack_auc",
-                 "attack_accuracy"}  # fmt: skip
+Study = tuple[ScalingResults, Path]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], Path]]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A small study with everything it writes."""
     out = tmp_path_factory.mktemp("study") / "run"
-    results = run(SMALL, out)
-    assert results == json.loads((out / "results.json").read_text())
-    yield results, out
+    return run(SMALL, out), out
 
 
 @pytest.fixture
@@ -62,7 +51,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def published_dataset(
     seed: int, n: int = 500, d: int = 10, k: int = 5, centres_seed: int | None = None
 ) -> Any:
-    """The document's generator, line by line; k must divide n."""
+    """The published generator, line by line; k must divide n."""
     random = np.random.RandomState(seed)
     centres = random.randn(k, d)
     if centres_seed is not None:
@@ -174,104 +163,107 @@ def test_the_recipe_is_the_published_one() -> None:
 
 
 def test_parameters_are_counted_as_published() -> None:
-    counted = [scaling_judge.n_params(width, ScalingConfig()) for width in ScalingConfig().widths]
+    counted = [ScalingConfig().n_params(width) for width in ScalingConfig().widths]
     assert counted == [261, 517, 1029, 2053, 4101]
 
 
-def test_results_have_the_published_fields(study: tuple[dict[str, Any], Path]) -> None:
-    results, _ = study
-    assert set(results) >= TOP_FIELDS
-    assert config_from(results["config"]) == SMALL
-    assert [row["hidden_width"] for row in results["results"]] == [4, 6, 9]
-    for row in results["results"]:
-        assert set(row) >= WIDTH_FIELDS
-        assert [r["repeat"] for r in row["repeats"]] == [0, 1, 2]
-        for repeat in row["repeats"]:
-            assert set(repeat) >= REPEAT_FIELDS
-            assert repeat["hidden_width"] == row["hidden_width"]
-    assert set(results["correlations"]) == {"auc_vs_log_params", "auc_vs_overfit_gap", "gap_vs_log_params"}
-    for found in results["correlations"].values():
-        assert set(found) >= {"r", "p", "description"}
-    assert results["runtime"]["n_models"] == 3 * 3 * 7
+def test_results_are_stored_and_cover_every_width_and_repeat(study: Study) -> None:
+    results, out = study
+    assert read_results(out, ScalingResults) == results
+    assert results.config == SMALL
+    assert [row.hidden_width for row in results.results] == [4, 6, 9]
+    for row in results.results:
+        assert [repeat.repeat for repeat in row.repeats] == [0, 1, 2]
+        assert {repeat.hidden_width for repeat in row.repeats} == {row.hidden_width}
+    assert results.runtime.n_models == 3 * 3 * 7
 
 
-def test_means_and_deviations_are_those_of_the_repeats(study: tuple[dict[str, Any], Path]) -> None:
-    for row in study[0]["results"]:
+def test_results_fit_their_schema_and_every_property_is_described(study: Study) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    generated = schema("study scaling")
+    jsonschema.validate(json.loads((study[1] / "results.json").read_text()), generated)
+    for definition in (generated, *generated["$defs"].values()):
+        for name, described in definition["properties"].items():
+            assert described.get("description"), name
+
+
+def test_means_and_deviations_are_those_of_the_repeats(study: Study) -> None:
+    for row in study[0].results:
         for name in ("attack_auc", "attack_accuracy", "overfit_gap"):
-            values = [repeat[name] for repeat in row["repeats"]]
-            assert row[f"mean_{name}"] == pytest.approx(np.mean(values), abs=1e-12)
-            assert row[f"std_{name}"] == pytest.approx(np.std(values, ddof=0), abs=1e-12)
+            values = [getattr(repeat, name) for repeat in row.repeats]
+            assert getattr(row, f"mean_{name}") == pytest.approx(np.mean(values), abs=1e-12)
+            assert getattr(row, f"std_{name}") == pytest.approx(np.std(values, ddof=0), abs=1e-12)
         for name in ("train_acc", "test_acc"):
-            assert row[f"mean_{name}"] == pytest.approx(np.mean([r[name] for r in row["repeats"]]))
-        for repeat in row["repeats"]:
-            assert repeat["overfit_gap"] == pytest.approx(repeat["train_acc"] - repeat["test_acc"])
+            mean = np.mean([getattr(repeat, name) for repeat in row.repeats])
+            assert getattr(row, f"mean_{name}") == pytest.approx(mean)
+        for repeat in row.repeats:
+            assert repeat.overfit_gap == pytest.approx(repeat.train_acc - repeat.test_acc)
 
 
-def test_correctness_is_the_gap(study: tuple[dict[str, Any], Path]) -> None:
-    for row in study[0]["results"]:
-        for repeat in row["repeats"]:
-            assert repeat["auc"]["correctness"] == pytest.approx(0.5 + repeat["overfit_gap"] / 2, abs=1e-12)
+def test_correctness_is_the_gap(study: Study) -> None:
+    for row in study[0].results:
+        for repeat in row.repeats:
+            assert repeat.auc["correctness"] == pytest.approx(0.5 + repeat.overfit_gap / 2, abs=1e-12)
 
 
-def test_accuracies_and_the_shadow_attack_from_the_logits(study: tuple[dict[str, Any], Path]) -> None:
+def test_accuracies_and_the_shadow_attack_from_the_logits(study: Study) -> None:
     """A naive reading of the protocol with scikit-learn's own metrics."""
     results, out = study
-    for row in results["results"]:
-        bank = Bank.open(bank_folder(out, row["hidden_width"]))
+    for row in results.results:
+        bank = Bank.open(bank_folder(out, row.hidden_width))
         logits = np.asarray(bank.signals().last("logits"), dtype=np.float64)
         probability = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         design, labels = bank.design(), bank.signals().labels
         targets, shadows, _ = roles(SMALL)
         for repeat, (target, group) in enumerate(zip(targets, shadows, strict=True)):
-            found = row["repeats"][repeat]
+            measured = row.repeats[repeat]
             right, members = logits[target].argmax(-1) == labels[target], design.in_mask[target]
-            assert found["train_acc"] == pytest.approx(right[members].mean())
-            assert found["test_acc"] == pytest.approx(right[~members].mean())
+            assert measured.train_acc == pytest.approx(right[members].mean())
+            assert measured.test_acc == pytest.approx(right[~members].mean())
             x = np.concatenate([probability[s] for s in group])
             y = np.concatenate([design.in_mask[s] for s in group])
             attack = LogisticRegression(max_iter=1000).fit(x, y)
             score = attack.predict_proba(probability[target])[:, 1]
-            assert found["attack_auc"] == pytest.approx(roc_auc_score(members, score), abs=1e-9)
-            assert found["attack_accuracy"] == pytest.approx(attack.score(probability[target], members))
+            assert measured.attack_auc == pytest.approx(roc_auc_score(members, score), abs=1e-9)
+            assert measured.attack_accuracy == pytest.approx(attack.score(probability[target], members))
 
 
-def test_correlations_are_pearsons_over_width_means(study: tuple[dict[str, Any], Path]) -> None:
+def test_correlations_are_pearsons_over_width_means(study: Study) -> None:
     results, _ = study
-    rows = results["results"]
-    size = np.log2([row["n_params"] for row in rows])
-    gap = np.array([row["mean_overfit_gap"] for row in rows])
-    success = np.array([row["mean_attack_auc"] for row in rows])
+    rows = results.results
+    size = np.log2([row.n_params for row in rows])
+    gap = np.array([row.mean_overfit_gap for row in rows])
+    success = np.array([row.mean_attack_auc for row in rows])
     pairs = {"auc_vs_log_params": (success, size), "auc_vs_overfit_gap": (success, gap),
              "gap_vs_log_params": (gap, size)}  # fmt: skip
     for name, (x, y) in pairs.items():
         expected = stats.pearsonr(x, y)
-        assert results["correlations"][name]["r"] == pytest.approx(expected.statistic)
-        assert results["correlations"][name]["p"] == pytest.approx(expected.pvalue)
+        measured = getattr(results.correlations, name)
+        assert measured.r == pytest.approx(expected.statistic)
+        assert measured.p == pytest.approx(expected.pvalue)
 
 
-def test_the_same_command_twice_writes_the_same_bytes(
-    study: tuple[dict[str, Any], Path], tmp_path: Path
-) -> None:
+def test_the_same_command_twice_writes_the_same_bytes(study: Study, tmp_path: Path) -> None:
     _, out = study
     assert run(SMALL, tmp_path / "again") is not None
     first, second = files_under(out), files_under(tmp_path / "again")
     assert first.keys() == second.keys()
+    for files in (first, second):  # the page names the minute in which the models were trained
+        files["report.html"] = re.sub(rb"\d{4}-\d\d-\d\d \d\d:\d\d UTC", b"", files["report.html"])
     compared = [name for name in first if not name.endswith("manifest.json")]
     assert [name for name in compared if first[name] != second[name]] == []
     assert {"results.json", "report.md", "run.json"} <= set(compared)
     assert sum(name.endswith(".png") for name in compared) == 4
 
 
-def test_results_follow_from_the_banks_alone(study: tuple[dict[str, Any], Path]) -> None:
+def test_results_follow_from_the_banks_alone(study: Study) -> None:
     results, out = study
-    assert recompute(out, results["config"]) == results
+    assert recompute(out, results.config) == results
 
 
-def test_another_seed_is_another_study(
-    study: tuple[dict[str, Any], Path], tmp_path: Path, quick: None
-) -> None:
-    other = run(ScalingConfig(**{**vars(SMALL), "seed": 43}), tmp_path / "other")
-    assert other["results"][0]["repeats"] != study[0]["results"][0]["repeats"]
+def test_another_seed_is_another_study(study: Study, tmp_path: Path, quick: None) -> None:
+    other = run(replace(SMALL, seed=43), tmp_path / "other")
+    assert other.results[0].repeats != study[0].results[0].repeats
 
 
 OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -311,8 +303,8 @@ def test_every_option_works(
     )
     done = run_command("study", "scaling", *small, *arguments, "--json", "--out", tmp_path / "run")
     assert (done.exit_code, done.err) == (0, "")
-    results = json.loads(done.out)
-    asked = {
+    printed = json.loads(done.out)
+    expected = {
         "widths": [4, 6],
         "n_repeats": 2,
         "n_shadow": 2,
@@ -320,19 +312,20 @@ def test_every_option_works(
         "n_samples": 60,
         "seed": 42,
     } | expected
-    assert results["config"].items() >= asked.items()
-    config = config_from(results["config"])
+    assert printed["config"].items() >= expected.items()
+    results = read_results(tmp_path / "run", ScalingResults)
+    config = results.config
     attacks = {"shokri", "correctness", "loss"} | ({"lira"} if config.n_reference else set())
-    for row in results["results"]:
-        width = row["hidden_width"]
-        assert row["n_params"] == width * (config.n_features + 1) + config.n_classes * (width + 1)
-        assert set(row["attacks"]) == attacks
-        assert len(row["repeats"]) == config.n_repeats
+    for row in results.results:
+        width = row.hidden_width
+        assert row.n_params == width * (config.n_features + 1) + config.n_classes * (width + 1)
+        assert set(row.attacks) == attacks
+        assert len(row.repeats) == config.n_repeats
         logits = Bank.open(bank_folder(tmp_path / "run", width)).signals().last("logits")
         n_models = config.n_repeats * (1 + config.n_shadow + config.n_reference)
         assert logits.shape == (n_models, config.n_samples, config.n_classes)
-    assert set(results["gap_or_size"]) == attacks
-    assert all(found["answer"].endswith(".") for found in results["gap_or_size"].values())
+    assert set(results.gap_or_size) == attacks
+    assert all(found.answer.endswith(".") for found in results.gap_or_size.values())
 
 
 @pytest.mark.parametrize(
@@ -349,22 +342,21 @@ def test_too_little_to_correlate_is_said_not_hidden(
 ) -> None:
     """Undefined numbers are null, sentences and figures are made all the same."""
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
-    results = run(ScalingConfig(**{**vars(SMALL), **changes}), tmp_path / "run")
-    json.dumps(results, allow_nan=False)
+    results = run(replace(SMALL, **changes), tmp_path / "run")
     text = (tmp_path / "run" / "report.md").read_text()
     assert "nan" not in text.lower().replace("nance", "")
     assert "None" not in text
-    if len(results["results"]) == 1:
-        assert results["correlations"]["gap_vs_log_params"]["r"] is None
+    if len(results.results) == 1:
+        assert results.correlations.gap_vs_log_params.r is None
         assert "undefined" in text
     assert len(list((tmp_path / "run" / "figures").glob("*.png"))) == 4
 
 
 def test_presets_are_valid_and_the_published_one_is_the_default() -> None:
-    assert ScalingConfig(**PRESETS["published"]) == ScalingConfig()
+    assert PRESETS["published"] == ScalingConfig()
     assert ScalingConfig().is_published_protocol
     assert ScalingConfig(n_reference=0).is_published_protocol  # references change nothing published
-    decisive = ScalingConfig(**PRESETS["decisive"])
+    decisive = PRESETS["decisive"]
     assert not decisive.is_published_protocol
     assert len(decisive.widths) >= 20
     assert decisive.n_repeats >= 30
@@ -373,16 +365,16 @@ def test_presets_are_valid_and_the_published_one_is_the_default() -> None:
 @pytest.mark.slow
 def test_the_published_protocol_lands_on_the_published_table(tmp_path: Path) -> None:
     results = run(ScalingConfig(), tmp_path / "run")
-    assert results["runtime"]["n_models"] == 5 * 3 * 20
-    for row in results["results"]:
-        train, test, gap, auc = PUBLISHED[row["hidden_width"]]
-        assert row["mean_train_acc"] == pytest.approx(train, abs=0.03)
-        assert row["mean_test_acc"] == pytest.approx(test, abs=0.03)
-        assert row["mean_overfit_gap"] == pytest.approx(gap, abs=0.04)
-        assert row["mean_attack_auc"] == pytest.approx(auc, abs=0.03)
-    growth = results["correlations"]["gap_vs_log_params"]
-    assert growth["r"] > 0.9
-    assert growth["p"] < 0.05
+    assert results.runtime.n_models == 5 * 3 * 20
+    for row in results.results:
+        published = PUBLISHED[row.hidden_width]
+        assert row.mean_train_acc == pytest.approx(published.train_acc, abs=0.03)
+        assert row.mean_test_acc == pytest.approx(published.test_acc, abs=0.03)
+        assert row.mean_overfit_gap == pytest.approx(published.gap, abs=0.04)
+        assert row.mean_attack_auc == pytest.approx(published.attack_auc, abs=0.03)
+    growth = results.correlations.gap_vs_log_params
+    assert growth.r is not None and growth.r > 0.9
+    assert growth.p is not None and growth.p < 0.05
     text = (tmp_path / "run" / "report.md").read_text()
-    assert "published" in text.lower()
-    assert all(f"{PUBLISHED[w][3]:.3f} (" in text for w in PUBLISHED)  # the difference stands beside each
+    assert "Published values" in text
+    assert all(f"{row.attack_auc:.3f} (" in text for row in PUBLISHED.values())  # with our difference

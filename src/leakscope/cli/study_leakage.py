@@ -1,82 +1,86 @@
-"""`leakscope study leakage`: what drives membership leakage, five figures with their bias taken off."""
+"""`leakscope study leakage`: what drives membership leakage?"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leakscope.cli.output import AsJson, DataDir, Out, Quiet
 
+if TYPE_CHECKING:
+    from leakscope.studies.leakage.results import LeakageResults
+
+_ONLY_IN_REPORTS = ("advantage (mean)", "rho_KL (median)", "uncorrected")
+"""Columns that do not fit a terminal."""
+
 
 def leakage(
     figure: Annotated[
-        list[int] | None, typer.Option(help="1 to 5, may be repeated; by default all five.")
+        list[int] | None, typer.Option(help="A figure, 1 to 5; may be repeated. By default all five.")
     ] = None,
     records: Annotated[int | None, typer.Option(help="Chosen records; by default from the budget.")] = None,
     trials: Annotated[
         int | None, typer.Option(help="K, trainings with and without a record in each of two halves.")
     ] = None,
     budget: Annotated[str, typer.Option(help="quick (a minute), standard (minutes) or thorough.")] = "quick",
-    precision: Annotated[float, typer.Option(help="Grid the parameters are rounded to, figure 3.")] = 0.01,
+    precision: Annotated[
+        float, typer.Option(help="Step of the grid to which parameters are rounded, figure 3.")
+    ] = 0.01,
     seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
     data_dir: DataDir = None,
     out: Out = Path("runs/leakage"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """What does a model leak about one record, and how do size, ridge, features and noise change it?"""
+    """What does a model reveal about one record, and how do size, ridge, features and noise change it?"""
+    from leakscope.bank.results import results_json
     from leakscope.cli.output import print_json
-    from leakscope.studies.leakage.study import FIGURES, budgeted, run
-    from leakscope.studies.leakage.universe import choose_dataset
+    from leakscope.studies.leakage.config import with_budget
+    from leakscope.studies.leakage.study import run
+    from leakscope.studies.leakage.universe import available_dataset
 
-    figures = tuple(sorted(set(figure))) if figure else FIGURES
-    config = budgeted(
-        budget, figures=figures, records=records, trials=trials, precision=precision, seed=seed,
-        dataset=choose_dataset(data_dir),
+    config = with_budget(
+        budget, figures=tuple(sorted(set(figure))) if figure else None, records=records, trials=trials,
+        precision=precision, seed=seed, dataset=available_dataset(data_dir),
     )  # fmt: skip
-    speaks = not (quiet or as_json)
-    results = run(config, out, data_dir, _to_stderr if speaks else lambda _: None)
+    is_verbose = not (quiet or as_json)
+    results = run(config, out, data_dir, _to_stderr if is_verbose else lambda _: None)
     if as_json:
-        print_json(results)
-    elif speaks:
-        _show(results, out)
+        print_json(results_json(results))
+    elif is_verbose:
+        _print_results(results, out)
 
 
 def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _show(results: dict[str, Any], out: Path) -> None:
+def _print_results(results: LeakageResults, out: Path) -> None:
     from leakscope.cli.attack import text_table
     from leakscope.cli.output import console
-    from leakscope.studies.leakage.report import AXES, check_lines, poor_words, setting_words
+    from leakscope.studies.leakage.config import FIGURES
+    from leakscope.studies.leakage.report import (
+        caveats,
+        check_lines,
+        point_table,
+        setting_words,
+        without_columns,
+    )
 
     screen = console()
     screen.print()
     screen.print(setting_words(results), soft_wrap=True)
-    for name in results["figures"]:
+    for figure in results.figures:
+        points = without_columns(point_table(results, figure), *_ONLY_IN_REPORTS)
         screen.print()
-        screen.print(text_table(f"Figure {name}: {AXES[name]}", *_table(results, name)))
-        for line in filter(None, poor_words(results, name)):
+        title = f"Figure {figure}: {FIGURES[figure].axis}"
+        screen.print(text_table(title, points.head, [list(row) for row in points.rows]))
+        for line in caveats(results, figure):
             screen.print(line, style="dim", soft_wrap=True)
     screen.print()
     for line in check_lines(results):
-        screen.print(line.replace("**", ""), soft_wrap=True)
-    screen.print(f"\nresults.json, report.md and figures are in {out}", soft_wrap=True)
-
-
-def _table(results: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
-    from leakscope.studies.leakage.report import FINE, interval, number
-
-    head = ["", "advantage (median)", "rho_KL (nats)", "95% interval", "floor", "rho_MI (bits)"]
-    head += ["rho_KL, finite precision"] if name == "3" else []
-    rows = []
-    for point in results["figures"][name]["points"]:
-        rho = point["rho_kl"]
-        rows.append([number(point["value"]), f"{point['advantage']['median']:.3f}", number(rho["mean"]),
-                     interval(rho), number(rho["floor"]), number(point["rho_mi_bits"]["mean"]),
-                     *([number(point[FINE]["mean"])] if name == "3" else [])])  # fmt: skip
-    return head, rows
+        screen.print(f"- {line.replace('**', '')}", soft_wrap=True)
+    screen.print(f"\nresults.json, report.html, report.md and figures are in {out}", soft_wrap=True)

@@ -1,11 +1,12 @@
-"""How many bits a model carries about one membership: divergences, their bias, and bounds; numpy and scipy.
+"""How many bits a model reveals about one membership: divergences, their bias, and bounds; numpy and scipy.
 
-All quantities are in nats inside and in bits (nats / ln 2) where a report prints them.
+Quantities are in nats in the code, and in bits (nats / ln 2) where a report prints them.
 
-- `gaussian`: fits, KL in both directions, added noise, finite precision.
-- `bias`: what two fits of the *same* Gaussian already differ by, and leakage with that taken off.
-- `mutual_information`, `total_variation`, `bounds`: what an attacker can have at most.
+- `gaussian`: fits, Kullback-Leibler (KL) divergence in both directions, added noise, finite precision.
+- `bias`: how much two fits of the *same* Gaussian differ, and leakage without that bias.
+- `experiment`: adversaries on crossed trainings with and without a record; `regressions` trains them.
+- `mutual_information`, `total_variation`, `bounds`: what any attacker can achieve at most.
 - `mechanism`: noise that makes a release differentially private.
-- `nearest_neighbour`: the KL without a Gaussian, to see when the fit is poor.
-- `bits`: the same measures for the answers of any bank, record by record.
+- `nearest_neighbour`: the KL divergence without a Gaussian assumption, to detect a poor fit.
+- `bits`: the same measures for the outputs of any bank, per record.
 """

@@ -1,21 +1,22 @@
-"""How many bits a model's answer about a record carries about its membership, for any bank.
+"""How many bits a model's output on a record reveals about its membership, for any bank.
 
-The answer (one signal at one checkpoint) has one distribution over models that saw the record and one over
-models that did not; `moderation` fits a Gaussian to each, however few the models. From these two come
+The output (one signal at one checkpoint) has one distribution over models that saw the record and one over
+models that did not. `moderation` fits a Gaussian to each, however few the models. These two give
 
-- `bits`: the mutual information between the answer and membership at equal priors, at most 1 bit;
-- `rho_kl`: both KL divergences together, in bits; at least four times `bits`;
-- `advantage_bound`: the total variation, the largest advantage any attacker can have from this answer alone,
-  as far as the Gaussians hold.
+- `bits`: the mutual information between output and membership at equal priors, at most 1 bit;
+- `rho_kl`: the sum of both Kullback-Leibler divergences, in bits; at least four times `bits`;
+- `advantage_bound`: the total variation, the largest advantage of any attacker who sees this output alone, as
+  far as the Gaussians hold.
 
-This is black-box leakage: by data processing at most what the parameters give away.
+This is black-box leakage: by data processing, it is at most the leakage of the parameters.
 
-Fits from few models read noise as leakage. So all is computed again with the design permuted over models,
-where the truth is 0; what is found there, as a trend over how easy records are, is the floor F. Reported
-are `(bits - F) / (1 - F)`, which is 0 on average where nothing leaks and leaves a whole bit whole, and
-`rho_kl - F`; both may lie a little below 0 for one record: nothing was found there. The advantage bound,
-which grows with the root of a small rho_kl, is multiplied by `sqrt(1 - F / rho_kl)`, 0 below the floor: a
-bound errs to the high side. Intervals of means are over models (delete-a-group jackknife) and permutations.
+Fits from few models mistake noise for leakage. So everything is computed again with the design permuted over
+models, where the truth is 0. The mean there, as a trend over how easy records are, is the floor F. Reported
+are `(bits - F) / (1 - F)`, which is 0 on average without leakage and leaves a whole bit whole, and
+`rho_kl - F`. Both may be slightly below 0 for one record, which means that no leakage was detected. The
+advantage bound grows with the root of a small rho_kl, so it is multiplied by `sqrt(1 - F / rho_kl)` (0 below
+the floor), which errs on the high side. Intervals of means are over models (delete-a-group jackknife) and
+permutations.
 """
 
 from __future__ import annotations
@@ -50,8 +51,13 @@ _FITTED_RECORDS = 8_192
 _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
 _MOST_GROUPS = 16
 _LEAST_FOR_INTERVAL = 4  # models
-_HIGHEST_FLOOR = 0.9  # keeps what lies above a floor of nearly a whole bit from blowing up
-_LIMITS = ((-np.inf, 1.0), (-np.inf, np.inf), (0.0, 1.0), (-np.inf, 1.0))  # of the three means, and the top
+_HIGHEST_FLOOR = 0.9  # bounds the factor 1 / (1 - F)
+_LIMITS = (
+    (-np.inf, 1.0),
+    (-np.inf, np.inf),
+    (0.0, 1.0),
+    (-np.inf, 1.0),
+)  # of the three means, and of the most exposed
 _DECIMALS = 9
 _NATS_PER_BIT = float(np.log(2))
 # Gauss-Hermite with three nodes: exact for polynomials up to degree 5 of the gap under its posterior.
@@ -68,17 +74,17 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecordBits:
-    """Leakage of each record and over all; NaN throughout where `reason` says why.
+    """Leakage of each record and of all; NaN throughout where undefined, and `reason` says why.
 
     Attributes:
-        bits: float64 (records,), mutual information, floor taken off.
-        rho_kl: float64 (records,), in bits, floor taken off.
+        bits: float64 (records,), mutual information, floor subtracted.
+        rho_kl: float64 (records,), in bits, floor subtracted.
         advantage_bound: float64 (records,), total variation, in [0, 1].
         means: measure -> its mean over records.
-        most_exposed: mean `bits` of the 1% of records (at least one) with the highest, what the choice of
-            the highest brings under permuted designs taken off.
-        floor: mean `bits` found where there is nothing to find.
-        reason: why there is nothing, or no interval; empty otherwise.
+        most_exposed: mean `bits` of the 1% of records (at least one) with the most, corrected for selecting
+            the highest, as measured under permuted designs.
+        floor: mean `bits` under permuted designs.
+        reason: why there are no figures, or no interval; empty otherwise.
     """
 
     bits: FloatArray
@@ -96,20 +102,20 @@ class RecordBits:
 
 
 def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> RecordBits:
-    """Bits that one signal's answers carry about each record's membership.
+    """Bits that one signal reveals about each record's membership.
 
-    O(models x records), in blocks of records; prior, floor and intervals from at most 8,192 of them.
+    O(models x records), in blocks of records; prior, floor and intervals come from at most 8,192 of them.
 
     Args:
         values: float (models, records), one signal at one checkpoint.
         in_mask: bool (models, records).
-        seed: of the records fitted on and of the permutations.
+        seed: of the sample of records and of the permutations.
     """
     if values.ndim != 2 or values.shape != in_mask.shape:
         raise InputError(f"values {values.shape} and in_mask {in_mask.shape}: must both be (models, records)")
     n_bad = sum(over_blocks(values.shape[1], lambda at: _n_not_finite(values[:, at]), values))
     if n_bad:
-        return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined answers")
+        return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined outputs")
     rng = np.random.default_rng(seed)
     sample = _sample(values, in_mask, rng)
     reason = why_too_few(moments(sample.values, sample.in_mask))
@@ -135,7 +141,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
 
 def measures(fitted: Moderated) -> FloatArray:
     """bits, rho_kl (in bits) and advantage_bound, means over the gap's posterior; (3, records)."""
-    # Its root mean square stands for the log ratio: what leaks grows with its square.
+    # The root mean square stands for the log ratio, as leakage grows with its square.
     log_ratio = np.sqrt(fitted.log_ratio.mean**2 + fitted.log_ratio.variance)
     half_ratio = np.exp(np.copysign(log_ratio, fitted.log_ratio.mean) / 2)
     inside, outside = fitted.level * half_ratio, fitted.level / half_ratio
@@ -156,24 +162,24 @@ def most_exposed_mean(bits: FloatArray) -> float:
 
 
 class _Sample(NamedTuple):
-    """The records to learn from: answers (models, records) in float64, design, least variance."""
+    """The records to learn from: outputs (models, records) in float64, design, least variance."""
 
     values: FloatArray
     in_mask: BoolArray
     resolution: float
 
     def prior(self) -> Prior:
-        """What they say about all records."""
+        """The prior of all records."""
         return fit_prior(moments(self.values, self.in_mask), self.resolution)
 
     def measured(self, in_mask: BoolArray, models: IntArray | slice = slice(None)) -> FloatArray:
         """Their measures (3, records) under some design, from some models."""
-        found = moments(self.values[models], in_mask[models])
-        return measures(moderate(found, fit_prior(found, self.resolution)))
+        observed = moments(self.values[models], in_mask[models])
+        return measures(moderate(observed, fit_prior(observed, self.resolution)))
 
 
 class _Null(NamedTuple):
-    """What permuted designs show: floors by centre, and how the figures scatter."""
+    """Figures under permuted designs: floors by centre, and their variance."""
 
     bits: Trend
     rho_kl: Trend
@@ -181,18 +187,18 @@ class _Null(NamedTuple):
     variance: FloatArray  # (4,), of the three means and of the most exposed, over permutations
     n: int
 
-    def taken_off(self, raw: FloatArray, centre: FloatArray) -> FloatArray:
+    def subtracted_from(self, raw: FloatArray, centre: FloatArray) -> FloatArray:
         """The three measures above their floors; (..., 3, records)."""
         bits, rho_kl, distance = np.moveaxis(raw, -2, 0)
         floor = np.minimum(self.bits.at(centre), _HIGHEST_FLOOR)
         above = rho_kl - self.rho_kl.at(centre)
         share = np.divide(np.maximum(above, 0.0), rho_kl, out=np.zeros_like(rho_kl), where=rho_kl > 0)
-        found = np.stack([(bits - floor) / (1 - floor), above, distance * np.sqrt(share)], axis=-2)
-        return found.round(_DECIMALS) + 0.0  # rounding of sums is no leakage; + 0.0 makes -0.0 equal 0.0
+        corrected = np.stack([(bits - floor) / (1 - floor), above, distance * np.sqrt(share)], axis=-2)
+        return corrected.round(_DECIMALS) + 0.0  # rounding of sums is no leakage; + 0.0 makes -0.0 equal 0.0
 
 
 def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator) -> _Sample:
-    """Records drawn at random, all where there are few."""
+    """A random sample of the records; all of them where they are few."""
     columns = np.arange(values.shape[1])
     if len(columns) > _FITTED_RECORDS:
         columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
@@ -210,19 +216,19 @@ def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
     bins, used = quantile_bins(centre), np.ones(n_records, dtype=bool)
     floors = [bin_trend(level, centre, bins, used) for level in runs.mean(axis=0)[:2]]
     null = _Null(floors[0], floors[1], 0.0, np.zeros(4), n)
-    figures = np.stack([_figures(run) for run in null.taken_off(runs, centre)])  # (permutations, 4)
+    figures = np.stack([_figures(run) for run in null.subtracted_from(runs, centre)])  # (permutations, 4)
     highest = min(float(figures[:, -1].mean()), _HIGHEST_FLOOR)
     return null._replace(most_exposed=highest, variance=figures.var(axis=0, ddof=1))
 
 
 def _figures(above_floor: FloatArray, floor_of_highest: float = 0.0) -> FloatArray:
-    """The three means, and the bits of the most exposed above what choosing them brings; (4,)."""
+    """The three means, and the bits of the most exposed, corrected for selecting them; (4,)."""
     highest = (most_exposed_mean(above_floor[0]) - floor_of_highest) / (1 - floor_of_highest)
     return np.array([*above_floor.mean(axis=1), highest])
 
 
 def _within(value: float, half_width: float, limits: tuple[float, float]) -> Figure:
-    """The interval, cut at what is possible."""
+    """The interval, clipped to the possible values."""
     low, high = np.clip([value - half_width, value + half_width], *limits)
     return Figure(float(value), float(low), float(high))
 
@@ -230,26 +236,26 @@ def _within(value: float, half_width: float, limits: tuple[float, float]) -> Fig
 def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -> tuple[FloatArray, float]:
     """Measures of all records above their floors (3, records), and the mean floor of the first."""
     n_records = values.shape[1]
-    found = np.empty((3, n_records))
+    above_floor = np.empty((3, n_records))
 
     def fill(columns: slice) -> float:
         own: Moments = moments(values[:, columns], in_mask[:, columns])
-        found[:, columns] = null.taken_off(measures(moderate(own, prior)), own.centre)
+        above_floor[:, columns] = null.subtracted_from(measures(moderate(own, prior)), own.centre)
         return float(null.bits.at(own.centre).sum())
 
     floors = over_blocks(n_records, fill, values, in_mask)
-    return found, sum(floors) / n_records
+    return above_floor, sum(floors) / n_records
 
 
 def _n_not_finite(values: AnyArray) -> int:
-    """Records with an answer that is infinite or NaN; values is (models, records)."""
+    """Number of records with an output that is infinite or NaN; `values` is (models, records)."""
     return int((~np.isfinite(values).all(axis=0)).sum())
 
 
 def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> FloatArray:
-    """Of the 95% intervals of the three means and of the most exposed; (4,), NaN with too few models.
+    """Half widths of the 95% intervals of the three means and of the most exposed; (4,), NaN with few models.
 
-    The variance over models, never less than over permutations, and that of the floor.
+    Their variance is that over models, at least that over permutations, plus that of the floor.
     """
     n_models = len(sample.values)
     if n_models < _LEAST_FOR_INTERVAL:
@@ -257,7 +263,7 @@ def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> Floa
     group = rng.permutation(n_models) % min(n_models, _MOST_GROUPS)
     n_groups, centre = int(group.max()) + 1, sample.values.mean(axis=0)
     runs = [sample.measured(sample.in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
-    figures = np.stack([_figures(null.taken_off(run, centre), null.most_exposed) for run in runs])
+    figures = np.stack([_figures(null.subtracted_from(run, centre), null.most_exposed) for run in runs])
     jackknife = (n_groups - 1) * figures.var(axis=0)
     variance = np.maximum(jackknife, null.variance) + null.variance / null.n
     half_widths: FloatArray = special.stdtrit(n_groups - 1, 0.975) * np.sqrt(variance)

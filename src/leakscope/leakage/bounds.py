@@ -1,10 +1,10 @@
-"""What bounds an attacker's advantage, from tight to loose.
+"""Bounds on an attacker's advantage, from tight to loose.
 
     measured advantage <= TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
 
-Pinsker `sqrt(KL / 2)` (Massart 2007), Bretagnolle and Huber 1979 `sqrt(1 - exp(-KL))`, both with the smaller
-of the two directions of the KL, and the document's (Farokhi and Kaafar 2020, Theorem 1, read as a bound on
-the advantage). A bound above 1 says nothing; it is left as it is.
+Pinsker's bound is `sqrt(KL / 2)` (Massart 2007), that of Bretagnolle and Huber (1979) is
+`sqrt(1 - exp(-KL))`, both with the smaller direction of the KL divergence. The last bound is Theorem 1 of
+Farokhi and Kaafar (2020), read as a bound on the advantage. A bound above 1 holds trivially; none is clipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Chain(NamedTuple):
     total_variation_error: FloatArray
     pinsker: FloatArray
     bretagnolle_huber: FloatArray
-    document: FloatArray
+    farokhi_kaafar: FloatArray
 
 
 def pinsker(kl: npt.ArrayLike) -> FloatArray:
@@ -39,13 +39,13 @@ def bretagnolle_huber(kl: npt.ArrayLike) -> FloatArray:
     return np.sqrt(-np.expm1(-np.asarray(kl, dtype=np.float64)))
 
 
-def document_bound(rho_kl: npt.ArrayLike) -> FloatArray:
+def farokhi_kaafar(rho_kl: npt.ArrayLike) -> FloatArray:
     """sqrt(rho_KL) / 2, rho_KL in nats."""
     return np.sqrt(np.asarray(rho_kl, dtype=np.float64)) / 2
 
 
 def chain(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Chain:
-    """Total variation and the bounds above it; draws and seed are those of the total variation."""
+    """Total variation and its bounds; `draws` and `seed` are those of the total variation."""
     axes = common_axes(first, second)
     forward, backward = kl_of_axes(axes), kl_of_axes(swapped(axes))
     smaller = np.minimum(forward, backward)
@@ -55,5 +55,5 @@ def chain(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -
         exact.error,
         pinsker(smaller),
         bretagnolle_huber(smaller),
-        document_bound(forward + backward),
+        farokhi_kaafar(forward + backward),
     )

@@ -1,13 +1,13 @@
-"""Gaussian fits of what a training returns, and how far two of them are apart.
+"""Gaussian fits of trained parameters, and the Kullback-Leibler (KL) divergence between two of them.
 
 `KL(1||0) = (tr(inv(S0) S1) - p + (m0-m1)' inv(S0) (m0-m1) + ln(det S0 / det S1)) / 2`, in nats
 (Farokhi and Kaafar 2020, Remark 3, with its trace term and transpose corrected).
 
-Instead of inverting anything, both covariances are made diagonal together (`common_axes`): along these
-axes the two Gaussians are products of independent one-dimensional ones, so every divergence is a sum or a
-small integral over axes, parameters may be scaled and mixed at will, and singular covariances have a plain
-meaning: an axis along which *neither* side varies says nothing and is left out, unless the two means
-differ there; an axis along which only *one* side varies tells the two apart for sure, and the KL is inf.
+Nothing is inverted. Both covariances are made diagonal together (`common_axes`); along these axes the two
+Gaussians are products of independent one-dimensional ones. Every divergence is then a sum or a small integral
+over axes and does not depend on how parameters are scaled or mixed, and singular covariances have a plain
+meaning. An axis along which *neither* Gaussian varies is dropped, unless the two means differ there. An axis
+along which only *one* varies separates the two perfectly, and the divergence is infinite.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy.typing as npt
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
 
-# With fewer trainings than this times p, correlations are shrunk unless the caller says otherwise.
+# With fewer trainings than this times p, correlations shrink by default.
 _ENOUGH_PER_DIMENSION = 4
-# Variances below this share of the pooled ones are rounding; means closer than the last number of sds too.
+# Rounding: variances below this share of the pooled ones, and means closer than this many sds.
 _NO_VARIANCE = 1e-12
 _NO_DIFFERENCE = 1e-5
 
@@ -38,28 +38,20 @@ class Axes(NamedTuple):
     """Two Gaussians as products of one-dimensional ones; unit: the root of the mean of both variances.
 
     Attributes:
-        difference: first mean minus second along each axis; (..., p), 0 on axes left out.
-        first: variance of the first along each axis; (..., p), 1 on axes left out.
-        second: of the second; first + second = 2.
-        left_out: (...), number of axes along which neither varies.
-        separate: (...), true where some axis tells the two apart for sure.
+        difference: first mean minus second along each axis; (..., p), 0 on dropped axes.
+        first: variance of the first along each axis; (..., p), 1 on dropped axes.
+        second: variance of the second; first + second = 2.
+        separate: (...), whether some axis separates the two perfectly.
     """
 
     difference: FloatArray
     first: FloatArray
     second: FloatArray
-    left_out: npt.NDArray[np.int64]
     separate: BoolArray
 
     def take(self, which: BoolArray) -> Axes:
-        """Those at `which`, (...) true; leading axes become (records,)."""
-        return Axes(
-            self.difference[which],
-            self.first[which],
-            self.second[which],
-            self.left_out[which],
-            self.separate[which],
-        )
+        """The pairs where `which` (...) is true; leading axes become (records,)."""
+        return Axes(self.difference[which], self.first[which], self.second[which], self.separate[which])
 
 
 def fit(samples: npt.ArrayLike, shrinkage: float | None = None) -> Gaussian:
@@ -67,9 +59,9 @@ def fit(samples: npt.ArrayLike, shrinkage: float | None = None) -> Gaussian:
 
     Args:
         samples: float (..., K, p), K >= 2.
-        shrinkage: share in [0, 1] of the way from the sample correlations to none at all; variances are
-            kept, so that the unit of a parameter does not matter. None: 0 where K >= 4 p, and below the
-            oracle approximating share (Chen, Wiesel, Eldar and Hero 2010) of the sample correlations.
+        shrinkage: by which share in [0, 1] correlations shrink to 0; variances do not, so the unit of a
+            parameter does not matter. None: 0 where K >= 4 p, otherwise the oracle approximating share
+            (Chen, Wiesel, Eldar and Hero 2010).
     """
     values = _checked_samples(samples)
     n_trainings, p = values.shape[-2:]
@@ -81,31 +73,31 @@ def fit(samples: npt.ArrayLike, shrinkage: float | None = None) -> Gaussian:
     if shrinkage is not None and not 0 <= shrinkage <= 1:
         raise InputError(f"shrinkage={shrinkage}: must be a share from 0 to 1")
     share = np.asarray(_oracle_share(covariance, n_trainings) if shrinkage is None else shrinkage)
-    keep = 1 - share[..., None, None] * (1 - np.eye(p))  # the diagonal is kept whole
+    keep = 1 - share[..., None, None] * (1 - np.eye(p))  # variances do not shrink
     return Gaussian(mean, covariance * keep)
 
 
 def with_noise(g: Gaussian, sd: float) -> Gaussian:
-    """Of the parameters plus independent Gaussian noise of this sd: Sigma + sd^2 I."""
+    """The Gaussian of the parameters plus independent noise of this standard deviation: Sigma + sd^2 I."""
     if not sd >= 0:
         raise InputError(f"noise sd={sd}: must be 0 or more")
     return Gaussian(g.mean, g.covariance + sd**2 * np.eye(g.mean.shape[-1]))
 
 
 def with_precision(g: Gaussian, grid: float) -> Gaussian:
-    """Of the parameters rounded to a grid of this step: in effect noise of sd grid / sqrt(12)."""
+    """The Gaussian of the parameters rounded to a grid: in effect, noise of sd grid / sqrt(12)."""
     if not grid >= 0:
         raise InputError(f"grid={grid}: a step must be 0 or more")
     return with_noise(g, grid / np.sqrt(12))
 
 
 def kl(first: Gaussian, second: Gaussian) -> FloatArray:
-    """KL(first || second) in nats, never negative; (...). inf where the two are told apart for sure."""
+    """KL(first || second) in nats, never negative; (...). inf where the two are perfectly separable."""
     return kl_of_axes(common_axes(first, second))
 
 
 def symmetric_kl(first: Gaussian, second: Gaussian) -> FloatArray:
-    """KL in both directions together, in nats: rho_KL of one record; (...)."""
+    """The sum of both directions, in nats: rho_KL of one record; (...)."""
     axes = common_axes(first, second)
     return kl_of_axes(axes) + kl_of_axes(swapped(axes))
 
@@ -113,8 +105,8 @@ def symmetric_kl(first: Gaussian, second: Gaussian) -> FloatArray:
 def common_axes(first: Gaussian, second: Gaussian) -> Axes:
     """Axes along which both are independent; leading axes broadcast.
 
-    The mean of both covariances is whitened, then what is left of the first is rotated to be diagonal; the
-    second is then diagonal too.
+    The mean of both covariances is whitened, then the first covariance is rotated to be diagonal, which makes
+    the second diagonal as well.
     """
     pooled = (first.covariance + second.covariance) / 2
     difference = first.mean - second.mean
@@ -126,14 +118,14 @@ def common_axes(first: Gaussian, second: Gaussian) -> Axes:
     whitening = vectors * (varies / np.sqrt(np.where(varies, roots, 1.0)))[..., None, :]
     whitening = whitening / scale[..., :, None]
     own = _between(whitening, first.covariance)
-    own = own + np.eye(own.shape[-1]) * ~varies[..., None, :]  # an axis left out: variance 1 on both sides
+    own = own + np.eye(own.shape[-1]) * ~varies[..., None, :]  # dropped axes: variance 1 on both sides
     variance, rotation = np.linalg.eigh(own)
     variance = np.clip(variance, 0.0, 2.0)
     along = (np.swapaxes(whitening @ rotation, -1, -2) @ difference[..., None])[..., 0]
     in_gap = np.swapaxes(vectors, -1, -2) @ (difference / scale)[..., None]
     apart_in_gap = (~varies & (np.abs(in_gap[..., 0]) > _NO_DIFFERENCE)).any(axis=-1)
     one_only = (np.minimum(variance, 2 - variance) <= _NO_VARIANCE).any(axis=-1)
-    return Axes(along, variance, 2 - variance, (~varies).sum(axis=-1), apart_in_gap | one_only)
+    return Axes(along, variance, 2 - variance, apart_in_gap | one_only)
 
 
 def swapped(axes: Axes) -> Axes:
@@ -147,24 +139,6 @@ def kl_of_axes(axes: Axes) -> FloatArray:
     ratio = first / second
     terms = ratio - 1 - np.log(ratio) + axes.difference**2 / second
     return np.where(axes.separate, np.inf, np.maximum(terms.sum(axis=-1), 0.0) / 2)
-
-
-def support_in_words(first: Gaussian, second: Gaussian) -> str:
-    """Why some KL are infinite or made from fewer axes than p, for a report; empty when none is."""
-    axes = common_axes(first, second)
-    reasons = []
-    n_separate, n_left_out = int(axes.separate.sum()), int((axes.left_out > 0).sum())
-    if n_separate:
-        reasons.append(
-            f"{n_separate} of {axes.separate.size} pairs of Gaussians are told apart for sure (one side does "
-            "not vary where the other does, or not around the same value): their KL is infinite"
-        )
-    if n_left_out:
-        reasons.append(
-            f"{n_left_out} of {axes.separate.size} pairs of Gaussians do not vary along up to "
-            f"{int(axes.left_out.max())} of {axes.first.shape[-1]} axes, which are left out"
-        )
-    return "; ".join(reasons)
 
 
 def _checked_samples(samples: npt.ArrayLike) -> FloatArray:

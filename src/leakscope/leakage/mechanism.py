@@ -1,8 +1,8 @@
 """The Gaussian mechanism: how much noise makes a release (epsilon, delta)-differentially private.
 
-Classical calibration `sigma = sqrt(2 ln(1.25/delta)) Delta / epsilon` (Dwork and Roth 2014, Theorem A.1;
-proved for epsilon below 1 only), and the analytic one (Balle and Wang 2018), which is tight at any
-epsilon: the smallest sigma whose exact delta is small enough.
+The classical calibration is `sigma = sqrt(2 ln(1.25/delta)) Delta / epsilon` (Dwork and Roth 2014, Theorem
+A.1), proved for epsilon below 1 only. The analytic one (Balle and Wang 2018) is tight at any epsilon: the
+smallest sigma whose exact delta is small enough.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _RELATIVE = 1e-12
 
 
 def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Sd of the noise by the classical rule; epsilon in (0, 1), where it is proved."""
+    """Standard deviation of the noise by the classical rule; epsilon in (0, 1), where it is proved."""
     _check(epsilon, delta, sensitivity)
     if epsilon >= 1:
         raise InputError(f"epsilon={epsilon}: the classical rule holds below 1; use analytic_sigma")
@@ -24,7 +24,7 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
 
 
 def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Sd of the least noise that is (epsilon, delta)-private, to 1e-12 (relative), rounded up."""
+    """Smallest standard deviation that is (epsilon, delta)-private, to 1e-12 (relative), rounded up."""
     _check(epsilon, delta, sensitivity)
     low = high = sensitivity
     while delta_of(high, epsilon, sensitivity) > delta:
@@ -38,7 +38,7 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
 
 
 def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
-    """The exact delta of noise of sd sigma at epsilon: that of a (sensitivity / sigma)-GDP mechanism."""
+    """The exact delta of this noise at epsilon: that of a (sensitivity / sigma)-GDP mechanism."""
     if not sigma > 0 or not epsilon >= 0 or not sensitivity > 0:
         given = f"sigma={sigma}, epsilon={epsilon}, sensitivity={sensitivity}"
         raise InputError(f"{given}: sigma and sensitivity must be above 0, epsilon 0 or more")

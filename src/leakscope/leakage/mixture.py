@@ -2,8 +2,8 @@
 
 Along common axes (`gaussian.common_axes`) the log ratio is a sum of one-dimensional ones. Where one axis
 carries all the difference (p = 1, or equal covariances, where the discriminant direction does), quantities
-are found exactly or by one-dimensional quadrature. Elsewhere they are Monte Carlo means over antithetic
-pairs, with the same draws for all records, so that differences between records are not noise.
+are exact or computed by one-dimensional quadrature. Elsewhere they are Monte Carlo means over antithetic
+pairs. All records share their draws, so that differences between records are not noise.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from leakscope.leakage.gaussian import Axes
 Integrand = Callable[[FloatArray], FloatArray]
 """Elementwise, of ln(first / second)."""
 
-_EQUAL = 1e-6  # variances this close count as equal; what that changes is of the same size
+_EQUAL = 1e-6  # variances this close count as equal; the effect is of the same order
 
 
 class Estimate(NamedTuple):
-    """Values and their stated numerical error; (...) each.
+    """Values with their numerical error; (...) each.
 
     Attributes:
         value: the quantity.
-        error: half of the 95% interval for Monte Carlo; for quadrature the change from half as many nodes.
+        error: Monte Carlo: half of the 95% interval; quadrature: the change from half as many nodes.
     """
 
     value: FloatArray
@@ -45,12 +45,12 @@ class OneAxis(NamedTuple):
     second: FloatArray
 
     def take(self, which: BoolArray) -> OneAxis:
-        """Those at `which`, (...) true; fields become (records,)."""
+        """The pairs where `which` (...) is true; fields become (records,)."""
         return OneAxis(self.applies[which], self.difference[which], self.first[which], self.second[which])
 
 
 def one_axis(axes: Axes) -> OneAxis:
-    """The single axis that tells the two Gaussians apart, where there is one."""
+    """The single axis along which the two Gaussians differ, where there is only one."""
     unequal = np.abs(axes.first - axes.second) > _EQUAL  # (..., p)
     informative = unequal | (axes.difference != 0)
     equal = ~unequal.any(axis=-1)

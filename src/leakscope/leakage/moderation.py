@@ -1,18 +1,19 @@
-"""Each record's IN and OUT distribution from a handful of models, by borrowing strength across records.
+"""IN and OUT distributions of each record from a handful of models, by borrowing strength across records.
 
-With few models a record's own variances and gap are mostly noise, and noise reads as leakage. Records are
-alike given how hard they are, so a record's moments are weighed with those of records with a similar mean
-answer m, as moderated t-tests do (Smyth 2004). Three numbers are moderated in turn:
+With few models, a record's own variances and gap are mostly noise, and noise looks like leakage. Records of
+the same difficulty are alike, so a record's moments are combined with those of records with a similar mean
+output m, as in moderated t-tests (Smyth 2004). Three numbers are moderated in turn:
 
-- the log ratio of the two variances, IN over OUT: a Gaussian prior around a trend in m; its sampling
-  variance is `trigamma(df_in/2) + trigamma(df_out/2)`;
-- the level of the two variances, given their ratio: `(d0 s0^2(m) + df s^2) / (d0 + df)`, with the trend
-  `s0^2(m)` and the prior degrees of freedom d0 from the mean and the excess spread of `ln s^2`;
-- the gap between the two means: a Gaussian prior around a trend in m; its sampling variance is
+- The log ratio of the two variances, IN over OUT: a Gaussian prior around a trend in m; its sampling
+  variance is `trigamma(df_in/2) + trigamma(df_out/2)`.
+- The level of the two variances, given their ratio: `(d0 s0^2(m) + df s^2) / (d0 + df)`, with the trend
+  `s0^2(m)` and the prior degrees of freedom d0 from the mean and the excess spread of `ln s^2`.
+- The gap between the two means: a Gaussian prior around a trend in m; its sampling variance is
   `v_in/n_in + v_out/n_out`.
 
-The spread of each Gaussian prior is what the scatter over records exceeds the sampling variance by. A side
-with one model has a mean only, a side with none is known from the trends alone: every record gets an answer.
+The variance of each Gaussian prior is the scatter over records in excess of the sampling variance. A side
+with one model has a mean only; a side with none is known from the trends alone. So every record has an
+estimate.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Side(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Both sides, and the mean over all models: how easy a record is."""
+    """Moments of both sides, and the mean over all models, which says how easy a record is."""
 
     inside: Side
     outside: Side
@@ -47,34 +48,34 @@ class Moments(NamedTuple):
 
 
 class NormalPrior(NamedTuple):
-    """Mean and variance over records of one of their numbers, by centre."""
+    """Prior mean and variance of one of a record's numbers, by centre."""
 
     mean: Trend
     variance: Trend
 
     def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
-        """Of each record, from its own number and that number's sampling variance (inf: unknown)."""
+        """The posterior of each record, from its own number and its sampling variance (inf: unknown)."""
         mean, variance = self.mean.at(centre), self.variance.at(centre)
         trust = variance / (variance + noise)
         return Posterior(mean + np.where(trust > 0, trust * (own - mean), 0.0), variance * (1 - trust))
 
 
 class Posterior(NamedTuple):
-    """What is known of one of each record's numbers; (records,) each."""
+    """Posterior of one number of each record; (records,) each."""
 
     mean: FloatArray
     variance: FloatArray
 
 
 class LevelPrior(NamedTuple):
-    """ln s0^2 by centre, and how many degrees of freedom it is worth."""
+    """ln s0^2 by centre, and its degrees of freedom."""
 
     log_variance: Trend
     degrees: float
 
 
 class Prior(NamedTuple):
-    """What all records together say about one."""
+    """The prior of a record, learned from all records."""
 
     log_ratio: NormalPrior
     level: LevelPrior
@@ -97,7 +98,7 @@ class Moderated(NamedTuple):
 
 
 def moments(values: AnyArray, in_mask: BoolArray) -> Moments:
-    """Over models; values and in_mask are (models, records)."""
+    """Moments over models; `values` and `in_mask` are (models, records)."""
     exact = values.astype(np.float64)
     centre = exact.mean(axis=0)
     exact -= centre
@@ -115,74 +116,75 @@ def moments(values: AnyArray, in_mask: BoolArray) -> Moments:
     )
 
 
-def why_too_few(found: Moments) -> str:
+def why_too_few(observed: Moments) -> str:
     """Why no distributions can be fitted, in words; empty when they can."""
-    if not ((found.inside.n > 1) | (found.outside.n > 1)).any():
-        return "no record has two models that saw it, or two that did not: nothing tells how answers vary"
-    if not ((found.inside.n > 0) & (found.outside.n > 0)).any():
+    if not ((observed.inside.n > 1) | (observed.outside.n > 1)).any():
+        return "no record has two models that saw it, or two that did not: how outputs vary is unknown"
+    if not ((observed.inside.n > 0) & (observed.outside.n > 0)).any():
         return "no record has models of both sides, some that saw it and some that did not"
     return ""
 
 
-def fit_prior(found: Moments, resolution: float = 0.0) -> Prior:
+def fit_prior(observed: Moments, resolution: float = 0.0) -> Prior:
     """The prior that these records suggest.
 
     Args:
-        found: of the records to learn from; `why_too_few` has nothing against them.
+        observed: moments of the records to learn from; `why_too_few` returns nothing for them.
         resolution: no variance falls below it (`stats.record_types.resolution_variance`).
     """
-    smallest = max(_SMALLEST_SHARE * _overall_variance(found), resolution, _TINY)
-    bins = quantile_bins(found.centre)
-    log_ratio = _normal_prior(*_own_log_ratio(found, smallest), found.centre, bins)
-    ratio = log_ratio.posterior(*_own_log_ratio(found, smallest), found.centre)
-    level = _level_prior(*_own_level(found, ratio.mean), found.centre, bins, smallest)
+    smallest = max(_SMALLEST_SHARE * _overall_variance(observed), resolution, _TINY)
+    bins = quantile_bins(observed.centre)
+    log_ratio = _normal_prior(*_own_log_ratio(observed, smallest), observed.centre, bins)
+    ratio = log_ratio.posterior(*_own_log_ratio(observed, smallest), observed.centre)
+    level = _level_prior(*_own_level(observed, ratio.mean), observed.centre, bins, smallest)
     prior = Prior(log_ratio, level, NormalPrior(FLAT, FLAT), smallest)
     return prior._replace(
-        gap=_normal_prior(*_own_gap(found, ratio, _level(found, ratio, prior)), found.centre, bins)
+        gap=_normal_prior(*_own_gap(observed, ratio, _level(observed, ratio, prior)), observed.centre, bins)
     )
 
 
-def moderate(found: Moments, prior: Prior) -> Moderated:
-    """Each record's own moments, weighed with the prior."""
-    ratio = prior.log_ratio.posterior(*_own_log_ratio(found, prior.smallest_variance), found.centre)
-    level = _level(found, ratio, prior)
-    return Moderated(prior.gap.posterior(*_own_gap(found, ratio, level), found.centre), ratio, level)
+def moderate(observed: Moments, prior: Prior) -> Moderated:
+    """Each record's own moments, combined with the prior."""
+    ratio = prior.log_ratio.posterior(*_own_log_ratio(observed, prior.smallest_variance), observed.centre)
+    level = _level(observed, ratio, prior)
+    return Moderated(prior.gap.posterior(*_own_gap(observed, ratio, level), observed.centre), ratio, level)
 
 
-def _own_log_ratio(found: Moments, smallest: float) -> tuple[FloatArray, FloatArray]:
+def _own_log_ratio(observed: Moments, smallest: float) -> tuple[FloatArray, FloatArray]:
     """ln(s_in^2 / s_out^2) without its bias, and its sampling variance, inf where a side has no variance."""
-    logs, noise = [], np.zeros_like(found.centre)
-    for side in (found.inside, found.outside):
+    logs, noise = [], np.zeros_like(observed.centre)
+    for side in (observed.inside, observed.outside):
         bias, sampling = _of_log_variance(side.n - 1)
         logs.append(np.log(np.maximum(side.variance, smallest)) - bias)
         noise = noise + np.where(side.n > 1, sampling, np.inf)
     return logs[0] - logs[1], noise
 
 
-def _own_level(found: Moments, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _own_level(observed: Moments, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The variances' level given their log ratio, and its degrees of freedom."""
-    degrees = [np.maximum(side.n - 1, 0.0) for side in (found.inside, found.outside)]
+    degrees = [np.maximum(side.n - 1, 0.0) for side in (observed.inside, observed.outside)]
     half_ratio = np.exp(log_ratio / 2)
     scatter = (
-        degrees[0] * found.inside.variance / half_ratio + degrees[1] * found.outside.variance * half_ratio
+        degrees[0] * observed.inside.variance / half_ratio
+        + degrees[1] * observed.outside.variance * half_ratio
     )
     total = degrees[0] + degrees[1]
     return scatter / np.maximum(total, 1), total
 
 
-def _level(found: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
-    own, degrees = _own_level(found, ratio.mean)
+def _level(observed: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
+    own, degrees = _own_level(observed, ratio.mean)
     weight = degrees / (degrees + prior.level.degrees)
-    level = weight * own + (1 - weight) * np.exp(prior.level.log_variance.at(found.centre))
+    level = weight * own + (1 - weight) * np.exp(prior.level.log_variance.at(observed.centre))
     return np.maximum(level, prior.smallest_variance)
 
 
-def _own_gap(found: Moments, ratio: Posterior, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _own_gap(observed: Moments, ratio: Posterior, level: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean IN minus mean OUT, and its sampling variance, inf where a side has no model."""
     half_ratio, none = np.exp(ratio.mean / 2), np.full_like(level, np.inf)
-    inside = np.divide(level * half_ratio, found.inside.n, out=none.copy(), where=found.inside.n > 0)
-    outside = np.divide(level / half_ratio, found.outside.n, out=none, where=found.outside.n > 0)
-    return found.inside.mean - found.outside.mean, inside + outside
+    inside = np.divide(level * half_ratio, observed.inside.n, out=none.copy(), where=observed.inside.n > 0)
+    outside = np.divide(level / half_ratio, observed.outside.n, out=none, where=observed.outside.n > 0)
+    return observed.inside.mean - observed.outside.mean, inside + outside
 
 
 def _normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
@@ -213,8 +215,8 @@ def _variance(squares: FloatArray, mean: FloatArray, n: FloatArray) -> FloatArra
     return variance
 
 
-def _overall_variance(found: Moments) -> float:
-    sides = (found.inside, found.outside)
+def _overall_variance(observed: Moments) -> float:
+    sides = (observed.inside, observed.outside)
     within = sum(float((np.maximum(s.n - 1, 0) * s.variance).sum()) for s in sides)
     return within / max(sum(float(np.maximum(s.n - 1, 0).sum()) for s in sides), 1.0)
 

@@ -1,14 +1,14 @@
-"""rho_MI: how much a release tells about one membership, for two Gaussians and a prior.
+"""rho_MI: the mutual information between a release and one membership, for two Gaussians and a prior.
 
 `I(theta; z)` where theta ~ first if z = 1 (probability `prior`) and theta ~ second otherwise. At equal
-priors it is at most ln 2 nats, one bit, and at most a quarter of the symmetric KL (Farokhi and Kaafar
-2020, Corollary 1).
+priors it is at most ln 2 nats, one bit, and at most a quarter of the symmetric KL divergence (Farokhi and
+Kaafar 2020, Corollary 1).
 
-On one axis: `H(prior) - prior E[h(l) (1 + exp(-l))]` over the *narrower* component alone, where l are the
-log-odds of z given theta and h is the entropy they leave (the other component's share is brought over by
-the ratio of the densities). That integrand is smooth in units of the narrower component whatever the two
-variances, so the trapezoid rule converges exponentially. On several axes: a Monte Carlo mean of the fall in
-entropy `H(prior) - h(l)`, which is bounded and shrinks with the leakage, so that its error does too.
+On one axis it is `H(prior) - prior E[h(l) (1 + exp(-l))]` over the *narrower* component alone, where l are
+the log-odds of z given theta and h is the entropy that remains (the ratio of the densities accounts for the
+other component). That integrand is smooth in units of the narrower component whatever the two variances, so
+the trapezoid rule converges exponentially. On several axes it is a Monte Carlo mean of the fall in entropy
+`H(prior) - h(l)`, which is bounded and shrinks with the leakage, and so does its error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from scipy import special
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Gaussian, common_axes
-from leakscope.leakage.mixture import Estimate as Estimate
-from leakscope.leakage.mixture import log_ratio, monte_carlo, one_axis
+from leakscope.leakage.mixture import Estimate, log_ratio, monte_carlo, one_axis
 
 _REACH = 9.0  # standard deviations; beyond lies a probability of 2e-19
 _N_NODES = 201
@@ -32,11 +31,11 @@ _ROUNDING = 1e-14
 def mutual_information(
     first: Gaussian, second: Gaussian, prior: float = 0.5, draws: int = 8192, seed: int = 0
 ) -> Estimate:
-    """Nats that theta carries about whether it came from `first`; (...).
+    """Nats that theta reveals about whether it came from `first`; (...).
 
     Args:
-        first: of the trainings with the record.
-        second: of those without.
+        first: the Gaussian of trainings with the record.
+        second: the Gaussian of trainings without it.
         prior: probability of `first`, strictly between 0 and 1.
         draws: of the Monte Carlo mean, from each of the two; even.
         seed: of the draws.
@@ -45,12 +44,11 @@ def mutual_information(
         raise InputError(f"prior={prior}: must lie strictly between 0 and 1")
     axes = common_axes(first, second)
     single, shape = one_axis(axes), axes.separate.shape
-    value, error = np.full(shape, _entropy(prior)), np.zeros(shape)  # right where told apart for sure
+    value, error = np.full(shape, _entropy(prior)), np.zeros(shape)  # of perfectly separable pairs
     on_one = single.applies & ~axes.separate
     if on_one.any():
         axis = single.take(on_one)
-        found = one_dimensional(axis.difference, axis.first, axis.second, prior)
-        value[on_one], error[on_one] = found
+        value[on_one], error[on_one] = one_dimensional(axis.difference, axis.first, axis.second, prior)
     several = ~single.applies & ~axes.separate
     if several.any():
         value[several], error[several] = monte_carlo(
@@ -88,8 +86,8 @@ def one_dimensional(
         d, v1, v0 = (v[rows, None] for v in (difference, narrow, wide))
         log_odds = log_ratio(d + np.sqrt(v1) * nodes, d, v1, v0) + special.logit(weight[rows, None])
         means[rows] = _entropy_left(log_odds) @ weights
-    found = np.clip(_entropy(prior) - weight[:, None] * means, 0.0, _entropy(prior))
-    return Estimate(found[:, 0], np.abs(found[:, 0] - found[:, 1]) + _ROUNDING)
+    fine, rough = np.clip(_entropy(prior) - weight[:, None] * means, 0.0, _entropy(prior)).T
+    return Estimate(fine, np.abs(fine - rough) + _ROUNDING)
 
 
 def one_dimensional_fast(difference: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -107,7 +105,7 @@ def _entropy_left(log_odds: FloatArray) -> FloatArray:
 
 
 def _entropy_lost(log_ratio: FloatArray, prior: float) -> FloatArray:
-    """By how much the entropy of z falls, in nats, where ln(first / second) is known."""
+    """By how much the entropy of z falls, in nats, given ln(first / second)."""
     size = np.abs(log_ratio + special.logit(prior))
     lost: FloatArray = _entropy(prior) - np.log1p(np.exp(-size)) - size * special.expit(-size)
     return lost

@@ -1,20 +1,18 @@
 """Thousands of ridge regressions at once, in closed form.
 
-A regression depends on its training set only through the sum of the second moments of (y, 1, x) over
-it. A table holds each record's own moments, so a training set is a sum of its rows (a sparse matrix of ones
-times the table, without copies of the records), a set that grows adds the new rows, one that exchanges a
-record adds a difference, and fewer features are a leading part of each row. All systems are then eliminated
-together, with the models on the last, contiguous axis: at six parameters that is an order of magnitude
-faster than a call to LAPACK for each.
+A regression depends on its training set only through the sum of the second moments of (y, 1, x). A table
+holds the moments of each record, so a training set is a sum of its rows (a sparse matrix of ones times the
+table, without copies of the records). A set that grows adds the new rows, one that exchanges a record adds a
+difference, and fewer features are a leading part of each row. All systems are then eliminated together, with
+the models on the last, contiguous axis: at six parameters that is an order of magnitude faster than one call
+to LAPACK per model.
 
-The objective is the document's (Farokhi and Kaafar 2020): the mean of squared errors plus
-`weight * theta'theta`, the intercept included. Where a training set does not determine the parameters (fewer
-records than parameters, a constant column, weight 0), the one with the smallest norm is taken.
+The objective is that of Farokhi and Kaafar (2020): the mean of squared errors plus `weight * theta'theta`,
+the intercept included. Where a training set does not determine the parameters (fewer records than parameters,
+a constant column, weight 0), the solution of smallest norm is taken.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -26,27 +24,11 @@ from leakscope.errors import InputError
 _RELATIVE_PIVOT = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
-class MomentTable:
-    """Second moments of single records.
+def moment_table(features: FloatArray, targets: FloatArray) -> FloatArray:
+    """Second moments of each record; float64 (records, entries).
 
-    Attributes:
-        entries: float64 (records, entries): for each record the lower triangle of `z z'` with
-            z = (y, 1, x), row by row, so that the moments of the first features are its first entries.
-        n_features: features of a record, without the intercept.
-    """
-
-    entries: FloatArray
-    n_features: int
-
-    @property
-    def n_parameters(self) -> int:
-        """Features and intercept."""
-        return self.n_features + 1
-
-
-def moment_table(features: FloatArray, targets: FloatArray) -> MomentTable:
-    """The table of some records.
+    A row is the lower triangle of `z z'` with z = (y, 1, x), row by row, so that the moments of the first
+    features are its first entries.
 
     Args:
         features: float (records, features).
@@ -61,18 +43,17 @@ def moment_table(features: FloatArray, targets: FloatArray) -> MomentTable:
     if not np.isfinite(z).all():
         raise InputError("features and targets must be finite; remove records with NaN or infinite values")
     row, column = np.tril_indices(z.shape[1])
-    return MomentTable(np.ascontiguousarray(z[:, row] * z[:, column]), x.shape[1])
+    return np.ascontiguousarray(z[:, row] * z[:, column])
 
 
 def draw_others(rng: np.random.Generator, n_records: int, record: int, n_draws: int, size: int) -> IntArray:
     """Ordered random sets of records without `record`; int64 (n_draws, size), each row without repeats.
 
     The first n of a row are a uniform set of n, so training sets of several sizes are nested. Repeats are
-    redrawn until none is left. That leaves every ordered set equally likely: the procedure treats the records
-    alike, so renaming them renames its outcome.
+    redrawn until none is left. Every ordered set stays equally likely, as all records are treated alike.
     """
     if not 0 <= size < n_records:
-        raise InputError(f"size={size}: must be from 0 to {n_records - 1}, the records beside the chosen one")
+        raise InputError(f"size={size}: must be from 0 to {n_records - 1}, the number of other records")
     if 4 * size > n_records:  # too many repeats to redraw
         order = rng.random((n_draws, n_records - 1)).argsort(axis=1)[:, :size]
     else:
@@ -85,7 +66,7 @@ def draw_others(rng: np.random.Generator, n_records: int, record: int, n_draws: 
 
 
 def _repeats(order: IntArray, rows: IntArray) -> tuple[IntArray, tuple[IntArray, IntArray]]:
-    """Which of `rows` hold a value twice, and (row, position) of all but the first of each."""
+    """Which of `rows` hold a value twice, and (row, position) of each repeat."""
     size = order.shape[1]
     keys = order[rows] * size + np.arange(size)  # by value, then by position
     keys.sort(axis=1)
@@ -94,13 +75,13 @@ def _repeats(order: IntArray, rows: IntArray) -> tuple[IntArray, tuple[IntArray,
     return rows[np.unique(at)], (rows[at], keys[at, after + 1] % size)
 
 
-def moment_sums(table: MomentTable, draws: IntArray) -> FloatArray:
+def moment_sums(table: FloatArray, draws: IntArray) -> FloatArray:
     """Moments of sets of records: float64 (models, entries) from record numbers (models, size)."""
     n_models, size = draws.shape
     ends = np.arange(0, n_models * size + 1, size) if size else np.zeros(n_models + 1, dtype=np.int64)
     ones = np.ones(n_models * size)
-    members = sparse.csr_array((ones, draws.reshape(-1), ends), shape=(n_models, len(table.entries)))
-    sums: FloatArray = members @ table.entries
+    members = sparse.csr_array((ones, draws.reshape(-1), ends), shape=(n_models, len(table)))
+    sums: FloatArray = members @ table
     return sums
 
 
@@ -138,7 +119,7 @@ def training_loss(sums: FloatArray, size: int, theta: FloatArray) -> FloatArray:
 
 
 def mean_square_inputs(sums: FloatArray, size: int, n_features: int) -> FloatArray:
-    """Mean of `|(1, x)|^2` over each training set: what unit noise on theta adds to its loss; (models,)."""
+    """Mean of `|(1, x)|^2` over each training set, which unit noise on theta adds to its loss; (models,)."""
     z = _unpacked(sums, n_features)
     return np.asarray(np.einsum("iim->m", z[1:, 1:])) / size
 
@@ -153,7 +134,7 @@ def _unpacked(sums: FloatArray, n_features: int | None) -> FloatArray:
 
 
 def _eliminate(gram: FloatArray, right: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Gauss elimination of symmetric systems, in place; theta (parameters, models), and who has one."""
+    """Eliminates symmetric systems in place: theta (parameters, models), and which are determined."""
     n_parameters, n_models = right.shape
     least = _RELATIVE_PIVOT * np.einsum("iim->im", gram)
     is_determined = np.ones(n_models, dtype=np.bool_)

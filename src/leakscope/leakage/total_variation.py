@@ -1,8 +1,8 @@
 """Total variation: the largest advantage any attacker can have at equal priors (Le Cam).
 
-Exact for equal covariances, `2 Phi(d/2) - 1` with d the Mahalanobis distance, and wherever one axis carries
-all the difference: the two densities cross at the roots of a quadratic. Monte Carlo otherwise, as the mean
-of `|p1 - p0| / (p1 + p0)` over both.
+It is exact for equal covariances, where it is `2 Phi(d/2) - 1` with d the Mahalanobis distance, and wherever
+one axis carries all the difference, as the two densities cross at the roots of a quadratic. Otherwise it is a
+Monte Carlo mean of `|p1 - p0| / (p1 + p0)` over both.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: 
     """Largest |P(event | first) - P(event | second)|, in [0, 1]; (...).
 
     Args:
-        first: of the trainings with the record.
-        second: of those without.
+        first: the Gaussian of trainings with the record.
+        second: the Gaussian of trainings without it.
         draws: of the Monte Carlo mean, from each of the two; even.
         seed: of the draws.
     """
     axes = common_axes(first, second)
     single, shape = one_axis(axes), axes.separate.shape
-    value, error = np.ones(shape), np.zeros(shape)  # right where told apart for sure
+    value, error = np.ones(shape), np.zeros(shape)  # of perfectly separable pairs
     on_one = single.applies & ~axes.separate
     if on_one.any():
         chosen = single.take(on_one)
@@ -36,8 +36,8 @@ def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: 
         error[on_one] = _ROUNDING
     several = ~single.applies & ~axes.separate
     if several.any():
-        found = monte_carlo(axes.take(several), _weight_of_difference, 0.5, draws, seed)
-        value[several], error[several] = found
+        estimate = monte_carlo(axes.take(several), _weight_of_difference, 0.5, draws, seed)
+        value[several], error[several] = estimate
     return Estimate(np.clip(value, 0.0, 1.0), error)
 
 

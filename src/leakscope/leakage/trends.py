@@ -1,4 +1,4 @@
-"""How a quantity goes with how easy a record is: its mean by quantile bins, straight lines between."""
+"""How a quantity depends on how easy a record is: its mean in quantile bins, linear in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Trend(NamedTuple):
     height: FloatArray
 
     def at(self, centre: FloatArray) -> FloatArray:
-        """(records,); constant beyond the ends."""
+        """Its value at each centre (records,); constant beyond the ends."""
         return np.interp(centre, self.centre, self.height)
 
 
@@ -33,7 +33,7 @@ def quantile_bins(centre: FloatArray) -> IntArray:
 
 
 def bin_trend(values: FloatArray, centre: FloatArray, bins: IntArray, used: BoolArray) -> Trend:
-    """Mean of the used values in each bin that has some, at the mean of their centres; 0 without any."""
+    """Mean of the used values in each non-empty bin, at the mean of their centres; 0 without any."""
     if not used.any():
         return FLAT
     count = np.bincount(bins[used])

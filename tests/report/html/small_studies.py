@@ -13,8 +13,10 @@ from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import EnsembleResults
 from leakscope.studies.leakage import figures as leakage_figures
 from leakscope.studies.leakage import study as leakage
+from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import study as scaling
+from leakscope.studies.scaling.results import ScalingResults
 
 LEAKAGE = leakage.LeakageConfig(dataset="digits", figures=(1, 3), records=4, trials=40, network_records=2,
                                 network_trials=4)  # fmt: skip
@@ -22,14 +24,14 @@ SCALING = scaling.ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_ref
 ENSEMBLE = EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
 
 
-def small_leakage(folder: Path) -> dict[str, Any]:
+def small_leakage(folder: Path) -> LeakageResults:
     """Figures 1 and 3 of four records; without pictures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leakage_figures, "write_figures", lambda results, folder: None)
         return leakage.run(LEAKAGE, folder)
 
 
-def small_scaling(folder: Path) -> dict[str, Any]:
+def small_scaling(folder: Path) -> ScalingResults:
     """Three widths; with few bootstrap draws."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scaling_judge, "_N_DRAWS", 50)

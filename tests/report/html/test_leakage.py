@@ -1,22 +1,23 @@
-"""The page of the leakage study: verdicts, figures, what was not asked for, the command."""
+"""The page of the leakage study: outcomes, figures, what is not part of the run, the command."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
-from leakscope.bank.run_folder import to_jsonable
+from leakscope.studies.leakage.checks import verdict
+from leakscope.studies.leakage.config import with_budget
 from leakscope.studies.leakage.page import command, headline, page, write_page
-from leakscope.studies.leakage.page_charts import figure
+from leakscope.studies.leakage.page_charts import leakage_chart
 from leakscope.studies.leakage.report import number
-from leakscope.studies.leakage.study import budgeted
+from leakscope.studies.leakage.results import Leakage, LeakageResults
 from tests.report.html.small_studies import small_leakage
 
-Study = tuple[dict[str, Any], Path]
+Study = tuple[LeakageResults, Path]
 
 
 @pytest.fixture(scope="module")
@@ -26,64 +27,74 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> None:
-    _, folder = study
+    results, folder = study
     before = (folder / "report.html").read_bytes()
-    assert write_page(folder).read_bytes() == before
+    write_page(results, folder)
+    assert (folder / "report.html").read_bytes() == before
 
 
-def test_every_claim_stands_with_its_verdict(study: Study) -> None:
+def test_every_claim_stands_with_its_outcome(study: Study) -> None:
     results, folder = study
     text = page(results, folder)
-    word = {True: "holds", False: "fails", None: "undefined"}
-    for check in results["checks"]:
-        claim = check["claim"].replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;")
-        assert f'<th scope="row">{claim}</th><td>{word[check["holds"]]}</td>' in text
-    n_failed = sum(check["holds"] is False for check in results["checks"])
-    assert f"{n_failed} claims fail" in text if n_failed else "no claim fails" in text
+    for check in results.checks:
+        assert f'<th scope="row">{escape(check.claim)}</th><td>{verdict(check)}</td>' in text
+
+
+def test_the_badge_counts_failed_claims(study: Study) -> None:
+    results, folder = study
+    for n_failed, badge in ((0, "no claim failed"), (1, "1 claim failed"), (2, "2 claims failed")):
+        checks = [replace(check, holds=k >= n_failed) for k, check in enumerate(results.checks)]
+        assert badge in page(replace(results, checks=tuple(checks)), folder)
+
+
+def with_trends(results: LeakageResults, holds: dict[int, bool | None]) -> LeakageResults:
+    figures = {}
+    for number_, figure in results.figures.items():
+        leakage = replace(figure.trends.leakage, holds=holds[number_])
+        figures[number_] = replace(figure, trends=replace(figure.trends, leakage=leakage))
+    return replace(results, figures=figures)
 
 
 def test_the_headline_counts_only_trends_that_hold(study: Study) -> None:
-    results = copy.deepcopy(study[0])
-    for name in results["figures"]:
-        results["figures"][name]["trends"]["leakage"]["holds"] = name == "3"
-    lead, *_ = headline(results)
-    assert (
-        lead
-        == "In 1 of 2 figures the leakage goes the way that was published: a heavier ridge, less leakage."
-    )
-    results["figures"]["3"]["trends"]["leakage"]["holds"] = None
-    assert headline(results)[0].startswith("In none of 2 figures")
+    lead, effects, *_ = headline(with_trends(study[0], {1: False, 3: True}))
+    assert lead == "1 of 2 published trends are reproduced."
+    assert effects == "A heavier ridge penalty, less leakage."
+    assert headline(with_trends(study[0], {1: False, 3: None}))[0].startswith("0 of 2 published trends")
 
 
 def test_the_ends_of_a_figure_stand_with_their_intervals(study: Study) -> None:
     results, _ = study
-    last = results["figures"]["1"]["points"][-1]
-    low, high = (number(last["rho_kl"][end]) for end in ("mean_low", "mean_high"))
+    last = results.figures[1].points[-1].rho_kl
     (line,) = [line for line in headline(results) if line.startswith("Figure 1")]
-    assert f"{number(last['rho_kl']['mean'])} nats ({low} to {high}) at 400" in line
+    interval = f"{number(last.mean_low)} to {number(last.mean_high)}"
+    assert f"{number(last.mean)} nats ({interval}) at 400" in line
 
 
-def test_figures_that_were_not_asked_for_are_named_as_absent(study: Study) -> None:
+def test_figures_that_are_not_part_of_the_run_are_named(study: Study) -> None:
     text = page(*study)
-    for name in ("2", "4", "5"):
-        assert f"Figure {name} was not asked for." in text
-    assert "Figure 1 was not asked for." not in text
+    for figure in (2, 4, 5):
+        assert f"Figure {figure} is not part of this run." in text
+    assert "Figure 1 is not part of this run." not in text
 
 
 def test_without_the_control_the_page_says_so(study: Study) -> None:
     results, folder = study
-    assert "presence shuffled, nothing leaks" in page(results, folder)
-    without = {name: value for name, value in results.items() if name != "shuffled"}
-    assert "there is no control" in page(without, folder)
+    assert "with presence shuffled, nothing leaks" in page(results, folder)
+    assert "There is no control" in page(replace(results, shuffled=()), folder)
+
+
+def with_leakage(results: LeakageResults, leakage: list[Leakage]) -> LeakageResults:
+    pairs = zip(results.figures[1].points, leakage, strict=True)
+    points = tuple(replace(point, rho_kl=rho_kl) for point, rho_kl in pairs)
+    return replace(results, figures={1: replace(results.figures[1], points=points)})
 
 
 def test_leakage_at_or_below_zero_takes_a_linear_axis(study: Study) -> None:
-    results = copy.deepcopy(study[0])
-    for point in results["figures"]["1"]["points"]:
-        point["rho_kl"] |= {"mean": 1.0, "mean_low": 0.5, "median": 0.7}
-    assert '"type":"log"' in figure("f", results, "1")
-    results["figures"]["1"]["points"][0]["rho_kl"]["mean_low"] = -0.1
-    assert '"type":"log"' not in figure("f", results, "1")
+    results, _ = study
+    positive = [replace(p.rho_kl, mean=1.0, mean_low=0.5, median=0.7) for p in results.figures[1].points]
+    assert '"type":"log"' in leakage_chart(with_leakage(results, positive), 1)
+    mixed = [replace(positive[0], mean_low=-0.1), *positive[1:]]
+    assert '"type":"log"' not in leakage_chart(with_leakage(results, mixed), 1)
 
 
 @pytest.mark.parametrize(
@@ -96,5 +107,5 @@ def test_leakage_at_or_below_zero_takes_a_linear_axis(study: Study) -> None:
     ],
 )
 def test_the_command_asks_for_the_same_study(given: dict[str, Any], expected: str) -> None:
-    found = str(command(to_jsonable(asdict(budgeted(**given)))))
-    assert expected in found and bool(found) == bool(expected)
+    line = str(command(with_budget(**given)))
+    assert expected in line and bool(line) == bool(expected)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from leakscope.bank.run_folder import to_jsonable
+from leakscope.studies.scaling.config import PRESETS, ScalingConfig
 from leakscope.studies.scaling.page import command, headline, page, write_page
-from leakscope.studies.scaling.study import PRESETS, ScalingConfig
+from leakscope.studies.scaling.results import Estimate, ScalingResults
 from tests.report.html.small_studies import small_scaling
 
-Study = tuple[dict[str, Any], Path]
+Study = tuple[ScalingResults, Path]
 
 
 @pytest.fixture(scope="module")
@@ -24,54 +22,56 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> None:
-    _, folder = study
+    results, folder = study
     before = (folder / "report.html").read_bytes()
-    assert write_page(folder).read_bytes() == before
+    write_page(results, folder)
+    assert (folder / "report.html").read_bytes() == before
 
 
 def test_the_strongest_attacks_answer_comes_first_and_the_check_is_no_finding(study: Study) -> None:
-    results = copy.deepcopy(study[0])
-    for name, auc in (("shokri", 0.6), ("correctness", 0.9), ("loss", 0.7), ("lira", 0.8)):
-        results["gap_or_size"][name]["mean_auc"]["value"] = auc
-    answers = results["gap_or_size"]
-    assert headline(results) == [answers[name]["answer"] for name in ("lira", "loss", "shokri")]
+    answers = {
+        name: replace(study[0].gap_or_size[name], mean_auc=Estimate(auc, None, None))
+        for name, auc in (("shokri", 0.6), ("correctness", 0.9), ("loss", 0.7), ("lira", 0.8))
+    }
+    results = replace(study[0], gap_or_size=answers)
+    assert headline(results) == [
+        answers["lira"].answer,
+        answers["lira"].evidence,
+        *(f"{answers[name].answer} {answers[name].evidence}" for name in ("loss", "shokri")),
+    ]
 
 
 def test_published_values_stand_beside_the_published_protocol_alone(study: Study) -> None:
     results, folder = study
     text = page(results, folder)
-    assert "This is not the published protocol" in text and "circle-open" not in text
-    published = copy.deepcopy(results)
-    published["config"] = to_jsonable(asdict(ScalingConfig()))
-    for row, width in zip(published["results"], (16, 64, 256), strict=True):
-        row["hidden_width"] = width
-    text = page(published, folder)
+    assert "does not follow the published protocol" in text and "circle-open" not in text
+    rows = [replace(row, hidden_width=w) for row, w in zip(results.results, (16, 64, 256), strict=True)]
+    text = page(replace(results, config=ScalingConfig(), results=tuple(rows)), folder)
     assert "ours minus theirs" in text and "circle-open" in text and "0.544" in text
 
 
 def test_undefined_correlations_are_called_so(study: Study) -> None:
-    results = copy.deepcopy(study[0])
-    results["gap_or_size"]["lira"]["r_gap"] = {"value": None, "low": None, "high": None}
-    before, after = (text.count(">undefined</td>") for text in (page(*study), page(results, study[1])))
+    results, folder = study
+    lira = replace(results.gap_or_size["lira"], r_gap=Estimate(None, None, None))
+    changed = replace(results, gap_or_size={**results.gap_or_size, "lira": lira})
+    before, after = (page(r, folder).count(">undefined</td>") for r in (results, changed))
     assert after == before + 1
 
 
-def test_without_reference_models_the_page_says_that_lira_is_absent(study: Study) -> None:
-    results = copy.deepcopy(study[0])
-    assert "LiRA is absent" not in page(*study)
-    results["config"]["n_reference"] = 0
-    for found in (results["gap_or_size"], *(row["attacks"] for row in results["results"])):
-        del found["lira"]
-    assert "LiRA is absent" in page(results, study[1])
+def test_without_reference_models_the_page_says_that_lira_is_not_run(study: Study) -> None:
+    results, folder = study
+    assert "LiRA is not run" not in page(results, folder)
+    config = replace(results.config, n_reference=0)
+    assert "LiRA is not run" in page(replace(results, config=config), folder)
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("config", "expected"),
     [
-        ({}, "leakscope study scaling --preset published --out runs/again"),
+        (ScalingConfig(), "leakscope study scaling --preset published --out runs/again"),
         (PRESETS["decisive"], "--preset decisive --out"),
-        ({"widths": (4, 8), "seed": 7}, "--preset published --widths 4,8 --seed 7"),
+        (ScalingConfig(widths=(4, 8), seed=7), "--preset published --widths 4,8 --seed 7"),
     ],
 )
-def test_the_command_asks_for_the_same_study(changes: dict[str, Any], expected: str) -> None:
-    assert expected in str(command(to_jsonable(asdict(ScalingConfig(**changes)))))
+def test_the_command_asks_for_the_same_study(config: ScalingConfig, expected: str) -> None:
+    assert expected in str(command(config))

@@ -1,1 +1,1 @@
-"""The leakage study: bits about one membership."""
+"""The leakage study: what drives membership leakage?"""

@@ -1,16 +1,12 @@
-"""report.html of the leakage study: what must hold, five figures, the chain of bounds, bits; from results."""
+"""The leakage study's report.html: what must hold, five figures, the chain of bounds, bits."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
-from leakscope.bank.run_folder import RESULTS, read_json
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.bank.run_folder import to_jsonable
 from leakscope.disk.storage import write_bytes
 from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
 from leakscope.report.study_page import (
@@ -26,196 +22,158 @@ from leakscope.report.study_page import (
     reproduce,
 )
 from leakscope.report.tables import table
-from leakscope.studies.leakage.page_charts import bits, bounds, figure
+from leakscope.studies.leakage.checks import verdict
+from leakscope.studies.leakage.config import BUDGETS, FIGURES, NETWORK, LeakageConfig
+from leakscope.studies.leakage.page_charts import bits_chart, bounds_chart, leakage_chart
 from leakscope.studies.leakage.report import (
-    AXES,
-    HEAD,
-    TITLES,
+    caveats,
     chain_words,
     convention_lines,
     interval,
     number,
-    poor_words,
+    point_table,
     setting_words,
-    table_rows,
+    without_columns,
 )
-
-_VERDICTS = {True: "holds", False: "fails", None: "undefined"}
-_EFFECTS = {  # figure -> what is turned up, and what that does to the leakage where the document is right
-    "1": ("more training records", "less"),
-    "2": ("more training records for a network", "less"),
-    "3": ("a heavier ridge", "less"),
-    "4": ("more features", "more"),
-    "5": ("more noise on the parameters", "less"),
-}
+from leakscope.studies.leakage.results import Control, LeakageResults
 
 
-def write_page(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
-    """report.html of a study folder; returns its path. It tells nothing of single records."""
-    results = read_json(folder / RESULTS)
-    write_bytes(folder / PAGE, page(results, folder, disclosure).encode())
-    return folder / PAGE
+def write_page(results: LeakageResults, folder: Path) -> None:
+    """Writes report.html."""
+    write_bytes(folder / PAGE, page(results, folder).encode())
 
 
-def page(results: dict[str, Any], folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> str:
+def page(results: LeakageResults, folder: Path) -> str:
     """The page as text."""
-    sections = [Section("checks", "What must hold", _checks(results))]
-    for name in ("1", "2", "3", "4", "5"):
-        sections.append(_figure_section(results, name))
-    sections += [
+    sections = [
+        Section("checks", "What must hold", _checks(results)),
+        *(_figure_section(results, figure) for figure in FIGURES),
         Section("bounds", "The chain of bounds", _bounds(results)),
         Section("bits", "Bits", _bits(results)),
         conventions(convention_lines(results)),
-        reproduce(command(results["config"]), results["config"]["seed"], {}),
+        reproduce(command(results.config), results.config.seed, {}),
     ]
-    failed = sum(check["holds"] is False for check in results["checks"])
-    badge = Badge(f"{failed} claims fail", "bad") if failed else Badge("no claim fails", "good")
+    n_failed = sum(check.holds is False for check in results.checks)
+    failed = f"{n_failed} claim{'s' if n_failed > 1 else ''} failed"
     return Page(
-        f"What drives membership leakage: {results['config']['dataset']}",
+        f"What drives membership leakage: {results.config.dataset}",
         headline(results),
         [*_facts(results), *folder_facts(folder)],
         sections,
         {},
         _limits(results),
-        redacted=disclosure.redacted,
-        badge=badge,
+        badge=Badge(failed, "bad") if n_failed else Badge("no claim failed", "good"),
     ).render()
 
 
-def headline(results: dict[str, Any]) -> list[str]:
-    """What was found, in plain words, with intervals."""
-    names = list(results["figures"])
-    as_expected = [name for name in names if _trend(results, name)["holds"]]
-    lead = (
-        f"In {len(as_expected)} of {len(names)} figures the leakage goes the way that was published: "
-        + "; ".join(f"{_EFFECTS[name][0]}, {_EFFECTS[name][1]} leakage" for name in as_expected)
-        if as_expected
-        else f"In none of {len(names)} figures does the leakage go the way that was published"
+def headline(results: LeakageResults) -> list[str]:
+    """The findings, with intervals."""
+    figures = results.figures
+    reproduced = [FIGURES[f].effect for f in figures if figures[f].trends.leakage.holds]
+    trends = "; ".join(reproduced)
+    lead = [f"{len(reproduced)} of {len(figures)} published trends are reproduced."]
+    lead += [f"{trends[0].upper()}{trends[1:]}."] if reproduced else []
+    outcomes = [verdict(check) for check in results.checks]
+    counts = (
+        f"Of {len(outcomes)} claims, {outcomes.count('holds')} hold, {outcomes.count('fails')} fail, and "
+        f"{outcomes.count('undefined')} cannot be decided. Intervals are 95% intervals over records."
     )
-    return [f"{lead}.", *(_range_words(results, name) for name in names), _checks_words(results)]
+    return [*lead, *(_range_words(results, figure) for figure in figures), counts]
 
 
-def command(config: dict[str, Any]) -> Command:
-    """The command line that asks for this study, where one does."""
-    from leakscope.studies.leakage.study import BUDGETS, FIGURES, budgeted
-
-    usual = {name: {**asdict(budgeted(name)), "dataset": config["dataset"]} for name in BUDGETS}
-    plain = {
-        name: {k: list(v) if isinstance(v, tuple) else v for k, v in made.items()}
-        for name, made in usual.items()
-    }
-    budget, given = closest(plain, config)
-    figures = given.pop("figures", [])
+def command(config: LeakageConfig) -> Command:
+    """The command line that runs this study, if there is one."""
+    budgets = {name: {**to_jsonable(budget), "dataset": config.dataset} for name, budget in BUDGETS.items()}
+    budget, given = closest(budgets, to_jsonable(config))
+    chosen = [word for figure in given.pop("figures", []) for word in ("--figure", str(figure))]
     if set(given) - {"records", "trials", "precision", "seed"}:
         return NO_COMMAND
-    chosen = [word for figure in figures if figures != list(FIGURES) for word in ("--figure", str(figure))]
     return Command(
         ("leakscope", "study", "leakage", "--budget", budget, *chosen, *options(given), "--out", "runs/again")
     )
 
 
-def _trend(results: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = results["figures"][name]["trends"]["leakage"]
-    return found
-
-
-def _range_words(results: dict[str, Any], name: str) -> str:
+def _range_words(results: LeakageResults, figure: int) -> str:
     """Mean leakage at both ends of a figure, with intervals."""
-    points = results["figures"][name]["points"]
-    ends = [
-        f"{number(p['rho_kl']['mean'])} nats ({interval(p['rho_kl'])}) at {number(p['value'])}"
-        for p in (points[0], points[-1])
-    ]
-    correlation = _trend(results, name)["spearman"]
+    of_figure, spec = results.figures[figure], FIGURES[figure]
+    points = (of_figure.points[0], of_figure.points[-1])
+    first, last = (
+        f"{number(point.rho_kl.mean)} nats ({interval(point.rho_kl)}) at {number(point.value)}"
+        for point in points
+    )
+    rises = (points[1].rho_kl.mean or 0) > (points[0].rho_kl.mean or 0)
+    correlation = of_figure.trends.leakage.spearman
     rank = "undefined" if correlation is None else f"{correlation:+.2f}"
-    what = AXES[name].split(" (")[0]
-    return f"Figure {name}, {what}: mean leakage {ends[0]}, {ends[1]}; rank correlation {rank}."
+    change = f"{'rises' if rises else 'falls'} from {first} to {last}"
+    which = " at finite precision" if figure == 3 else ""  # continuous leakage levels off
+    return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation{which} {rank}."
 
 
-def _checks_words(results: dict[str, Any]) -> str:
-    count = {
-        word: sum(_VERDICTS[c["holds"]] == word for c in results["checks"]) for word in _VERDICTS.values()
-    }
-    return (
-        f"Of {len(results['checks'])} claims {count['holds']} hold, {count['fails']} fail and "
-        f"{count['undefined']} cannot be decided here. Intervals are 95%, over records."
-    )
+def _checks(results: LeakageResults) -> Markup:
+    rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
+    return table(("claim", "outcome", "numbers"), rows) + _control(results.shuffled)
 
 
-def _checks(results: dict[str, Any]) -> Markup:
-    rows = [[check["claim"], _VERDICTS[check["holds"]], check["detail"]] for check in results["checks"]]
-    return table(("claim", "verdict", "numbers"), rows) + _control(results)
-
-
-def _control(results: dict[str, Any]) -> Markup:
-    """The control, where nothing leaks."""
-    if "shuffled" not in results:
-        return absent("Without figure 1 there is no control with the record's presence shuffled.")
-    head = ("n", "corrected", "99% interval", "uncorrected", "its law, p(p+3)/K", "total variation")
+def _control(shuffled: tuple[Control, ...]) -> Markup:
+    if not shuffled:
+        return absent("There is no control with the record's presence shuffled: it comes with figure 1.")
+    head = ("n", "corrected", "99% interval", "uncorrected", "expected, p(p+3)/K", "total variation")
     rows = [
-        [number(c["n"]), number(c["corrected"]), _wide_interval(c), number(c["uncorrected"]),
-         number(c["analytic"]), number(c["total_variation"])]
-        for c in results["shuffled"]
+        [number(c.n), number(c.corrected),
+         "undefined" if c.low is None else f"{c.low:.1e} to {c.high:.1e}",
+         number(c.uncorrected), number(c.analytic), number(c.total_variation)]
+        for c in shuffled
     ]  # fmt: skip
-    return heading("The control: presence shuffled, nothing leaks (nats)") + table(head, rows)
+    return heading("Control: with presence shuffled, nothing leaks (nats)") + table(head, rows)
 
 
-def _wide_interval(control: dict[str, Any]) -> str:
-    return "undefined" if control["low"] is None else f"{control['low']:.1e} to {control['high']:.1e}"
+def _figure_section(results: LeakageResults, figure: int) -> Section:
+    id, title, note = f"figure-{figure}", f"Figure {figure}", FIGURES[figure].title
+    if figure not in results.figures:
+        return Section(id, title, absent(f"Figure {figure} is not part of this run."), note)
+    points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
+    numbers = table(points.head, points.rows, points.caption)
+    body = leakage_chart(results, figure) + numbers + paragraphs(caveats(results, figure))
+    return Section(id, title, body, note)
 
 
-def _figure_section(results: dict[str, Any], name: str) -> Section:
-    title, note = f"Figure {name}", TITLES[name]
-    if name not in results["figures"]:
-        return Section(f"figure-{name}", title, absent(f"Figure {name} was not asked for."), note)
-    body = figure(f"figure-{name}-chart", results, name)
-    head = [AXES[name].split(" (")[0], *HEAD, *(["rho_KL, finite precision"] if name == "3" else [])]
-    body += table(head, table_rows(results, name), "Leakage in nats; advantage of the threshold adversary.")
-    return Section(
-        f"figure-{name}", title, body + paragraphs([w for w in poor_words(results, name) if w]), note
-    )
+def _bounds(results: LeakageResults) -> Markup:
+    charts = [heading(f"Figure {figure}") + bounds_chart(results, figure) for figure in results.figures]
+    return paragraphs([chain_words(results)]) + grid(*charts)
 
 
-def _bounds(results: dict[str, Any]) -> Markup:
-    drawn = [
-        heading(f"Figure {name}") + bounds(f"bounds-{name}", results, name) for name in results["figures"]
-    ]
-    return paragraphs([" ".join(chain_words(results))]) + grid(*drawn)
-
-
-def _bits(results: dict[str, Any]) -> Markup:
+def _bits(results: LeakageResults) -> Markup:
+    largest = max(p.rho_mi_bits.mean for figure in results.figures.values() for p in figure.points)
     words = (
-        "Mutual information between a record's presence and what is trained, with presence as likely as not: "
-        "1 bit tells presence for sure, 0 bits tells nothing. In one unit it is at most a quarter of rho_KL."
+        "Mutual information between a record's presence and the trained parameters (for the network: its "
+        "output), at equal priors. 1 bit reveals presence with certainty, 0 bits reveal nothing. In the same "
+        f"unit it is at most a quarter of rho_KL. The largest mean here is {largest:.3f} bits."
     )
-    largest = max(
-        (p["rho_mi_bits"]["mean"] for f in results["figures"].values() for p in f["points"]
-         if p["rho_mi_bits"]["mean"] is not None), default=float("nan"))  # fmt: skip
-    found = "" if np.isnan(largest) else f" The largest mean here is {largest:.3f} bits."
-    drawn = [heading(f"Figure {name}") + bits(f"bits-{name}", results, name) for name in results["figures"]]
-    return paragraphs([words + found]) + grid(*drawn)
+    charts = [heading(f"Figure {figure}") + bits_chart(results, figure) for figure in results.figures]
+    return paragraphs([words]) + grid(*charts)
 
 
-def _facts(results: dict[str, Any]) -> list[tuple[str, str]]:
-    config = results["config"]
-    n_points = sum(len(f["points"]) for f in results["figures"].values())
+def _facts(results: LeakageResults) -> list[tuple[str, str]]:
+    config = results.config
+    n_points = sum(len(figure.points) for figure in results.figures.values())
+    network = f" (network: {config.network_trials})" if NETWORK in results.figures else ""
     return [
         ("What", setting_words(results)),
-        ("Figures", f"{', '.join(results['figures'])}; {n_points} points"),
-        ("Trials", f"{config['trials']:,} in each of two halves (network: {config['network_trials']})"),
-        ("Seed", str(config["seed"])),
+        ("Figures", f"{', '.join(map(str, results.figures))}; {n_points} points"),
+        ("Trials", f"{config.trials:,} in each of two halves{network}"),
+        ("Seed", str(config.seed)),
     ]
 
 
-def _limits(results: dict[str, Any]) -> list[str]:
-    config = results["config"]
+def _limits(results: LeakageResults) -> list[str]:
+    config = results.config
     lines = [
-        "It is about linear regressions (and, in figure 2, one small network); large models may differ.",
-        f"Intervals are over {config['records']} chosen records of {config['dataset']}, not over datasets.",
-        "Leakage is that of fitted Gaussians; where their fit is poor the figure says so.",
+        "These are linear regressions (and, in figure 2, one small network); large models may differ.",
+        f"Intervals are over {config.records} chosen records of {config.dataset}, not over datasets.",
+        "Leakage is that of fitted Gaussians; each figure says where their fit is poor.",
     ]
-    if "2" in results["figures"]:
+    if NETWORK in results.figures:
         lines.append(
-            "A network's leakage is that of its answer about the record: a lower bound on its parameters'."
+            "The network's leakage is that of its output on the record, a lower bound on its parameters'."
         )
     return lines

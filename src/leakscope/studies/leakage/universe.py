@@ -1,4 +1,4 @@
-"""The records of the leakage study in principal components, and which of them it looks at."""
+"""The records of the leakage study in principal components, and the chosen ones among them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from leakscope.types import Records
 
 
 class Universe(NamedTuple):
-    """The data and who is looked at.
+    """All records, and those whose leakage is measured.
 
     Attributes:
         name: of the dataset.
-        features: float64 (records, components), principal components of all features, first ones first.
-        targets: float64 (records,).
+        features: float64 (records, components), principal components in descending order of variance.
+        targets: float64 (records,), from 0 to 1.
         ids: of all records.
-        chosen: int64, the chosen records; a smaller study looks at the first of them.
+        chosen: int64, indices of the chosen records; a smaller study has the first of them.
     """
 
     name: str
@@ -33,16 +33,16 @@ class Universe(NamedTuple):
     chosen: IntArray
 
 
-def choose_dataset(data_dir: Path | None) -> str:
-    """ "adult" where its files are, else "digits"."""
+def available_dataset(data_dir: Path | None) -> str:
+    """ "adult" where its files are present, otherwise "digits"."""
     return "adult" if registry.dataset("adult").is_present(data_root(data_dir)) else "digits"
 
 
-def universe(dataset: str, n_chosen: int, seed: int, data_dir: Path | None = None) -> Universe:
-    """The records in principal components, and the chosen ones.
+def load_universe(dataset: str, n_chosen: int, seed: int, data_dir: Path | None = None) -> Universe:
+    """The records in principal components, and `n_chosen` of them chosen at random.
 
-    Features are centred and scaled; a constant one stays 0. The components come from all records, chosen or
-    not: they are part of the public preprocessing, as in the document.
+    Features are centered and scaled; a constant one stays 0. The components come from all records, chosen or
+    not: they are part of the public preprocessing, as in Farokhi and Kaafar (2020).
     """
     options = {"encoding": "integer"} if dataset == "adult" else {}
     records: Records = registry.load(dataset, data_dir, **options)
@@ -54,7 +54,9 @@ def universe(dataset: str, n_chosen: int, seed: int, data_dir: Path | None = Non
     largest = np.abs(directions).argmax(axis=0)  # an eigenvector's sign is arbitrary; this fixes it
     directions = directions * np.sign(directions[largest, np.arange(len(largest))])
     if n_chosen > len(records) // 2:
-        raise InputError(f"records={n_chosen}: choose at most half of {len(records):,} in {records.name}")
+        raise InputError(
+            f"records={n_chosen}: choose at most half of the {len(records):,} records of {records.name}"
+        )
     chosen = generator(seed, 0, Purpose.DESIGN).permutation(len(records))[:n_chosen]
     targets = records.labels.astype(np.float64) / max(records.n_classes - 1, 1)  # 0 to 1
     return Universe(records.name, x @ directions, targets, records.ids, chosen)

@@ -1,1 +1,1 @@
-"""The scaling study: width against leakage."""
+"""The scaling study: membership leakage against model width."""

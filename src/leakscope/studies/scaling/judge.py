@@ -1,47 +1,60 @@
-"""The scaling study's numbers: pure functions of its banks.
-
-Field names of `results`, `repeats` and `correlations` are those of the published document; what it
-does not have (other attacks, intervals, the decision) stands beside them.
-"""
+"""From the scaling study's banks to its results."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
 import sklearn
 
 import leakscope
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.loss import LossThreshold
 from leakscope.attacks.shokri import fit_membership, logistic_regression, softmax
 from leakscope.bank.bank import Bank
-from leakscope.bank.run_folder import to_jsonable
-from leakscope.stats.correlation import Correlation, compare_predictors, partial_correlation, pearson
+from leakscope.stats import correlation as stats
 from leakscope.stats.intervals import Interval, spread_over_targets
 from leakscope.stats.roc import auc
-from leakscope.studies.scaling.study import ScalingConfig, roles
+from leakscope.studies.scaling.config import ScalingConfig
+from leakscope.studies.scaling.population import roles
+from leakscope.studies.scaling.results import (
+    AttackSummary,
+    Correlation,
+    Correlations,
+    DescribedCorrelation,
+    Estimate,
+    GapOrSize,
+    Repeat,
+    Runtime,
+    ScalingResults,
+    WidthResults,
+)
 from leakscope.types import Design, Signals
 
-ATTACKS = ("shokri", "correctness", "loss", "lira")
 _N_DRAWS = 2000
+_SUBJECTS = {
+    "shokri": "the shadow-model attack",
+    "correctness": "correctness alone",
+    "loss": "the loss threshold",
+    "lira": "LiRA",
+}
+"""Attack -> what sentences call it."""
 
 
 @dataclass(frozen=True, eq=False)
 class WidthFigures:
-    """One width's figures; every array is (repeats,)."""
+    """Figures of one width; every array is (repeats,)."""
 
     width: int
     n_params: int
     train_acc: FloatArray
     test_acc: FloatArray
     attack_accuracy: FloatArray
-    auc: dict[str, FloatArray]  # attack -> AUC
+    auc: dict[str, FloatArray]  # by attack
 
     @property
     def gap(self) -> FloatArray:
@@ -49,179 +62,179 @@ class WidthFigures:
         return self.train_acc - self.test_acc
 
 
-def judged(config: ScalingConfig, banks: list[Bank]) -> dict[str, Any]:
-    """results.json of the study."""
+def judged(config: ScalingConfig, banks: list[Bank]) -> ScalingResults:
+    """The results of the study; `banks` holds one bank per width."""
     figures = [width_figures(config, w, bank) for w, bank in zip(config.widths, banks, strict=True)]
-    results: dict[str, Any] = to_jsonable({
-        "experiment": "membership inference against MLP width",
-        "config": asdict(config),
-        "results": [_row(f, config) for f in figures],
-        "correlations": _published_correlations(figures),
-        "gap_or_size": {name: gap_or_size(figures, name, config) for name in attacks_of(config)},
-        "runtime": {
-            "n_models": len(config.widths) * config.n_repeats * config.models_per_repeat,
-            "leakscope": leakscope.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
-    })  # fmt: skip
-    return results
-
-
-def attacks_of(config: ScalingConfig) -> tuple[str, ...]:
-    """LiRA needs reference models on both sides."""
-    return ATTACKS if config.n_reference else ATTACKS[:-1]
-
-
-def width_figures(config: ScalingConfig, width: int, bank: Bank) -> WidthFigures:
-    """Accuracies and attack results of one width."""
-    signals, design = bank.signals(), bank.design()
-    probability = softmax(signals.last("logits"))
-    rows = []
-    for target, shadows, references in zip(*roles(config), strict=True):
-        fitted = fit_membership(logistic_regression(), probability[shadows], design.in_mask[shadows])
-        member_probability = fitted.predict_proba(probability[target])[:, 1]
-        rows.append(_repeat_row(signals, design, int(target), references, member_probability))
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return WidthFigures(
-        width=width,
-        n_params=n_params(width, config),
-        train_acc=columns["train_acc"],
-        test_acc=columns["test_acc"],
-        attack_accuracy=columns["attack_accuracy"],
-        auc={name: columns[name] for name in attacks_of(config)},
+    packages = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return ScalingResults(
+        experiment="membership inference against MLP width",
+        config=config,
+        results=tuple(_width_results(f) for f in figures),
+        correlations=_published_correlations(figures),
+        gap_or_size={attack: gap_or_size(figures, attack, config) for attack in figures[0].auc},
+        runtime=Runtime(
+            n_models=config.n_models,
+            versions={
+                "leakscope": leakscope.__version__,
+                "python": platform.python_version(),
+                **{name: package.__version__ for name, package in packages.items()},
+            },
+        ),
     )
 
 
-def n_params(width: int, config: ScalingConfig) -> int:
-    """Parameters of the two-layer MLP."""
-    return width * (config.n_features + 1) + config.n_classes * (width + 1)
+def width_figures(config: ScalingConfig, width: int, bank: Bank) -> WidthFigures:
+    """Accuracy and attack success at one width."""
+    signals, design = bank.signals(), bank.design()
+    probability = softmax(signals.last("logits"))
+    member_probability, aucs = [], []
+    targets, shadows, references = roles(config)
+    for target, own_shadows, own_references in zip(targets, shadows, references, strict=True):
+        fitted = fit_membership(logistic_regression(), probability[own_shadows], design.in_mask[own_shadows])
+        member_probability.append(fitted.predict_proba(probability[target])[:, 1])
+        aucs.append(_aucs(signals, design, int(target), own_references, member_probability[-1]))
+    is_correct, in_mask = signals.last("correct")[targets], design.in_mask[targets]
+    says_member = np.stack(member_probability) > 0.5
+    return WidthFigures(
+        width=width,
+        n_params=config.n_params(width),
+        train_acc=_row_means(is_correct, in_mask),
+        test_acc=_row_means(is_correct, ~in_mask),
+        attack_accuracy=(says_member == in_mask).mean(axis=1),
+        auc={attack: np.array([row[attack] for row in aucs]) for attack in aucs[0]},
+    )
 
 
-def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig) -> dict[str, Any]:
-    """Which goes with the attack's AUC more closely over widths: the gap, or log2 parameters?
+def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig) -> GapOrSize:
+    """Which predicts the attack's AUC better over widths: the gap, or log2 of the number of parameters?
 
-    Pearson correlations over width means, their difference with an interval from resampling
-    repeats (each resample keeps a repeat's models at all widths together), and both partials.
+    Pearson correlations over the means of the widths, their difference with an interval from resampling
+    repeats (a resample keeps a repeat's models at all widths together), and both partial correlations.
     """
     by_repeat = np.stack([f.auc[attack] for f in figures], axis=1)  # (repeats, widths)
     gaps = np.stack([f.gap for f in figures], axis=1)
     size = np.log2([f.n_params for f in figures])
-    drawn = compare_predictors(by_repeat, gaps, size, seed=config.seed, n_draws=_N_DRAWS)
+    drawn = stats.compare_predictors(by_repeat, gaps, size, seed=config.seed, n_draws=_N_DRAWS)
+    r_gap, r_size, difference = map(_estimate, drawn.estimate, drawn.intervals)
     success, gap = by_repeat.mean(axis=0), gaps.mean(axis=0)
     mean_auc = spread_over_targets(by_repeat.mean(axis=1))
-    found = {
-        "mean_auc": _with_interval(mean_auc.mean, mean_auc.interval),
-        "r_gap": _with_interval(float(drawn.estimate[0]), drawn.intervals[0]),
-        "r_size": _with_interval(float(drawn.estimate[1]), drawn.intervals[1]),
-        "difference": _with_interval(float(drawn.estimate[2]), drawn.intervals[2]),
-        "partial_r_gap_given_size": _correlation(partial_correlation(success, gap, size)),
-        "partial_r_size_given_gap": _correlation(partial_correlation(success, size, gap)),
-        "n_widths": len(figures),
-        "width_range": [min(f.width for f in figures), max(f.width for f in figures)],
-        "n_repeats": config.n_repeats,
-    }
-    return {**found, "answer": answer(found, attack)}
-
-
-def answer(found: dict[str, Any], attack: str) -> str:
-    """The finding as one sentence a reader can quote."""
-    named = {"shokri": "the shadow-model attack", "loss": "the loss threshold", "lira": "LiRA",
-             "correctness": "correctness alone"}[attack]  # fmt: skip
-    smallest, largest = found["width_range"]
-    setting = f"Over {found['n_widths']} widths from {smallest} to {largest} and {found['n_repeats']} repeats"
-    low, high = found["difference"]["low"], found["difference"]["high"]
-    beats_guessing = found["mean_auc"]["low"]
-    if np.isfinite(beats_guessing) and beats_guessing <= 0.5:
-        success = found["mean_auc"]
-        return (
-            f"{setting} {named} does not beat guessing (mean AUC {success['value']:.3f}, 95% interval "
-            f"{success['low']:.3f} to {success['high']:.3f}), so there is no success to predict."
-        )
-    if not np.isfinite([low, high]).all():
-        return f"{setting} the question cannot be answered for {named}: too few widths or repeats."
-    numbers = (
-        f"r = {found['r_gap']['value']:.3f} for the gap against "
-        f"{found['r_size']['value']:.3f} for log2 parameters "
-        f"(difference {found['difference']['value']:+.3f}, 95% interval {low:+.3f} to {high:+.3f})"
+    overall = _estimate(mean_auc.mean, mean_auc.interval)
+    answer, numbers = _answer(_SUBJECTS[attack], overall, r_gap, r_size, difference)
+    smallest, largest = min(config.widths), max(config.widths)
+    setting = f"Over {len(figures)} widths from {smallest} to {largest} and {config.n_repeats} repeats"
+    return GapOrSize(
+        mean_auc=overall,
+        r_gap=r_gap,
+        r_size=r_size,
+        difference=difference,
+        partial_r_gap_given_size=_correlation(stats.partial_correlation(success, gap, size)),
+        partial_r_size_given_gap=_correlation(stats.partial_correlation(success, size, gap)),
+        n_widths=len(figures),
+        width_range=(smallest, largest),
+        n_repeats=config.n_repeats,
+        answer=answer,
+        evidence=f"{setting}, {numbers}.",
     )
-    if low <= 0 <= high:
-        return f"{setting} neither predicts the success of {named} better than the other: {numbers}."
-    better, other = ("overfitting gap", "model size") if low > 0 else ("model size", "overfitting gap")
-    return f"{setting} the {better} predicts the success of {named} better than {other} does: {numbers}."
 
 
-def _repeat_row(
+def _answer(
+    attack: str, mean_auc: Estimate, r_gap: Estimate, r_size: Estimate, difference: Estimate
+) -> tuple[str, str]:
+    """The finding in one sentence, and its numbers."""
+    if mean_auc.low is not None and mean_auc.low <= 0.5:
+        interval = f"95% interval {mean_auc.low:.3f} to {mean_auc.high:.3f}"
+        return (
+            f"{attack[0].upper()}{attack[1:]} does not beat guessing, so there is no success to predict.",
+            f"its mean AUC is {mean_auc.value:.3f} ({interval})",
+        )
+    if difference.low is None or difference.high is None:
+        return (
+            f"Whether the gap or size predicts the success of {attack} better cannot be decided.",
+            "the difference of the two correlations is undefined: there are too few widths or repeats",
+        )
+    numbers = (
+        f"r = {r_gap.value:.3f} for the gap and {r_size.value:.3f} for log2 parameters (difference "
+        f"{difference.value:+.3f}, 95% interval {difference.low:+.3f} to {difference.high:+.3f})"
+    )
+    if difference.low <= 0 <= difference.high:
+        return f"Neither the overfitting gap nor model size predicts the success of {attack} better.", numbers
+    better, other = ("overfitting gap", "model size")[:: 1 if difference.low > 0 else -1]
+    return f"The {better} predicts the success of {attack} better than the {other} does.", numbers
+
+
+def _aucs(
     signals: Signals, design: Design, target: int, references: IntArray, member_probability: FloatArray
 ) -> dict[str, float]:
-    """One repeat's numbers; `member_probability` is the shadow attack's, (columns,)."""
-    in_mask = design.in_mask[target]
-    correct = signals.last("correct")[target]
-    row = {
-        "train_acc": float(correct[in_mask].mean()),
-        "test_acc": float(correct[~in_mask].mean()),
-        "attack_accuracy": float(((member_probability > 0.5) == in_mask).mean()),
-        "shokri": auc(member_probability, in_mask),
-    }
-    of_target = np.array([target])
+    """AUC of each attack on one target; `member_probability` (records,) is the shadow-model attack's."""
+    in_mask, of_target = design.in_mask[target], np.array([target])
+    aucs = {"shokri": auc(member_probability, in_mask)}
     for attack in (Correctness(), LossThreshold()):
-        row[attack.name] = auc(attack(signals, design, of_target).values[0], in_mask)
+        aucs[attack.name] = auc(attack(signals, design, of_target).values[0], in_mask)
     if len(references):
         group = np.concatenate([of_target, references])
         scores = Lira()(signals.take(group), design.take(group), np.array([0]))
-        row["lira"] = auc(scores.values[0], in_mask)
-    return row
+        aucs["lira"] = auc(scores.values[0], in_mask)
+    return aucs
 
 
-def _row(figures: WidthFigures, config: ScalingConfig) -> dict[str, Any]:
-    """One width in the document's fields; standard deviations divide by n, as there."""
-    return {
-        "hidden_width": figures.width,
-        "n_params": figures.n_params,
-        "mean_attack_auc": figures.auc["shokri"].mean(),
-        "std_attack_auc": figures.auc["shokri"].std(),
-        "mean_attack_accuracy": figures.attack_accuracy.mean(),
-        "std_attack_accuracy": figures.attack_accuracy.std(),
-        "mean_overfit_gap": figures.gap.mean(),
-        "std_overfit_gap": figures.gap.std(),
-        "mean_train_acc": figures.train_acc.mean(),
-        "mean_test_acc": figures.test_acc.mean(),
-        "attacks": {name: {"mean_auc": v.mean(), "std_auc": v.std()} for name, v in figures.auc.items()},
-        "repeats": [
-            {
-                "repeat": r,
-                "hidden_width": figures.width,
-                "train_acc": figures.train_acc[r],
-                "test_acc": figures.test_acc[r],
-                "overfit_gap": figures.gap[r],
-                "attack_auc": figures.auc["shokri"][r],
-                "attack_accuracy": figures.attack_accuracy[r],
-                "auc": {name: v[r] for name, v in figures.auc.items()},
-            }
-            for r in range(config.n_repeats)
-        ],
-    }
+def _row_means(values: AnyArray, where: BoolArray) -> FloatArray:
+    return np.array([row[chosen].mean() for row, chosen in zip(values, where, strict=True)])
 
 
-def _published_correlations(figures: list[WidthFigures]) -> dict[str, Any]:
+def _width_results(figures: WidthFigures) -> WidthResults:
+    return WidthResults(
+        hidden_width=figures.width,
+        n_params=figures.n_params,
+        mean_attack_auc=figures.auc["shokri"].mean(),
+        std_attack_auc=figures.auc["shokri"].std(),
+        mean_attack_accuracy=figures.attack_accuracy.mean(),
+        std_attack_accuracy=figures.attack_accuracy.std(),
+        mean_overfit_gap=figures.gap.mean(),
+        std_overfit_gap=figures.gap.std(),
+        mean_train_acc=figures.train_acc.mean(),
+        mean_test_acc=figures.test_acc.mean(),
+        attacks={name: AttackSummary(values.mean(), values.std()) for name, values in figures.auc.items()},
+        repeats=tuple(_repeat(figures, repeat) for repeat in range(len(figures.gap))),
+    )
+
+
+def _repeat(figures: WidthFigures, repeat: int) -> Repeat:
+    return Repeat(
+        repeat=repeat,
+        hidden_width=figures.width,
+        train_acc=figures.train_acc[repeat],
+        test_acc=figures.test_acc[repeat],
+        overfit_gap=figures.gap[repeat],
+        attack_auc=figures.auc["shokri"][repeat],
+        attack_accuracy=figures.attack_accuracy[repeat],
+        auc={name: values[repeat] for name, values in figures.auc.items()},
+    )
+
+
+def _published_correlations(figures: list[WidthFigures]) -> Correlations:
     success = np.array([f.auc["shokri"].mean() for f in figures])
     gap = np.array([f.gap.mean() for f in figures])
     size = np.log2([f.n_params for f in figures])
-    pairs = {
-        "auc_vs_log_params": (success, size, "attack AUC against log2 parameters, over width means"),
-        "auc_vs_overfit_gap": (success, gap, "attack AUC against overfitting gap, over width means"),
-        "gap_vs_log_params": (gap, size, "overfitting gap against log2 parameters, over width means"),
-    }
-    return {
-        name: {**_correlation(pearson(x, y)), "description": text} for name, (x, y, text) in pairs.items()
-    }
+    return Correlations(
+        _described(success, size, "Attack AUC against log2 parameters, over width means"),
+        _described(success, gap, "Attack AUC against overfitting gap, over width means"),
+        _described(gap, size, "Overfitting gap against log2 parameters, over width means"),
+    )
 
 
-def _correlation(found: Correlation) -> dict[str, Any]:
-    return {"r": found.r, "p": found.p, "low": found.interval.low, "high": found.interval.high}
+def _described(x: FloatArray, y: FloatArray, description: str) -> DescribedCorrelation:
+    plain = _correlation(stats.pearson(x, y))
+    return DescribedCorrelation(plain.r, plain.p, plain.low, plain.high, description)
 
 
-def _with_interval(value: float, interval: Interval) -> dict[str, Any]:
-    return {"value": value, "low": interval.low, "high": interval.high}
+def _correlation(correlation: stats.Correlation) -> Correlation:
+    interval = correlation.interval
+    return Correlation(*map(_defined, (correlation.r, correlation.p, interval.low, interval.high)))
+
+
+def _estimate(value: float, interval: Interval) -> Estimate:
+    return Estimate(*map(_defined, (value, interval.low, interval.high)))
+
+
+def _defined(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,11 +1,19 @@
-"""The scaling study's report.md, from its results alone; its figures are in `scaling_figures`."""
+"""The scaling study's report.md, and the words and tables that report.html shares with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from leakscope.disk.storage import write_bytes
+from leakscope.report.tables import Table, markdown_table
+from leakscope.studies.scaling.results import (
+    Correlation,
+    DescribedCorrelation,
+    Estimate,
+    GapOrSize,
+    ScalingResults,
+)
 
 ATTACK_NAMES = {
     "shokri": "shadow models (logistic regression)",
@@ -13,150 +21,196 @@ ATTACK_NAMES = {
     "loss": "loss threshold",
     "lira": "LiRA, fixed variance",
 }
+SHORT_NAMES = {"shokri": "shadow models", "correctness": "correctness", "loss": "loss", "lira": "LiRA"}
 
-PUBLISHED = {  # width -> train accuracy, test accuracy, gap, attack AUC of the document's table
-    16: (0.901, 0.667, 0.235, 0.516),
-    32: (0.953, 0.680, 0.273, 0.529),
-    64: (0.995, 0.665, 0.329, 0.541),
-    128: (1.000, 0.656, 0.344, 0.527),
-    256: (1.000, 0.645, 0.355, 0.544),
+
+class PublishedRow(NamedTuple):
+    """One width of the published table."""
+
+    train_acc: float
+    test_acc: float
+    gap: float
+    attack_auc: float
+
+
+PUBLISHED = {
+    16: PublishedRow(0.901, 0.667, 0.235, 0.516),
+    32: PublishedRow(0.953, 0.680, 0.273, 0.529),
+    64: PublishedRow(0.995, 0.665, 0.329, 0.541),
+    128: PublishedRow(1.000, 0.656, 0.344, 0.527),
+    256: PublishedRow(1.000, 0.645, 0.355, 0.544),
 }
+"""Width -> its row of the published table."""
 
-
-BESIDE_PUBLISHED = ("width", "train acc", "test acc", "gap", "attack AUC")
-TABLE_NOTE = "Mean ± sd (ddof 0) over repeats. AUC 0.5 is guessing; the gap is train minus test accuracy."
+TABLE_NOTE = (
+    "Mean ± standard deviation over repeats (dividing by n). The gap is train minus test accuracy. The last "
+    "columns are the AUC (area under the ROC curve) of each attack; 0.5 is guessing."
+)
 ANSWER_NOTE = (
-    "Intervals resample repeats, which keeps a repeat's models at all widths together. Partial correlations "
-    "hold the other predictor fixed. Correctness has AUC 0.5 + gap / 2 exactly, so its line is a check, not "
-    "a finding."
+    "Intervals of r and of the difference resample repeats; a resample keeps a repeat's models at all widths "
+    "together. The difference is that of the absolute values. Partial correlations hold the other predictor "
+    "fixed, with intervals by Fisher's z. The AUC of correctness is exactly 0.5 + gap / 2, so its row is a "
+    "check, not a finding."
 )
 CONVENTIONS = (
-    "Classes have standard deviation 1.5 around centres drawn from N(0, I).",
-    "The shadow attack is a logistic regression on the softmax vector, without the label.",
-    "LiRA fits Gaussians to the log-odds over the target's reference models: one mean a record, one variance "
-    "a side.",
-    "ROC ties are exact. Parameters are counted with biases.",
+    "Classes have standard deviation 1.5 around centers drawn from N(0, I).",
+    "The shadow-model attack is a logistic regression on the softmax vector; it does not see the label.",
+    "LiRA fits Gaussians to the log-odds of the target's reference models: one mean per record, and one "
+    "variance each for members and non-members.",
+    "ROC curves treat ties exactly. Parameter counts include biases.",
 )
 
 
-def write_report(results: dict[str, Any], out: Path) -> None:
-    """report.md, report.html and figures/*.png of a study folder."""
+def write_report(results: ScalingResults, out: Path) -> None:
+    """Writes report.md, report.html and figures/*.png."""
     from leakscope.studies.scaling.figures import write_figures
     from leakscope.studies.scaling.page import write_page
 
-    drawn = write_figures(results, out / "figures")
-    write_bytes(out / "report.md", markdown(results, drawn).encode())
-    write_page(out)
+    figure_names = write_figures(results, out / "figures")
+    write_bytes(out / "report.md", markdown(results, figure_names).encode())
+    write_page(results, out)
 
 
-def markdown(results: dict[str, Any], drawn: list[str]) -> str:
-    """The report as Markdown; `drawn` names its figures."""
-    answers = results["gap_or_size"]
+def markdown(results: ScalingResults, figure_names: list[str]) -> str:
+    """The report as Markdown."""
     sections = [
         ["# Membership leakage against model width", "", setting_words(results)],
-        _table(results),
+        _markdown(width_table(results)),
         [TABLE_NOTE],
-        _beside_published(results),
+        *_published_sections(results),
         ["## Correlations over width means"],
-        [f"- {correlation_words(c)}" for c in results["correlations"].values()],
+        [f"- {line}" for line in correlation_lines(results)],
         ["## Gap or size: which predicts attack success?"],
-        [f"- {found['answer']}" for found in answers.values()],
-        [f"- {partial_words(name, found)}" for name, found in answers.items()],
+        [f"- {finding.answer} {finding.evidence}" for finding in results.gap_or_size.values()],
+        _markdown(predictor_table(results)),
+        _markdown(partial_table(results)),
         [ANSWER_NOTE],
         ["## Figures"],
-        [f"![{name}](figures/{name}.png)" for name in drawn],
+        [f"![{name}](figures/{name}.png)" for name in figure_names],
         ["## Conventions"],
         [f"- {line}" for line in CONVENTIONS],
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
 
-def setting_words(results: dict[str, Any]) -> str:
-    """What was trained, in one sentence."""
-    c = results["config"]
-    lines = [
-        f"{results['runtime']['n_models']:,} MLPs (Linear-ReLU-Linear; Adam, rate 0.01, batch 64, 50 epochs)",
-        f"on {c['n_classes']} Gaussian classes in {c['n_features']} dimensions: {c['n_samples']} records,",
-        f"{c['train_fraction']:.0%} of them members; {c['n_repeats']} repeats, {c['n_shadow']} shadow",
-        f"models (class centres: {c['shadow_data']}) and {c['n_reference']} reference models a target;",
-        f"target records over repeats: {c['target_data']}; seed {c['seed']}.",
-    ]
-    return "\n".join(lines)
+def setting_words(results: ScalingResults) -> str:
+    """What was trained, in one paragraph."""
+    c = results.config
+    same_centers = "the target's class centers" if c.shadow_data == "same" else "class centers of their own"
+    same_records = "share the target's records" if c.target_data == "fixed" else "draw new records"
+    return (
+        f"{results.runtime.n_models:,} MLPs (Linear-ReLU-Linear; Adam, learning rate 0.01, batches of 64, 50 "
+        f"epochs) on {c.n_classes} Gaussian classes in {c.n_features} dimensions. A dataset has "
+        f"{c.n_samples} records, {c.train_fraction:.0%} of them members. There are {c.n_repeats} repeats per "
+        f"width, which {same_records}; each has one target, {c.n_shadow} shadow models with {same_centers}, "
+        f"and {c.n_reference} reference models. Seed {c.seed}."
+    )
 
 
-def _table(results: dict[str, Any]) -> list[str]:
-    head = table_head(results)
-    rows = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
-    return rows + ["| " + " | ".join(cells) + " |" for cells in table_rows(results)]
+def ranked_findings(results: ScalingResults) -> list[GapOrSize]:
+    """Whether gap or size predicts an attack's success, that of the strongest attack first.
+
+    Without correctness, whose AUC is the gap itself, up to a factor: a check, not a finding.
+    """
+    findings = [finding for name, finding in results.gap_or_size.items() if name != "correctness"]
+    return sorted(findings, key=lambda finding: -(finding.mean_auc.value or 0))
 
 
-def table_head(results: dict[str, Any]) -> list[str]:
-    """Headings of the table of widths."""
-    return ["width", "parameters", "train acc", "test acc", "gap", *(f"{a} AUC" for a in _attacks(results))]
+def width_table(results: ScalingResults, with_spread: bool = True) -> Table:
+    """One row per width; with the standard deviations over repeats, or without."""
 
+    def cell(mean: float, sd: float) -> str:
+        return f"{mean:.3f} ± {sd:.3f}" if with_spread else f"{mean:.3f}"
 
-def table_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text a width."""
-    return [
+    rows = [
         [
-            f"{row['hidden_width']}",
-            f"{row['n_params']:,}",
-            f"{row['mean_train_acc']:.3f}",
-            f"{row['mean_test_acc']:.3f}",
-            f"{row['mean_overfit_gap']:.3f} ± {row['std_overfit_gap']:.3f}",
-            *(f"{found['mean_auc']:.3f} ± {found['std_auc']:.3f}" for found in row["attacks"].values()),
+            f"{row.hidden_width}",
+            f"{row.n_params:,}",
+            f"{row.mean_train_acc:.3f}",
+            f"{row.mean_test_acc:.3f}",
+            cell(row.mean_overfit_gap, row.std_overfit_gap),
+            *(cell(attack.mean_auc, attack.std_auc) for attack in row.attacks.values()),
         ]
-        for row in results["results"]
+        for row in results.results
+    ]
+    attacks = [SHORT_NAMES[attack] for attack in results.attacks]
+    return Table(["width", "parameters", "train accuracy", "test accuracy", "gap", *attacks], rows)
+
+
+def published_rows(results: ScalingResults) -> list[PublishedRow]:
+    """The published table's rows of the same widths; empty unless the protocol is the published one."""
+    is_published = results.config.is_published_protocol
+    return [PUBLISHED[row.hidden_width] for row in results.results] if is_published else []
+
+
+def published_table(results: ScalingResults) -> Table | None:
+    """The published values, and ours minus theirs; None unless the protocol is the published one."""
+    published = published_rows(results)
+    if not published:
+        return None
+    rows = []
+    for row, theirs in zip(results.results, published, strict=True):
+        ours = (row.mean_train_acc, row.mean_test_acc, row.mean_overfit_gap, row.mean_attack_auc)
+        cells = [f"{value:.3f} ({own - value:+.3f})" for own, value in zip(ours, theirs, strict=True)]
+        rows.append([f"{row.hidden_width}", *cells])
+    head = ("width", "train accuracy", "test accuracy", "gap", "attack AUC")
+    return Table(head, rows, "Published values, with ours minus theirs in parentheses")
+
+
+def correlation_lines(results: ScalingResults) -> list[str]:
+    """The published correlations, one per line."""
+    c = results.correlations
+    return [
+        _correlation_words(one) for one in (c.auc_vs_log_params, c.auc_vs_overfit_gap, c.gap_vs_log_params)
     ]
 
 
-def _attacks(results: dict[str, Any]) -> list[str]:
-    return list(results["results"][0]["attacks"])
+def predictor_table(results: ScalingResults) -> Table:
+    """How well gap and size predict each attack's AUC, one attack per row."""
+    rows = [
+        [
+            ATTACK_NAMES[name],
+            *map(_estimate, (finding.mean_auc, finding.r_gap, finding.r_size, finding.difference)),
+        ]
+        for name, finding in results.gap_or_size.items()
+    ]
+    head = ("attack", "mean AUC", "r with the gap", "r with log2 parameters", "difference")
+    return Table(head, rows, "Correlations of AUC over width means, with 95% intervals")
 
 
-def _beside_published(results: dict[str, Any]) -> list[str]:
-    """The document's table and our difference from it, where the protocol is the published one."""
-    if not is_published(results):
-        return []
-    lines = ["", "Published values, and ours minus theirs:", "",
-             "| " + " | ".join(BESIDE_PUBLISHED) + " |", "|---:|---:|---:|---:|---:|"]  # fmt: skip
-    return lines + ["| " + " | ".join(cells) + " |" for cells in published_rows(results)]
+def partial_table(results: ScalingResults) -> Table:
+    """Both partial correlations of each attack, one attack per row."""
+    rows = [
+        [ATTACK_NAMES[name], *map(_r, (finding.partial_r_gap_given_size, finding.partial_r_size_given_gap))]
+        for name, finding in results.gap_or_size.items()
+    ]
+    return Table(("attack", "gap given size", "size given gap"), rows, "Partial correlations with AUC")
 
 
-def published_rows(results: dict[str, Any]) -> list[list[str]]:
-    """One row of text a width: the published values, and ours minus theirs in brackets."""
-    rows = []
-    for row in results["results"]:
-        ours = (row["mean_train_acc"], row["mean_test_acc"], row["mean_overfit_gap"], row["mean_attack_auc"])
-        theirs = PUBLISHED[row["hidden_width"]]
-        cells = [f"{t:.3f} ({o - t:+.3f})" for o, t in zip(ours, theirs, strict=True)]
-        rows.append([f"{row['hidden_width']}", *cells])
-    return rows
+def _markdown(table: Table) -> list[str]:
+    return markdown_table(table.head, table.rows)
 
 
-def is_published(results: dict[str, Any]) -> bool:
-    """Whether the results can stand beside the document's table."""
-    from leakscope.studies.scaling.study import config_from
-
-    return config_from(results["config"]).is_published_protocol
+def _published_sections(results: ScalingResults) -> list[list[str]]:
+    published = published_table(results)
+    return [] if published is None else [[f"{published.caption}:"], _markdown(published)]
 
 
-def correlation_words(c: dict[str, Any]) -> str:
-    """A correlation with its interval, in words."""
-    if c["r"] is None:
-        return f"{c['description']}: undefined (too few widths, or a constant)"
-    return f"{c['description']}: r = {c['r']:.3f}{_interval(c)}, p = {c['p']:.3g}"
+def _correlation_words(c: DescribedCorrelation) -> str:
+    if c.r is None:
+        return f"{c.description}: undefined (too few widths, or a constant)"
+    return f"{c.description}: r = {_r(c)}, p = {c.p:.3g}"
 
 
-def partial_words(name: str, found: dict[str, Any]) -> str:
-    """Both partial correlations of an attack, in words."""
-    gap, size = found["partial_r_gap_given_size"], found["partial_r_size_given_gap"]
-    return f"Partial correlations, {ATTACK_NAMES[name]}: gap given size {_r(gap)}; size given gap {_r(size)}."
+def _estimate(estimate: Estimate) -> str:
+    return _with_interval(estimate.value, estimate.low, estimate.high)
 
 
-def _r(c: dict[str, Any]) -> str:
-    return "undefined" if c["r"] is None else f"{c['r']:.3f}{_interval(c)}"
+def _r(correlation: Correlation) -> str:
+    return _with_interval(correlation.r, correlation.low, correlation.high)
 
 
-def _interval(c: dict[str, Any]) -> str:
-    return "" if c["low"] is None else f" (95% interval {c['low']:.3f} to {c['high']:.3f})"
+def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.3f}" if low is None else f"{value:.3f} ({low:.3f} to {high:.3f})"

@@ -1,4 +1,4 @@
-"""The four errors of the document (docs/leakage.md), each refuted by numbers; the page's snippets are run."""
+"""The errors of Farokhi and Kaafar (2020) that docs/leakage.md corrects, and the snippets of that page."""
 
 from __future__ import annotations
 

@@ -1,0 +1,212 @@
+"""The results of the scaling study: everything results.json holds, typed.
+
+Fields of `results`, `repeats` and `correlations` have the names of the published study's results; the other
+attacks, the intervals and the decision are additions. Standard deviations over repeats divide by n, as
+published. Intervals are 95% intervals; an undefined figure is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leakscope.studies.scaling.config import ScalingConfig
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval.
+
+    Attributes:
+        value: the estimate; None: undefined.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation over the means of the widths.
+
+    Attributes:
+        r: Pearson's coefficient; None: undefined.
+        p: two-sided p-value of no correlation.
+        low: lower end of the interval, by Fisher's z.
+        high: upper end of the interval.
+    """
+
+    r: float | None
+    p: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class DescribedCorrelation(Correlation):
+    """A correlation, and what is correlated.
+
+    Attributes:
+        description: what is correlated with what.
+    """
+
+    description: str
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """The published correlations, of the shadow-model attack.
+
+    Attributes:
+        auc_vs_log_params: attack AUC and log2 of the number of parameters.
+        auc_vs_overfit_gap: attack AUC and overfitting gap.
+        gap_vs_log_params: overfitting gap and log2 of the number of parameters.
+    """
+
+    auc_vs_log_params: DescribedCorrelation
+    auc_vs_overfit_gap: DescribedCorrelation
+    gap_vs_log_params: DescribedCorrelation
+
+
+@dataclass(frozen=True)
+class AttackSummary:
+    """One attack at one width.
+
+    Attributes:
+        mean_auc: area under the ROC curve, mean over repeats.
+        std_auc: its standard deviation over repeats.
+    """
+
+    mean_auc: float
+    std_auc: float
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One target model.
+
+    Attributes:
+        repeat: its number, from 0.
+        hidden_width: its width.
+        train_acc: accuracy on its members.
+        test_acc: accuracy on its non-members.
+        overfit_gap: train_acc - test_acc.
+        attack_auc: area under the ROC curve of the shadow-model attack.
+        attack_accuracy: accuracy of the shadow-model attack at probability 1/2.
+        auc: attack -> area under the ROC curve.
+    """
+
+    repeat: int
+    hidden_width: int
+    train_acc: float
+    test_acc: float
+    overfit_gap: float
+    attack_auc: float
+    attack_accuracy: float
+    auc: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class WidthResults:
+    """One width.
+
+    Attributes:
+        hidden_width: units in the hidden layer.
+        n_params: parameters of a model, biases included.
+        mean_attack_auc: area under the ROC curve of the shadow-model attack, mean over repeats.
+        std_attack_auc: its standard deviation over repeats.
+        mean_attack_accuracy: accuracy of the shadow-model attack, mean over repeats.
+        std_attack_accuracy: its standard deviation over repeats.
+        mean_overfit_gap: train minus test accuracy, mean over repeats.
+        std_overfit_gap: its standard deviation over repeats.
+        mean_train_acc: accuracy on members, mean over repeats.
+        mean_test_acc: accuracy on non-members, mean over repeats.
+        attacks: attack -> its AUC.
+        repeats: one entry per repeat.
+    """
+
+    hidden_width: int
+    n_params: int
+    mean_attack_auc: float
+    std_attack_auc: float
+    mean_attack_accuracy: float
+    std_attack_accuracy: float
+    mean_overfit_gap: float
+    std_overfit_gap: float
+    mean_train_acc: float
+    mean_test_acc: float
+    attacks: Mapping[str, AttackSummary]
+    repeats: tuple[Repeat, ...]
+
+
+@dataclass(frozen=True)
+class GapOrSize:
+    """Which predicts one attack's AUC better over widths: the overfitting gap or the number of parameters?
+
+    Attributes:
+        mean_auc: mean over widths and repeats; interval over repeats.
+        r_gap: correlation of AUC and gap; the interval resamples repeats, as do the next two.
+        r_size: correlation of AUC and log2 of the number of parameters.
+        difference: absolute value of r_gap minus that of r_size; above 0, the gap predicts better.
+        partial_r_gap_given_size: partial correlation of AUC and gap, size held fixed.
+        partial_r_size_given_gap: partial correlation of AUC and size, gap held fixed.
+        n_widths: number of widths.
+        width_range: smallest and largest width.
+        n_repeats: number of repeats.
+        answer: the finding in one sentence.
+        evidence: the numbers behind it, in one sentence.
+    """
+
+    mean_auc: Estimate
+    r_gap: Estimate
+    r_size: Estimate
+    difference: Estimate
+    partial_r_gap_given_size: Correlation
+    partial_r_size_given_gap: Correlation
+    n_widths: int
+    width_range: tuple[int, int]
+    n_repeats: int
+    answer: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """How the numbers were computed.
+
+    Attributes:
+        n_models: number of trained models.
+        versions: package -> its version.
+    """
+
+    n_models: int
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ScalingResults:
+    """Membership leakage of MLPs of several widths.
+
+    Attributes:
+        experiment: what was studied.
+        config: what was run.
+        results: one entry per width.
+        correlations: the published correlations.
+        gap_or_size: attack -> which predicts its AUC better.
+        runtime: number of models and versions of packages.
+    """
+
+    experiment: str
+    config: ScalingConfig
+    results: tuple[WidthResults, ...]
+    correlations: Correlations
+    gap_or_size: Mapping[str, GapOrSize]
+    runtime: Runtime
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Names of the attacks."""
+        return tuple(self.results[0].attacks)
