@@ -29,7 +29,7 @@ _HASHED_AT_ONCE = 1 << 22
 TEMPORARY = ".leakscope-tmp-"
 """In every temporary name; nobody else's files are called so: what a sweep removes is ours."""
 LOCK = ".leakscope-lock"
-"""The file that says who is at work in a folder."""
+"""Locks the folder of a run; also the start of the names of the files beside it."""
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
