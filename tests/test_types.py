@@ -195,7 +195,7 @@ def test_signals_give_the_last_checkpoint_and_name_what_is_missing():
     loss = np.arange(12.0).reshape(2, 3, 2)
     signals = Signals({"loss": loss, "correct": loss > 0}, (1, 2, 3), np.array([0, 1]))
     np.testing.assert_array_equal(signals.last("loss"), [[4, 5], [10, 11]])
-    with pytest.raises(InputError, match=r"'logits' was not kept .* \(kept: correct, loss\); add it"):
+    with pytest.raises(InputError, match=r"no signal 'logits' \(it has correct, loss\); add it"):
         signals.last("logits")
 
 

@@ -80,9 +80,7 @@ def test_a_bomb_is_measured_before_it_is_unpacked(tmp_path: Path) -> None:
         read_table(path)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("leakscope.data.npz_file.machine_memory", lambda: 2**30)
-        with pytest.raises(
-            InputError, match=r"unpacks to 4\.0 GiB, there is room for 1\.0; give fewer records"
-        ):
+        with pytest.raises(InputError, match=r"unpacks to 4\.0 GiB, the limit is 1\.0; give fewer records"):
             read_table(path)
 
 

@@ -43,7 +43,7 @@ def test_labels_that_no_integer_holds(tmp_path: Path) -> None:
 
 
 def test_features_without_a_number_and_members_of_bytes(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no number"):
+    with pytest.raises(InputError, match="is empty"):
         read_table(npz(tmp_path / "x.npz", features=np.zeros((4, 0)), labels=LABELS))
     with pytest.raises(InputError, match=r"shadow_logits have shape \(0, 4, 2\)"):
         read_predictions(npz(tmp_path / "x.npz", logits=FEATURES, labels=LABELS,

@@ -11,7 +11,7 @@ from leakscope.signals.classification import (
     log_odds,
     regression_signals,
 )
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, SIGNAL_DIRECTIONS
+from leakscope.types import CLASSIFICATION_DEFAULTS, REGRESSION_DEFAULTS, SIGNAL_DIRECTIONS
 
 
 def naive(z, y):
@@ -135,7 +135,7 @@ def test_direction_says_how_a_better_fit_moves_the_signal(name):
 
 def test_every_signal_has_a_direction_and_the_kept_ones_exist():
     assert set(SIGNAL_DIRECTIONS) == {*CLASSIFICATION_SIGNALS, "log_density"}
-    assert set(CLASSIFICATION_KEPT) <= set(CLASSIFICATION_SIGNALS)
+    assert set(CLASSIFICATION_DEFAULTS) <= set(CLASSIFICATION_SIGNALS)
 
 
 def test_correct_at_a_tie_takes_the_first_class_like_a_prediction_would():
@@ -162,11 +162,11 @@ def test_regression_signals_are_the_squared_residual_and_its_gaussian_log_densit
 
     rng = np.random.default_rng(1)
     outputs, targets, sd = rng.normal(size=(2, 5)), rng.normal(size=5), np.array([0.3, 2.0])
-    found = regression_signals(*map(torch.from_numpy, (outputs, targets, sd)), REGRESSION_KEPT)
+    found = regression_signals(*map(torch.from_numpy, (outputs, targets, sd)), REGRESSION_DEFAULTS)
     np.testing.assert_allclose(found["loss"], (outputs - targets) ** 2)
     np.testing.assert_allclose(found["log_density"], norm.logpdf(outputs, targets, sd[:, None]))
-    assert list(found) == list(REGRESSION_KEPT)
-    assert [SIGNAL_DIRECTIONS[name] for name in REGRESSION_KEPT] == ["high", "low"]
+    assert list(found) == list(REGRESSION_DEFAULTS)
+    assert [SIGNAL_DIRECTIONS[name] for name in REGRESSION_DEFAULTS] == ["high", "low"]
 
 
 def test_regression_targets_may_differ_by_model():

@@ -16,7 +16,7 @@ from leakscope.errors import InputError
 from leakscope.models.registry import build, digest_of_net
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.classification import CLASSIFICATION_SIGNALS
-from leakscope.types import CLASSIFICATION_KEPT, REGRESSION_KEPT, Design, Records
+from leakscope.types import CLASSIFICATION_DEFAULTS, REGRESSION_DEFAULTS, Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
 BLOCK_SIZES = (8, 128)
@@ -54,12 +54,12 @@ class TrainingRequest:
             InputError: models of this task do not have one of the signals.
         """
         is_classification = self.records.is_classification
-        known = CLASSIFICATION_SIGNALS if is_classification else REGRESSION_KEPT
+        known = CLASSIFICATION_SIGNALS if is_classification else REGRESSION_DEFAULTS
         unknown = sorted(set(self.signals) - set(known))
         if unknown:
             task = "a classifier" if is_classification else "a regression model"
             raise InputError(f"signals={unknown}: {task} has {', '.join(sorted(known))}")
-        usual = CLASSIFICATION_KEPT if is_classification else REGRESSION_KEPT
+        usual = CLASSIFICATION_DEFAULTS if is_classification else REGRESSION_DEFAULTS
         return tuple(sorted(self.signals or usual))
 
     @cached_property

@@ -14,7 +14,7 @@ from leakscope.attacks.spec import resolve
 from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, Convention
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
-from leakscope.types import CLASSIFICATION_KEPT
+from leakscope.types import CLASSIFICATION_DEFAULTS
 
 OPTIMIZERS = ("sgd", "adamw", "sam")
 LOG_RATIO_ATTACKS = ("lira", "eb_lira")
@@ -81,7 +81,7 @@ class Setting:
     @property
     def kept(self) -> tuple[str, ...]:
         """Signals to keep."""
-        return (*CLASSIFICATION_KEPT, "logits") if self.keep_logits else CLASSIFICATION_KEPT
+        return (*CLASSIFICATION_DEFAULTS, "logits") if self.keep_logits else CLASSIFICATION_DEFAULTS
 
     def recipe(self) -> Recipe:
         """How one model is trained. Colour photographs are mirrored and shifted, nothing else is."""
