@@ -114,11 +114,6 @@ class Records:
         first[order] = order[is_first][np.cumsum(is_first) - 1]
         return first
 
-    @property
-    def n_duplicates(self) -> int:
-        """Number of records that repeat an earlier one exactly."""
-        return int((self.duplicate_of != np.arange(len(self))).sum())
-
     def take(self, index: IntArray) -> Records:
         """The records at `index`, in that order."""
         return Records(
