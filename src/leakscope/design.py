@@ -1,7 +1,7 @@
-"""Who is in which training set: random designs over (models, records).
+"""Designs: which records each model is trained on, at random.
 
-Every design gives a record IN models and OUT models, so each model can be the target in turn and
-be judged by the others.
+In every design a record has IN models and OUT models, so each model can be the target in turn, with the
+others as its references.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def make_design(
 
     Args:
         kind: "balanced" (each record in exactly half of the models, model sizes equal within one),
-            "bernoulli" (each membership a fair coin) or "pairs" (models 2k and 2k+1 are complements).
+            "bernoulli" (each membership is a fair coin flip) or "pairs" (models 2k and 2k+1 are complements).
         n_models: number of random rows; even for "balanced" and "pairs".
         n_records: number of columns.
         seed: run seed.
@@ -52,7 +52,7 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArr
     """Each record in exactly half of the models; model sizes equal within one.
 
     Draws a random half of the models for each record, then moves single memberships from models
-    that are too large to models that are too small, which keeps every record's count.
+    that are too large to models that are too small, which leaves every record's count unchanged.
     """
     in_mask = np.empty((n_models, n_records), dtype=np.bool_)
     for some in blocks(n_records, _RECORDS_AT_ONCE):
@@ -72,7 +72,7 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArr
 
 
 def bernoulli(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
-    """Each membership an independent fair coin; no model is empty or full."""
+    """Each membership is an independent fair coin flip; no model is empty or full."""
     in_mask = np.stack([rng.random(n_records) < 0.5 for _ in range(n_models)])
     sizes = in_mask.sum(axis=1)
     in_mask[sizes == 0, 0] = True
@@ -102,7 +102,7 @@ def _checked_members(members: BoolArray, n_records: int) -> BoolArray:
     if members.shape != (n_records,) or members.dtype != bool:
         raise InputError(
             f"target_members must be bool ({n_records},), got {members.dtype} {members.shape}; "
-            "give one true/false a record"
+            "give one true/false per record"
         )
     if members.all() or not members.any():
         raise InputError("target_members: a target needs both members and non-members among the records")

@@ -1,13 +1,14 @@
-"""What a report tells about single records, when it travels further than the run folder.
+"""What a report discloses about single records when it leaves the run folder.
 
-Redacted: nothing of a single record but its figures. Raw features, thumbnails, labels and groups of single
-records stay out, and ids are HMAC-SHA256 of the id under a key that lies in the run folder only: whoever
-has the folder can find a record again, whoever has the report alone cannot even test a guess.
+A redacted report contains nothing about a single record but its figures. Features, thumbnails, labels and
+groups of single records are left out, and ids are replaced by their HMAC-SHA256 under a key that is stored in
+the run folder only: with the folder a record can be identified, with the report alone not even a guess can be
+tested.
 
-Membership: in a population we trained, models saw random halves that a coin chose, so which of them saw a
-record is no secret about a person, and reports show it. Of a *given* model it is the very secret. A
-record's score beside the ROC would tell it too (each step of the curve is one record), so a report about
-a given model names a record's side and its scores in that model only with `with_membership`.
+Membership: the models of a population are trained on random halves, so which of them saw a record says
+nothing about a person, and reports show it. For a *given* model, membership is the secret itself. A record's
+score beside the ROC curve would reveal it too (each step of the curve is one record), so a report about a
+given model shows membership and scores of single records only with `with_membership`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What a report may tell about single records.
+    """What a report may disclose about single records.
 
     Attributes:
         redacted: leave out features, thumbnails, labels and groups of records, and hash their ids.
-        with_membership: tell which records a given model was trained on.
+        with_membership: show which records a given model was trained on.
     """
 
     redacted: bool = False
@@ -54,7 +55,7 @@ def shown_ids(folder: Path, ids: npt.NDArray[np.str_], redacted: bool) -> npt.ND
 
 
 def _key(folder: Path) -> bytes:
-    """The run's key, made when first needed; a secret, so the one random number no seed gives."""
+    """The run's key, created when first needed; a secret, so it does not derive from a seed."""
     path = folder / KEY
     if not path.exists():
         write_private(path, secrets.token_bytes(_KEY_BYTES))
@@ -65,7 +66,7 @@ def _key(folder: Path) -> bytes:
         raise CorruptBankError(f"{path} cannot be read ({error.strerror})") from error
     if len(key) != _KEY_BYTES:
         raise CorruptBankError(
-            f"{path} is damaged: it does not have {_KEY_BYTES} bytes; put it back, or remove it, and "
+            f"{path} is damaged: it does not have {_KEY_BYTES} bytes; restore it, or remove it, and "
             "records get other hashes than in earlier reports"
         )
     return key

@@ -1,28 +1,27 @@
-"""One small tree of errors. A user's mistake ends as one clear line; a bug keeps its traceback.
+"""The errors of leakscope. A user's mistake ends with one clear line; a bug shows its traceback.
 
-The exit codes are the command line's contract: 0 fine, 1 the gate failed, 2 the input is wrong,
-3 the run failed.
+The exit codes of the command line: 0 success, 1 the gate failed, 2 the input is wrong, 3 the run failed.
 """
 
 _LONGEST_MESSAGE = 2000
 
 
 class LeakscopeError(Exception):
-    """Anything leakscope says on purpose. `exit_code` is what the command line ends with.
+    """Base of all errors that leakscope raises on purpose. `exit_code` is that of the command line.
 
-    Messages quote the input, which may be anything: they are shortened, and what a terminal would obey or
-    cannot show is written as an escape.
+    Messages quote the input, which may be anything: they are shortened, and characters that a terminal would
+    obey or cannot display are escaped.
     """
 
     exit_code = 3
 
     def __str__(self) -> str:
-        said = super().__str__()
-        if len(said) > _LONGEST_MESSAGE:
-            said = f"{said[: _LONGEST_MESSAGE - 500]} … {said[-400:]}"
-        if said.isprintable():
-            return said
-        return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in said)
+        message = super().__str__()
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-400:]}"
+        if message.isprintable():
+            return message
+        return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
 
 
 class InputError(LeakscopeError):
@@ -40,7 +39,7 @@ class BankMismatchError(InputError):
 
 
 class CorruptBankError(LeakscopeError):
-    """A file of a run folder does not match its checksum."""
+    """A file of a run folder is damaged, or does not match its checksum."""
 
 
 class StorageError(LeakscopeError):
@@ -48,8 +47,8 @@ class StorageError(LeakscopeError):
 
 
 class FolderInUseError(LeakscopeError):
-    """Another run is at work in the folder; the same command may succeed later, so the input is not wrong."""
+    """Another run is using the folder; the same command may succeed later, so the input is not wrong."""
 
 
 class TrainingError(LeakscopeError):
-    """No model of a run could be trained."""
+    """Models of a run could not be trained."""

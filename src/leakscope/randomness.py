@@ -1,7 +1,7 @@
 """Where every random number comes from: (run seed, model index, purpose).
 
-No generator is shared between models or purposes, so what a model draws does not depend on which
-models are trained beside it, in which process, or in which order.
+No generator is shared between models or purposes, so a model's random numbers do not depend on
+which models are trained beside it, in which process, or in which order.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ class Recipe:
         sam_rho: radius of sharpness-aware minimization around the optimizer (Foret et al. 2021); 0: without.
         schedule: "constant"; "cosine" (to zero over the run); "step" (times `step_factor` after
             each epoch of `step_epochs`).
-        flips: images are mirrored left to right at random, each time they are trained on.
-        crop: images are shifted by up to this many pixels each way at random, filled up with the mean.
-        precision: of forward and backward passes in training; weights and answers are float32 always.
-        checkpoints: epochs after which the models are asked about every record; empty: the last.
+        flips: mirror images left to right at random, each time they are trained on.
+        crop: shift images by up to this many pixels in each direction at random, padded with the mean.
+        precision: of forward and backward passes in training; weights and outputs are always float32.
+        checkpoints: epochs after which the models are evaluated on every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
     """
 
@@ -111,12 +111,12 @@ class EstimatorRecipe:
 
 @dataclass(frozen=True, eq=False)
 class FunctionRecipe:
-    """A training function of the user's own.
+    """The user's own training function.
 
     Attributes:
         train: `train(records, indices, seed) -> predict`: trains one model on the records at `indices`
-            and returns a function `predict(features)` that gives logits or probabilities, one row a
-            record (for a regression target, one number). All its randomness must come from `seed`.
+            and returns a function `predict(features)` that gives logits or probabilities, one row
+            per record (for a regression target, one number). All its randomness must come from `seed`.
     """
 
     train: Callable[..., Any]
@@ -137,7 +137,7 @@ AnyRecipe = Recipe | EstimatorRecipe | FunctionRecipe
 
 
 def _described(value: Any) -> Any:
-    """JSON-ready data in which different values differ. Not `repr`, which shortens what is long."""
+    """JSON data in which different values differ. Not `repr`, which abbreviates long values."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.ndarray):
@@ -156,7 +156,7 @@ def _described(value: Any) -> Any:
 
 
 def _named(thing: Any) -> str:
-    """ "module:name" of a class or function; with a digest of its source when it is somebody's own."""
+    """ "module:name" of a class or function; with a digest of its source unless a library defines it."""
     name = f"{thing.__module__}:{thing.__qualname__}"
     if name.split(".")[0] in ("sklearn", "numpy", "scipy"):
         return name

@@ -1,4 +1,4 @@
-"""The nouns of leakscope: frozen dataclasses over arrays.
+"""The central types of leakscope: frozen dataclasses over arrays.
 
 Axis order is the same everywhere: (models, checkpoints, records). `in_mask[m, i]` is true when
 record `i` was in the training set of model `m`.
@@ -34,7 +34,7 @@ def digest_arrays(*arrays: AnyArray) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The people in question: one row a record.
+    """The records of the people whose membership is in question.
 
     Attributes:
         features: float32 (records, ...), or uint8 (records, channels, height, width) for images.
@@ -42,9 +42,9 @@ class Records:
         ids: str (records,), unique and stable: the same record has the same id in every run.
         name: short name of the dataset.
         groups: column name -> str (records,), for risk by group.
-        class_names: one a class; empty for a regression target.
-        feature_names: one a feature of flat features, for people to read; empty: they have none.
-        picture_shape: (channels, height, width) of flat features that are a picture; None: they are none.
+        class_names: one per class; empty for a regression target.
+        feature_names: one per feature of flat features, for display; empty: unknown.
+        picture_shape: (channels, height, width) of flat features that are an image; None: they are not.
     """
 
     features: AnyArray
@@ -92,11 +92,6 @@ class Records:
         first = np.empty(len(self), dtype=np.int64)
         first[order] = order[is_first][np.cumsum(is_first) - 1]
         return first
-
-    @property
-    def n_duplicates(self) -> int:
-        """Number of records that repeat an earlier one exactly."""
-        return int((self.duplicate_of != np.arange(len(self))).sum())
 
     def take(self, index: IntArray) -> Records:
         """The records at `index`, in that order."""
@@ -148,15 +143,15 @@ def _rows_not_finite(features: AnyArray) -> BoolArray:
 
 
 def _row_digests(features: AnyArray, label_codes: IntArray) -> npt.NDArray[np.uint64]:
-    """128 bits that are equal for records with equal features and label alone; uint64 (records, 2)."""
+    """128 bits that are equal exactly for records with equal features and label; uint64 (records, 2)."""
     digests = np.empty((len(features), 2), dtype=np.uint64)
     for rows in row_blocks(features):
         codes = label_codes[rows, None].astype(np.int64)
         values = np.ascontiguousarray(features[rows].reshape(len(codes), -1) + 0)  # + 0: -0.0 equals 0.0
         content = np.concatenate([values.view(np.uint8), codes.view(np.uint8)], axis=1)
         texts = content.view(np.dtype((np.void, content.shape[1])))[:, 0].tolist()
-        found = [hashlib.blake2b(text, digest_size=16).digest() for text in texts]
-        digests[rows] = np.frombuffer(b"".join(found), np.uint64).reshape(-1, 2)
+        hashes = [hashlib.blake2b(text, digest_size=16).digest() for text in texts]
+        digests[rows] = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
     return digests
 
 
@@ -176,13 +171,13 @@ def _label_problems(records: Records) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Who is in which training set.
+    """Which records each model is trained on.
 
     Attributes:
         in_mask: bool (models, columns).
         columns: int64 (models, columns), the record behind each column of each model; None when
             column j is record j for every model (every ordinary audit). Studies whose models have
-            different universes of records use it, so that each model is asked about its own only.
+            different universes of records use it, so that each model is queried about its own only.
     """
 
     in_mask: BoolArray
@@ -195,7 +190,7 @@ class Design:
 
     @property
     def n_records(self) -> int:
-        """Number of records each model is asked about."""
+        """Number of records each model is queried about."""
         return int(self.in_mask.shape[1])
 
     def members(self, model: int) -> IntArray:
@@ -204,7 +199,7 @@ class Design:
         return at if self.columns is None else self.columns[model, at]
 
     def rows(self, models: IntArray) -> BoolArray:
-        """`in_mask[models]`; of all models in order the mask itself, which may be large."""
+        """`in_mask[models]`; for all models in order the mask itself, not a copy of it."""
         is_all = len(models) == self.n_models and bool((models == np.arange(self.n_models)).all())
         return self.in_mask if is_all else self.in_mask[models]
 
@@ -220,9 +215,9 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """What the models of a bank answered: one array a signal, all (models, checkpoints, columns).
+    """The signals of a bank's models: one array per signal, all (models, checkpoints, columns).
 
-    `logits`, when kept, has one more axis: (models, checkpoints, columns, classes).
+    `logits`, when stored, has one more axis: (models, checkpoints, columns, classes).
     `epochs` are the checkpoints' epochs; `labels` is (models, columns) or (columns,).
     """
 
@@ -233,8 +228,8 @@ class Signals:
     def last(self, name: str) -> AnyArray:
         """Signal `name` at the last checkpoint; (models, columns[, classes])."""
         if name not in self.arrays:
-            kept = ", ".join(sorted(self.arrays))
-            raise InputError(f"signal {name!r} was not kept in this bank (kept: {kept}); add it to `signals`")
+            stored = ", ".join(sorted(self.arrays))
+            raise InputError(f"this bank has no signal {name!r} (it has {stored}); add it to `signals`")
         return self.arrays[name][:, -1]
 
     def take(self, models: IntArray) -> Signals:

@@ -199,7 +199,7 @@ def test_a_half_merged_bank_can_itself_be_a_copy(tmp_path: Path, parts: tuple[Pa
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "records": ({"records": {"name": "b", "records": N_RECORDS, "sha256": "cd" * 32}}, "records.sha256 is"),
+    "records": ({"records": RecordsIdentity("b", N_RECORDS, "cd" * 32)}, "records.sha256 is"),
     "recipe": (
         {"recipe": {"lr": 0.2, "evaluated_epochs": [2, 4]}},
         "recipe.lr is 0.1 there, 0.2 here); merge banks of the same records, recipe and signals",
@@ -208,14 +208,13 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"recipe": {"lr": 0.1, "evaluated_epochs": [1, 4]}},
         "recipe.evaluated_epochs is [2, 4] there, [1, 4] here",
     ),
-    "signals": ({"signals": ["loss"]}, "signals is ['correct', 'loss'] there, ['loss'] here"),
+    "signals": ({"signals": ("loss",)}, "signals is ['correct', 'loss'] there, ['loss'] here"),
     "columns": (
         {"own_columns": True},
-        "each model is asked about is all records there, its own records here",
+        "each model is queried about is all records there, its own records here",
     ),
     "seed": ({"seed": 0}, "share the seed 0, so their models start alike"),
     "unfinished": ({"blocks": [0]}, "holds an unfinished bank; run the command that made it"),
-    "format": ({"format": FORMAT + 1}, f"is of a bank of format {FORMAT + 1}"),
 }
 
 
@@ -224,6 +223,13 @@ def test_what_does_not_fit_is_refused_and_named(tmp_path: Path, changes: dict[st
     bank_of(tmp_path / "first", 0)
     bank_of(tmp_path / "other", **{"seed": 1, "n_models": 4, **changes})
     check_refused(tmp_path, ("first", "other"), named, str(tmp_path / "other"))
+
+
+def test_a_bank_of_another_format_is_refused_and_named(tmp_path: Path) -> None:
+    bank_of(tmp_path / "first", 0)
+    path = bank_of(tmp_path / "other", 1) / "identity.json"
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
+    check_refused(tmp_path, ("first", "other"), f"{path} is of a bank of format {FORMAT + 1}")
 
 
 def check_refused(root: Path, names: Sequence[str], *named: str, out: str = "merged") -> None:

@@ -112,7 +112,7 @@ def test_a_run_killed_at_any_upload_ends_as_if_nothing_had_happened(
             try:
                 complete_there()
             except StorageError as error:
-                assert "the same command goes on where this run stopped" in str(error)
+                assert "run the same command again to resume" in str(error)
         if kill_at and n_uploads <= kill_at:
             break
         move(monkeypatch, tmp_path / f"second {kill_at}")

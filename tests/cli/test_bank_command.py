@@ -99,9 +99,7 @@ def test_unfinished_copies_say_what_is_missing(tmp_path: Path, halves: tuple[Pat
     assert said == (
         f"The 2 parts are copies of one bank of 6 models (seed 0); together they hold 4 of them: {out}"
     )
-    assert following == (
-        f"Next: the audit's own command with --out {out} trains the 2 models that are missing."
-    )
+    assert following == (f"Next: the audit's own command with --out {out} trains the 2 missing models.")
 
 
 def test_copies_that_make_a_whole_are_still_to_be_judged(
@@ -111,7 +109,7 @@ def test_copies_that_make_a_whole_are_still_to_be_judged(
     bank.add_block(1, *Bank.open(audits[0]).read_block(1))
     done = run_command("bank", "merge", *halves, "--out", tmp_path / "merged")
     assert "together they hold 6 of them" in done.out
-    assert f"the audit's own command with --out {tmp_path / 'merged'} judges it" in done.out
+    assert f"the audit's own command with --out {tmp_path / 'merged'} evaluates it" in done.out
     for half in halves:
         (half / "run.json").unlink()
     done = run_command("bank", "merge", *halves, "--out", tmp_path / "bank")
@@ -144,4 +142,4 @@ def test_a_damaged_part_is_one_line_and_exit_code_3(tmp_path: Path, audits: tupl
     assert failed.exit_code == 3
     (line,) = failed.err.splitlines()
     assert f"{tmp_path / 'part'}: signals/loss.npy: block 2 (models 4 to 5) does not match" in line
-    assert "run the command that made it again, which repairs it" in line
+    assert "run the command that made the bank again, which repairs it" in line

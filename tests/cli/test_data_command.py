@@ -116,8 +116,8 @@ def test_fetch_keeps_what_is_right(root: Path) -> None:
     put(root, "b.txt")
     result = run("fetch", "toy", "gaussian")
     assert result.stdout.splitlines() == [
-        f"kept     {root / 'toy' / 'a.bin'}",
-        f"kept     {root / 'toy' / 'b.txt'}",
+        f"present  {root / 'toy' / 'a.bin'}",
+        f"present  {root / 'toy' / 'b.txt'}",
         "gaussian is built in; there is nothing to fetch",
     ]
     kept = json.loads(run("fetch", "toy", "--json").stdout)

@@ -141,7 +141,7 @@ def test_a_signal_that_was_not_kept_is_asked_for(attack):
     signals, design = made_up_bank(gap=2.0, n_models=4, n_records=40)
     for needed in attack.needs:
         kept = {name: values for name, values in signals.arrays.items() if name != needed}
-        with pytest.raises(InputError, match=f"signal '{needed}' was not kept"):
+        with pytest.raises(InputError, match=f"no signal '{needed}'"):
             attack(replace(signals, arrays=kept), design)
 
 

@@ -56,7 +56,7 @@ def test_a_truncated_batch_names_file_and_sizes(folder: Path) -> None:
     path = folder / "data_batch_1.bin"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
-        InputError, match=r"data_batch_1\.bin is truncated.*found 6,145 bytes.*expected 6,146"
+        InputError, match=r"data_batch_1\.bin is truncated.*it has 6,145 bytes.*expected 6,146"
     ):
         cifar10(folder)
 

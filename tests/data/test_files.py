@@ -217,7 +217,7 @@ def test_unreadable_files_end_as_one_line(tmp_path: Path, name: str, content: by
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name in ("none.csv", "folder.csv"):
-        with pytest.raises(InputError, match=f"{name} is not there, or is not a file"):
+        with pytest.raises(InputError, match=f"{name} is missing, or is not a file"):
             read_table(tmp_path / name, "label")
 
 
@@ -284,9 +284,9 @@ def test_npz_images_stay_bytes(tmp_path: Path, shape: tuple[int, ...], expected:
     [
         ({"x": X}, "has no array of labels, labels or y; there are: x"),
         ({"y": Y}, "has no array of features"),
-        ({"x": X[:2], "y": Y}, "rows found: x 2, y 3"),
-        ({"x": X[:0], "y": Y[:0]}, "at least one; rows found: x 0, y 0"),
-        ({"x": X, "y": np.eye(3)}, r"array 'y' has shape \(3, 3\), expected one value a record"),
+        ({"x": X[:2], "y": Y}, "it has: x 2, y 3"),
+        ({"x": X[:0], "y": Y[:0]}, "at least one; it has: x 0, y 0"),
+        ({"x": X, "y": np.eye(3)}, r"array 'y' has shape \(3, 3\), expected one value per record"),
         (
             {"x": X, "y": Y, "ids": np.array([1, 2, 1])},
             "id column 'ids' is not unique: '1' is both row-0 and row-2",
@@ -334,5 +334,5 @@ def test_a_lone_array_and_a_foreign_member_are_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "lone.npz")
     with zipfile.ZipFile(tmp_path / "foreign.npz", "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(InputError, match=r"notes\.txt is no array"):
+    with pytest.raises(InputError, match=r"notes\.txt is not an array saved by numpy"):
         read_table(tmp_path / "foreign.npz")

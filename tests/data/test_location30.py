@@ -80,7 +80,7 @@ def test_a_truncated_archive_names_file_and_sizes(folder: Path) -> None:
     path = folder / ARCHIVE
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(
-        InputError, match=rf"{ARCHIVE} is truncated or damaged: found \d+ bytes, expected 287,293"
+        InputError, match=rf"{ARCHIVE} is truncated or damaged: it has \d+ bytes, expected 287,293"
     ):
         location30(folder)
 

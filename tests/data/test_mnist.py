@@ -46,12 +46,12 @@ def test_fashion_has_its_own_names(folder: Path) -> None:
 def test_a_truncated_archive_names_file_and_sizes(folder: Path) -> None:
     path = folder / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=rf"{path.name} is truncated.*found [\d,]+ bytes.*expected 2,368"):
+    with pytest.raises(InputError, match=rf"{path.name} is truncated.*it has [\d,]+ bytes.*expected 2,368"):
         mnist(folder)
 
 
 def test_too_few_and_too_many_images_are_refused(folder: Path) -> None:
-    for n_images, found in ((1, "found 800 bytes"), (4, "found more than 1,584 bytes")):
+    for n_images, found in ((1, "it has 800 bytes"), (4, "it has more than 1,584 bytes")):
         write_idx(folder / "t10k-images-idx3-ubyte.gz", np.zeros((n_images, 28, 28)))
         with pytest.raises(InputError, match=f"{found}.*expected 1,584"):
             mnist(folder)
@@ -66,7 +66,7 @@ def test_a_wrong_header_is_refused(folder: Path) -> None:
 def test_a_file_that_is_no_gzip_is_refused(folder: Path) -> None:
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(b"<html>not found</html>")
     with pytest.raises(
-        InputError, match=r"t10k-labels-idx1-ubyte\.gz is truncated or damaged: found 0 bytes"
+        InputError, match=r"t10k-labels-idx1-ubyte\.gz is truncated or damaged: it has 0 bytes"
     ):
         mnist(folder)
 

@@ -113,11 +113,11 @@ def change(**changes: Any) -> dict[str, Any]:
         (change(labels=[0, 3, 1, -1]), r"label is outside 0\.\.2 such as 3 in 2 rows \(first: row-1\)"),
         (change(labels=["a", "b", "c", "d"]), "labels must be class indices 0, 1"),
         (change(labels=[0.5, 1, 1, 1]), "labels must be class indices 0, 1"),
-        (change(labels=LABELS[:3]), "rows found: logits 4, labels 3, is_member 4"),
+        (change(labels=LABELS[:3]), "it has: logits 4, labels 3, is_member 4"),
         (change(is_member=MEMBERS[:2]), "is_member 2"),
         (change(is_member=[0, 1, 2, 0]), "is_member holds '2'; expected true or false"),
         (change(members=MEMBERS), "has both is_member and members"),
-        (change(is_member=None), "does not say who was trained on; add is_member"),
+        (change(is_member=None), "does not say who is a member; add is_member"),
         (change(is_member=[True] * 4), "every record is a member; give records of both sides"),
         (change(ids=["a", "b", "a", "c"]), "'a' is both row-0 and row-2"),
         (change(ids=["a", "b"]), r"ids must have shape \(4,\)"),
@@ -172,7 +172,7 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
 
 
 def test_absent_and_unknown_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there, or is not a file"):
+    with pytest.raises(InputError, match="is missing, or is not a file"):
         read_predictions(tmp_path / "x.npz")
     with pytest.raises(InputError, match=r"unknown extension '.txt'"):
         read_predictions(tmp_path / "x.txt")

@@ -123,7 +123,7 @@ def test_records_on_disk_are_those_in_memory(tmp_path: Path, monkeypatch: pytest
     mean, spread = features.astype(np.float64).mean(0), features.astype(np.float64).std(0)
     monkeypatch.setattr(pages, "BLOCK_BYTES", 100)
     assert (on_disk.digest, on_disk.duplicate_of.tolist()) == expected
-    assert 0 < on_disk.n_duplicates < 300
+    assert 0 < len(np.unique(on_disk.duplicate_of)) < len(on_disk)
     np.testing.assert_allclose(column_moments(on_disk.features), (mean, spread), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(standardised(on_disk).features, (features - mean) / spread, rtol=1e-5)
     features[[4, 290], 1, 0] = np.nan, np.inf

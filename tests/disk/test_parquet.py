@@ -150,9 +150,9 @@ def test_every_page_is_decoded(whole: Path, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no parquet file, or cut off"),
-        (b"PAR1", "no parquet file, or cut off"),
-        (b"id,label\n1,2\n", "no parquet file, or cut off"),
+        (b"", "not a parquet file, or is cut off"),
+        (b"PAR1", "not a parquet file, or is cut off"),
+        (b"id,label\n1,2\n", "not a parquet file, or is cut off"),
         (b"PAR1" + b"\xff" * 4 + b"PAR1", "footer that is longer than the file"),
     ],
 )
@@ -161,7 +161,7 @@ def test_what_needs_no_process_to_be_told(tmp_path: Path, content: bytes, said: 
     with pytest.raises(ParquetFileError, match=said):
         check_parquet(tmp_path / "x.parquet")
     for no_file in (tmp_path, tmp_path / "nothing.parquet"):
-        with pytest.raises(ParquetFileError, match="is no file"):
+        with pytest.raises(ParquetFileError, match="is not a file"):
             check_parquet(no_file)
 
 
@@ -200,7 +200,7 @@ def test_memory_is_limited() -> None:
 
 def test_time_is_limited(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_LEAST_SECONDS", 0.01)
-    monkeypatch.setattr(parquet, "_BYTES_A_SECOND", 1e12)
+    monkeypatch.setattr(parquet, "_BYTES_PER_SECOND", 1e12)
     began = time.monotonic()
     with pytest.raises(ParquetFileError, match="is not decoded after 0 seconds"):
         check_parquet(whole)

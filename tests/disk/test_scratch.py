@@ -43,7 +43,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StorageError, match=r"cannot set aside 8\.0 GB in .*No space left.*free some space"):
+    with pytest.raises(StorageError, match=r"cannot reserve 8\.0 GB in .*No space left.*free some space"):
         Scratch(tmp_path).empty((1000, 1_000_000))
     assert list(tmp_path.iterdir()) == []
 

@@ -136,7 +136,7 @@ def test_a_folder_in_the_way_of_a_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_somebody_else_just_finished_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="another process is at work there"):  # noqa: SIM117
+    with pytest.raises(StorageError, match="another process is writing there"):  # noqa: SIM117
         with atomic_folder(tmp_path / "there") as temporary:
             (temporary / "mine").write_bytes(b"x")
             (tmp_path / "there").mkdir()

@@ -74,5 +74,5 @@ def test_what_cannot_be_decided_is_refused():
     with pytest.raises(InputError, match="at least 3"):
         decide(Lira(), signals.take(two), design.take(two))
     other = Signals({"loss": signals.arrays["log_odds"]}, signals.epochs, signals.labels)
-    with pytest.raises(InputError, match="'log_odds' was not kept"):
+    with pytest.raises(InputError, match="no signal 'log_odds'"):
         decide(Lira(), other, design)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.bank import bank as bank_module
-from leakscope.disk import lock_owner as holder_module
+from leakscope.disk import lock as lock_module
 from tests.faults import ray_cluster
 from tests.faults.injections import Case, Ending, Expected, Outcome, Process, verified
 from tests.faults.kill_points import MOMENTS
@@ -132,7 +132,7 @@ def clock_jumps(
                 return datetime.now(tz) + timedelta(days=days)
 
         jumped.touch()
-        bank_module.datetime = holder_module.datetime = Jumped  # type: ignore[misc, attr-defined]
+        bank_module.datetime = lock_module.datetime = Jumped  # type: ignore[misc, attr-defined]
         now = time.time
         time.time = lambda: now() + days * 86_400
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
 import platform
 import signal
@@ -11,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.bank.run_folder import locked_run_folder
-from leakscope.disk import lock
-from leakscope.disk.lock import folder_lock
-from leakscope.disk.lock_owner import Holder, read_holder, this_process
+from leakscope.disk.lock import OWNER, Owner, folder_lock, read_owner, this_process
 from leakscope.disk.storage import LOCK
 from leakscope.errors import FolderInUseError, StorageError
 from tests.bank.small_bank import complete
@@ -31,13 +31,18 @@ from tests.cli.command import files_under, run_command
 STUDY = ("study", "scaling", "--widths", "4", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
          "--n-samples", "60", "--quiet", "--out")  # fmt: skip
 
+NO_LOCKS = """
+import errno, fcntl
+def no_locks(file, operation):
+    raise OSError(errno.ENOLCK, "No locks available")
+fcntl.flock = no_locks
+"""
+
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
-from leakscope.bank import lock
-if sys.argv[2] == "no flock":
-    lock.fcntl = None
-with lock.folder_lock(Path(sys.argv[1])):
+from leakscope.disk.lock import folder_lock
+with folder_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -45,15 +50,13 @@ with lock.folder_lock(Path(sys.argv[1])):
 COUNT = """
 import sys, time
 from pathlib import Path
-from leakscope.bank import lock
+from leakscope.disk.lock import folder_lock
 from leakscope.errors import FolderInUseError
-folder, n = Path(sys.argv[1]), int(sys.argv[3])
-if sys.argv[2] == "no flock":
-    lock.fcntl = None
+folder, n = Path(sys.argv[1]), int(sys.argv[2])
 counter = folder / "count"
 while n:
     try:
-        with lock.folder_lock(folder):
+        with folder_lock(folder):
             count = int(counter.read_text() or 0)
             time.sleep(0.001)  # long enough for another to read the same
             counter.write_text(str(count + 1))
@@ -67,14 +70,14 @@ while n:
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With the system's locks, and as on a file system that has none."""
     if request.param == "no flock":
-        monkeypatch.setattr(lock, "fcntl", None)
+        monkeypatch.setattr(fcntl, "flock", _no_locks)
     return str(request.param)
 
 
 @contextmanager
 def other_holder(folder: Path, kind: str = "flock") -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the folder until the end of the block, unless it dies before."""
-    command = [sys.executable, "-c", HOLD, str(folder), kind]
+    command = [sys.executable, "-c", script(HOLD, kind), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -84,9 +87,25 @@ def other_holder(folder: Path, kind: str = "flock") -> Iterator[subprocess.Popen
             process.kill()
 
 
-def leave_record(folder: Path, holder: Holder) -> None:
+def script(code: str, kind: str) -> str:
+    return NO_LOCKS + code if kind == "no flock" else code
+
+
+def _no_locks(file: object, operation: int) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def leave_note(folder: Path, owner: Owner) -> None:
+    """What a run leaves that was killed, or is on another machine."""
     folder.mkdir(exist_ok=True)
-    (folder / LOCK).write_bytes(holder.as_bytes())
+    (folder / OWNER).write_text(json.dumps(asdict(owner)))
+    (folder / LOCK).touch()
+
+
+def leave_marker(folder: Path, owner: Owner) -> None:
+    """The same where the file system has no locks."""
+    leave_note(folder, owner)
+    (folder / f"{LOCK}-marker").write_text(f"{owner.pid}\n{owner.host}\n")
 
 
 def test_the_second_is_refused_with_the_firsts_pid_and_may_come_later(tmp_path: Path, kind: str) -> None:
@@ -97,9 +116,9 @@ def test_the_second_is_refused_with_the_firsts_pid_and_may_come_later(tmp_path: 
         assert "choose another folder with --out" in str(refused.value)
         first.communicate("")
         with folder_lock(tmp_path):
-            assert read_holder(tmp_path / LOCK) == replace(
-                this_process(), since=getattr(read_holder(tmp_path / LOCK), "since", "")
-            )
+            owner = read_owner(tmp_path / OWNER)
+            assert owner is not None
+            assert owner == replace(this_process(), since=owner.since)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,68 +140,57 @@ def test_a_killed_holder_leaves_a_file_that_is_in_nobodys_way(tmp_path: Path, ki
     with other_holder(tmp_path / "run", kind) as first:
         first.send_signal(signal.SIGKILL)
         first.wait()
-    assert read_holder(tmp_path / "run" / LOCK) is not None
+    assert read_owner(tmp_path / "run" / OWNER) is not None
     claim(tmp_path / "run", "study", {})
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
-def test_a_number_used_again_is_not_the_process_that_had_it(tmp_path: Path, kind: str) -> None:
-    me = this_process()
-    assert me.is_alive
-    assert not replace(me, started=me.started + 1).is_alive
-    assert not replace(me, boot="before the restart").is_alive
-    leave_record(tmp_path, replace(me, started=me.started - 1))
+def test_a_copy_of_a_folder_at_work_is_free(tmp_path: Path) -> None:
+    """The lock is on the file of the original; the copied note of this machine binds nobody."""
+    leave_note(tmp_path, this_process())
     with folder_lock(tmp_path):
         pass
-    assert not (tmp_path / LOCK).exists()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_without_flock_a_living_process_is_believed_and_a_copied_folder_is_not_its(tmp_path: Path) -> None:
-    """With `flock` a copy of a folder at work is free: the lock is the file's, not the record's."""
-    leave_record(tmp_path, this_process())
-    with folder_lock(tmp_path):
-        pass
-    leave_record(tmp_path, this_process())
+def test_without_locks_a_living_process_is_believed_and_a_dead_one_is_not(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(lock, "fcntl", None)
-        with pytest.raises(FolderInUseError, match=f"pid {os.getpid()} on"), folder_lock(tmp_path):
-            pass
-    assert (tmp_path / LOCK).exists()
+        patched.setattr(fcntl, "flock", _no_locks)
+        with other_holder(tmp_path, "no flock") as first:
+            with pytest.raises(FolderInUseError, match=f"pid {first.pid} on"), folder_lock(tmp_path):
+                pass
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        with folder_lock(tmp_path):
+            assert sorted(path.name for path in tmp_path.iterdir()) == [f"{LOCK}-marker", OWNER]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_machine_is_named_with_the_file_to_remove(tmp_path: Path, kind: str) -> None:
-    elsewhere = Holder(77, "node-12", "another boot", 5, "2026-01-01T00:00:00+00:00")
-    leave_record(tmp_path / "run", elsewhere)
-    path = tmp_path / "run" / LOCK
+    elsewhere = Owner(77, "node-12", "another boot", "2026-01-01T00:00:00+00:00")
+    leave = leave_marker if kind == "no flock" else leave_note
+    leave(tmp_path / "run", elsewhere)
+    path = tmp_path / "run" / (f"{LOCK}-marker" if kind == "no flock" else OWNER)
     with pytest.raises(FolderInUseError, match=rf"pid 77 on node-12, .* remove {path}$"):
         claim(tmp_path / "run", "study", {})
-    assert read_holder(path) == elsewhere
+    assert read_owner(tmp_path / "run" / OWNER) == elsewhere
     path.unlink()
     claim(tmp_path / "run", "study", {})
-    leave_record(tmp_path / "run", replace(elsewhere, host=platform.node()))  # this one, before a restart
+    leave_note(tmp_path / "run", replace(elsewhere, host=platform.node()))  # this one, before a restart
     claim(tmp_path / "run", "study", {})
 
 
 def test_of_many_at_once_one_is_in_at_a_time(tmp_path: Path, kind: str) -> None:
-    """Four processes count in one file, each reading and writing it under the lock: nothing is lost."""
+    """Four processes count in one file, each reading and writing it under the lock: no count is missing."""
     (tmp_path / "count").write_text("")
-    if kind == "no flock":  # a dead holder to be taken over, which is where two could meet
-        leave_record(tmp_path, replace(this_process(), started=1))
-    command = [sys.executable, "-c", COUNT, str(tmp_path), kind, "25"]
+    if kind == "no flock":  # a dead owner to be taken over, which is where two could meet
+        with other_holder(tmp_path, kind) as dead:
+            dead.send_signal(signal.SIGKILL)
+            dead.wait()
+    command = [sys.executable, "-c", script(COUNT, kind), str(tmp_path), "25"]
     processes = [subprocess.Popen(command) for _ in range(4)]
     assert [process.wait(timeout=60) for process in processes] == [0] * 4
     assert (tmp_path / "count").read_text() == "100"
-
-
-def test_a_file_system_without_locks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(lock.fcntl, "flock", no_locks)
-    with folder_lock(tmp_path):
-        assert read_holder(tmp_path / LOCK) is not None
-        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_thread_may_take_it_again_and_another_may_not(tmp_path: Path) -> None:
@@ -222,10 +230,10 @@ def test_a_link_is_not_followed_out_of_the_folder(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=60) | st.sampled_from([b"[" * 5000, b'{"pid": 1e999}', b"null", b"{}"]))
 @settings(max_examples=50, deadline=None)
-def test_whatever_the_file_says_it_is_no_holder_or_one(content: bytes) -> None:
+def test_whatever_the_note_says_it_names_no_owner_or_one(content: bytes) -> None:
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"{LOCK}-{os.getpid()}"
     path.write_bytes(content)
     try:
-        assert read_holder(path) is None
+        assert read_owner(path) is None
     finally:
         path.unlink()

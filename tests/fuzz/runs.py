@@ -50,21 +50,16 @@ def _pictures(run: Path) -> None:
 
 
 def _study(name: str) -> Callable[[Path], None]:
-    """Runs that the tests of schemas make, without their pages."""
+    """Runs that the tests of schemas make."""
 
     def into(run: Path) -> None:
         import pytest
 
         from leakscope.single_model.ensemble import attackers
-        from tests import test_schema
+        from tests.runs import test_schema
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(test_schema.scaling_judge, "_N_DRAWS", 50)
             patched.setattr(attackers, "ATTACKERS", test_schema.SMALL_ATTACKERS)
-            for kind in ("audit", "compare", "dynamics", "ensemble", "leakage", "scaling"):
-                patched.setattr(f"leakscope.report.{kind}.write_report", lambda *_, **__: None)
-            for kind in ("dynamics", "ensemble", "leakage", "scaling"):
-                patched.setattr(f"leakscope.report.html.{kind}.write_page", lambda *_, **__: None)
             getattr(test_schema, name)(run)
 
     return into

@@ -14,6 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
+
 from leakscope.errors import LeakscopeError
 from tests.fuzz import arrays, documents, pictures
 
@@ -51,7 +53,7 @@ def _read_records(rng: Random, path: Path) -> object:
     groups = rng.choice(((), ("group",)))
     task = rng.choice(("auto", "classification", "regression"))
     records = standardised(read_table(path, label, id_column, groups, task=task))
-    return records.digest, records.n_duplicates
+    return records.digest, len(np.unique(records.duplicate_of))
 
 
 def _read_predictions(path: Path) -> object:
@@ -175,7 +177,7 @@ def records_folder(rng: Random, folder: Path) -> Example:
 
     def read() -> object:
         records = standardised(read_table(given, label, None, groups))
-        return records.digest, records.n_duplicates
+        return records.digest, len(np.unique(records.duplicate_of))
 
     return Example(given, read)
 

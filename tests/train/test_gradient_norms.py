@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from leakscope.design import make_design
-from leakscope.errors import InputError
 from leakscope.hardness.gradient_norm import el2n
 from leakscope.recipe import Recipe
-from leakscope.train.gradient_norms import gradient_norms, last_layer_gradient_norms, record_gradient_norms
+from leakscope.train.gradient_norms import gradient_norms, record_gradient_norms
 from leakscope.train.loop import inputs_from, train_block
 from leakscope.train.losses import row_losses
 from leakscope.train.retrained import at_checkpoints
@@ -54,21 +53,6 @@ def test_a_regression_target_has_gradients_too():
     residual = net(x)[0, 0].item() - 1.0
     found = record_gradient_norms(net, x, torch.tensor([1.0]))
     assert found.item() == pytest.approx(2 * abs(residual) * np.sqrt(26), rel=1e-5)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_last_layer_has_its_closed_form(bias):
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3, bias=bias))
-    x, y = images()
-    expected = norms_one_by_one(net, x, y, list(net[-1].parameters()))
-    torch.testing.assert_close(last_layer_gradient_norms(net, x, y), expected)
-    assert not net[-1]._forward_pre_hooks
-
-
-def test_without_a_linear_layer_there_is_no_closed_form():
-    with pytest.raises(InputError, match=r"no nn\.Linear"):
-        last_layer_gradient_norms(nn.Flatten(), *images())
 
 
 def two_blobs(n: int = 60) -> Records:

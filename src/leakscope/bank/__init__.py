@@ -1,1 +1,1 @@
-"""The run folder: who trained on what and what the models answered, safe against crashes."""
+"""The run folder: the models' design and signals on disk, safe against crashes."""

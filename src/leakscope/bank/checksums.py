@@ -1,7 +1,6 @@
-"""A folder of arrays with a checksum of each, for what is kept outside a bank.
+"""Checksums of all files of a folder, for arrays that are stored outside a bank.
 
-A flipped byte of a training's outcome is a wrong result that nothing else would notice: a file is believed
-only as long as it is the one that was written.
+Nothing else would notice a flipped byte in the outcome of a training, and the result would be wrong.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ SEAL = "sha256.json"
 
 
 def write_seal(folder: Path) -> None:
-    """Writes the checksums of all files under `folder`, which are there by now."""
+    """Writes the checksums of all files under `folder`, once they are complete."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     write_json(folder / SEAL, {str(path.relative_to(folder)): sha256_of(path) for path in files})
 
 
 def seal_damage(folder: Path) -> list[str]:
-    """What is missing or not as it was written, in words; empty when all is."""
+    """What is missing or damaged, in words; empty when nothing is."""
     try:
         checksums = read_json(folder / SEAL)
     except (InputError, CorruptBankError) as error:
@@ -36,6 +35,6 @@ def seal_damage(folder: Path) -> list[str]:
 
 
 def check_seal(folder: Path) -> None:
-    """Raises CorruptBankError, naming the file, when the folder is not as it was written."""
+    """Raises CorruptBankError, naming the file, when one is missing or damaged."""
     for problem in seal_damage(folder):
-        raise CorruptBankError(f"{problem}; run the same command again, which makes it anew")
+        raise CorruptBankError(f"{problem}; run the same command again to rewrite it")

@@ -1,13 +1,13 @@
 """Run folders in object stores (`s3://bucket/run`): a local working copy, and a mirror of it.
 
 All of leakscope works on the local copy, so there is one code path. Whenever a block or the manifest is
-committed, what is new goes up; the index of sha256 checksums, written after the files, says what counts. A
-run that is there already is fetched first and every file checked against the index: one that does not match
-(damaged, or half-way through an upload that was killed) is left out and made anew, as if it were missing.
+committed, new files are uploaded, followed by the index of their sha256 checksums. A run that already exists
+in the store is fetched first, and every file is checked against the index. A file that does not match
+(damaged, or half-way through an upload that was killed) is ignored and made again, as if it were missing.
 
-The store is the truth: the local copy is made equal to it before a run goes on. At most the block whose
-upload failed is lost. A store has no locks, so only runs on one machine are kept apart; two machines at work
-on one address may undo each other's index, which costs training, not truth.
+The store is authoritative: the local copy is made equal to it before a run resumes. At most the block whose
+upload failed has to be trained again. A store has no locks, so only runs on one machine exclude each other;
+two machines that use one address may undo each other's index, which costs training but not correctness.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ from leakscope.errors import CorruptBankError, InputError, StorageError
 
 INDEX = "leakscope-files.json"
 _RANKS = {"run.json": 0, "identity.json": 1, "block.json": 3, "manifest.json": 4, "results.json": 5}
-_OTHER_RANK = 2  # a store that got only the first few of these still holds a sound, unfinished run
+_OTHER_RANK = 2  # a store with only the first few of these still holds a sound, unfinished run
 _PUSHED_AT = ("identity.json", "manifest.json")
-_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")  # a Path has lost the second slash; one letter is a drive
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")  # a Path drops the second slash; one letter is a drive
 
 
 @contextmanager
 def working_copy(out: Path | str) -> Iterator[Path]:
     """The folder to work in: `out` itself, or a local copy of the run at an address like s3://bucket/run.
 
-    What is committed in the copy is uploaded as it is finished, and the rest at the end, also of a run that
-    fails or is interrupted.
+    Committed blocks are uploaded at once, other files at the end, also when the run fails or is interrupted.
 
     Raises:
         InputError: the address holds something else than a run, or its library is not installed.
@@ -68,8 +67,8 @@ def working_copy(out: Path | str) -> Iterator[Path]:
 
 def address_of(out: Path | str) -> str | None:
     """The address, when `out` is one; None for a path."""
-    found = _URL.fullmatch(str(out))
-    return f"{found[1]}://{found[2].rstrip('/')}" if found else None
+    match = _URL.fullmatch(str(out))
+    return f"{match[1]}://{match[2].rstrip('/')}" if match else None
 
 
 class Mirror:
@@ -84,7 +83,7 @@ class Mirror:
         self._stray: set[str] = set()  # in the store but not in its index
 
     def fetch(self) -> list[str]:
-        """Makes the folder what the store holds; gives back what did not match its checksum."""
+        """Makes the folder equal to the store; returns the files that did not match their checksum."""
         with _remote_errors(self._url):
             self._store.invalidate_cache()
             there = {self._name(path) for path in self._store.find(self._root)}
@@ -121,7 +120,7 @@ class Mirror:
 
     def committed(self, path: Path) -> None:
         """Uploads when a block is whole, or a file that others depend on."""
-        if not path.is_relative_to(self._folder) or _is_passing(path.relative_to(self._folder)):
+        if not path.is_relative_to(self._folder) or _is_part_of_temporary(path.relative_to(self._folder)):
             return
         if path.is_dir() or path.name in _PUSHED_AT:
             self.push()
@@ -148,12 +147,12 @@ class Mirror:
         return True
 
     def _files(self) -> list[str]:
-        """Names of the folder's files, but for those of a run at work."""
-        found = (path.relative_to(self._folder) for path in self._folder.rglob("*") if path.is_file())
-        return [path.as_posix() for path in found if not _is_passing(path)]
+        """Names of the folder's files, except temporary ones."""
+        files = (path.relative_to(self._folder) for path in self._folder.rglob("*") if path.is_file())
+        return [path.as_posix() for path in files if not _is_part_of_temporary(path)]
 
     def _sha256(self, name: str) -> str:
-        """Of a local file, computed again only when it has changed."""
+        """Sha256 of a local file, computed again only when the file has changed."""
         path = self._folder / name
         state = (path.stat().st_mtime_ns, path.stat().st_size)
         if self._known.get(name, (None, ""))[0] != state:
@@ -167,7 +166,7 @@ class Mirror:
         return path.removeprefix(self._root).lstrip("/")
 
 
-def _is_passing(path: Path) -> bool:
+def _is_part_of_temporary(path: Path) -> bool:
     """True for temporary files and folders, and whatever is in them."""
     return any(is_temporary(Path(part)) for part in path.parts)
 
@@ -199,7 +198,7 @@ def _checked_index(content: bytes, url: str) -> dict[str, str]:
         raise CorruptBankError(f"{url}/{INDEX} is damaged: not an index of files") from error
     for name in names:
         leads_out = name.is_absolute() or ".." in name.parts or "\\" in str(name) or "\0" in str(name)
-        if leads_out or not name.parts or _is_passing(Path(name)):
+        if leads_out or not name.parts or _is_part_of_temporary(Path(name)):
             raise CorruptBankError(f"{url}/{INDEX} names {str(name)!r}, which is no file of a run folder")
     if not is_sound:
         raise CorruptBankError(f"{url}/{INDEX} is damaged: not all checksums are sha256")
@@ -208,7 +207,7 @@ def _checked_index(content: bytes, url: str) -> dict[str, str]:
 
 @contextmanager
 def _remote_errors(url: str) -> Iterator[None]:
-    """Turns whatever a store's library raises into one line; each has kinds of its own."""
+    """Turns whatever a store's library raises into one line; every library has its own exceptions."""
     try:
         yield
     except (InputError, CorruptBankError, StorageError):
@@ -216,7 +215,7 @@ def _remote_errors(url: str) -> Iterator[None]:
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise StorageError(
-            f"cannot reach {url}: {reason}; once it can be, the same command goes on where this run stopped"
+            f"cannot reach {url}: {reason}; run the same command again to resume once it can be reached"
         ) from error
 
 

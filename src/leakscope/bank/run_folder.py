@@ -1,8 +1,8 @@
-"""A run folder's `run.json`: what kind of run it is and what was asked for.
+"""A run folder's `run.json`: the kind of run and its config.
 
-It is written first, so that a later command on the same folder either is the same run (and goes
-on) or is refused with what differs; and it is all `verify` needs to compute the results again. While a run
-is at work the folder is locked (`bank/lock.py`), so that two never write to it at once.
+It is written first, so that a later command on the same folder either is the same run, which resumes, or is
+refused with what differs. `verify` needs nothing else to compute the results again. While a run writes, the
+folder is locked (`disk/lock.py`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _OURS = ("identity.json", "sha256.json", RESULTS)
 
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
             StopIteration, RecursionError, OSError)  # fmt: skip
-"""What computing with the forged or damaged files of a run folder may end in."""
+"""What computing with forged or damaged files of a run folder may raise."""
 
 
 @contextmanager
 def locked_run_folder(folder: Path, kind: str, config: dict[str, Any]) -> Iterator[None]:
-    """Keeps `folder` to this run until the end of the block.
+    """Reserves `folder` for this run until the end of the block.
 
     Raises:
-        FolderInUseError: another run is at work there.
+        FolderInUseError: another run is using it.
         BankMismatchError: the folder holds another run.
         InputError: it holds something else altogether.
     """
@@ -63,7 +63,7 @@ def locked_run_folder(folder: Path, kind: str, config: dict[str, Any]) -> Iterat
 
 
 def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
-    """Whether run.json says so; a damaged one says nothing, as every bank knows for itself whose it is."""
+    """True when run.json says the same; a damaged one is ignored, since every bank has its own identity."""
     try:
         kind, config = read_run(folder)
     except (InputError, CorruptBankError):
@@ -79,7 +79,7 @@ def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
 
 @contextmanager
 def as_corrupt_run_error(*folders: Path) -> Iterator[None]:
-    """Turns what reading these run folders ends in, when they hold what no run writes, into one line."""
+    """Turns errors from reading these run folders, when no run could have written them, into one line."""
     try:
         yield
     except NOT_OURS as error:
@@ -104,7 +104,12 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file's content; unreadable content is named."""
+    """The content of a JSON file that holds an object.
+
+    Raises:
+        InputError: it is missing.
+        CorruptBankError: it cannot be read, or is not a JSON object.
+    """
     try:
         with open_regular(path) as file:
             value: dict[str, Any] = json.load(file, parse_float=_finite, parse_constant=_finite)
@@ -120,17 +125,22 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def stored_array(path: Path) -> AnyArray:
-    """An array that a run has written; what is missing or damaged is named."""
+    """An array that a run has written.
+
+    Raises:
+        InputError: it is missing.
+        CorruptBankError: it is damaged.
+    """
     if not path.exists():
         raise InputError(f"{path} is missing")
     try:
         return load_array(path)
     except ArrayFileError as error:
-        raise CorruptBankError(f"{path} {error}; run the same command again, which writes it anew") from error
+        raise CorruptBankError(f"{path} {error}; run the same command again to rewrite it") from error
 
 
 def _finite(text: str) -> float:
-    """A number of a JSON file; NaN and infinity, which JSON has not and we never write, are damage."""
+    """A number of a JSON file; NaN and infinity, which we never write, are damage."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:20]} is not a finite number")

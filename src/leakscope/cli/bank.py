@@ -1,4 +1,4 @@
-"""`leakscope bank`: what is done with trained models on disk, without training."""
+"""`leakscope bank`: commands for trained models on disk."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from leakscope.cli.output import AsJson, Quiet, Redact
 if TYPE_CHECKING:
     from leakscope.audits.merged import MergedRun
 
-app = typer.Typer(help="Banks of trained models: merge them.", no_args_is_help=True)
+app = typer.Typer(help="Merge banks of trained models.", no_args_is_help=True)
 
 
 @app.callback()
 def _root() -> None:
-    """Banks of trained models: merge them."""
+    """Merge banks of trained models."""
 
 
 @app.command()
 def merge(
     parts: Annotated[list[Path], typer.Argument(help="Run folders of audits, or folders of banks.")],
-    out: Annotated[Path, typer.Option(help="Folder of the merged run; an interrupted merge in it goes on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the merged run; an interrupted merge in it resumes.")],
     redact: Redact = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make one bank of several: of other seeds, or copies of one bank with different blocks done.
+    """Merge banks of different seeds, or copies of one bank with different blocks, into one bank.
 
-    Audits that were asked the same are judged at once, all models together.
+    Audits with the same attacks and gate are then evaluated together, with all models.
     """
     from leakscope.audits.merged import merge_runs
     from leakscope.audits.settings import AuditSettings
@@ -43,7 +43,7 @@ def merge(
         print_json(_as_json(merged))
     elif not quiet:
         screen = console()
-        screen.print(_in_words(merged), soft_wrap=True)
+        screen.print(_summary(merged), soft_wrap=True)
         if merged.verdict is not None:
             show(merged.verdict, quiet=False, as_json=False)
         screen.print(_next_step(merged), soft_wrap=True)
@@ -51,7 +51,7 @@ def merge(
         exit_by_gate(merged.verdict, printed=not (quiet or as_json))
 
 
-def _in_words(merged: MergedRun) -> str:
+def _summary(merged: MergedRun) -> str:
     n_parts, n_models = len(merged.merge.parts), merged.merge.design.n_models
     records = merged.merge.identity.records
     if not merged.merge.is_of_copies:
@@ -71,12 +71,12 @@ def _in_words(merged: MergedRun) -> str:
 def _next_step(merged: MergedRun) -> str:
     folder = merged.bank.folder
     if merged.verdict is not None:
-        return f"Next: leakscope verify {folder} checks every checksum and number; the parts are not needed."
+        return f"Next: leakscope verify {folder} checks every checksum and number; the parts can go."
     command = "the audit's own command" if merged.are_audits else "the command that trains it"
     if n_missing := _n_missing(merged):
-        return f"Next: {command} with --out {folder} trains the {n_missing} models that are missing."
+        return f"Next: {command} with --out {folder} trains the {n_missing} missing models."
     if merged.are_audits:
-        return f"Next: {command} with --out {folder} judges it; all models are there."
+        return f"Next: {command} with --out {folder} evaluates it; all models are there."
     return f"Next: open it with leakscope.bank.bank.Bank.open(Path({str(folder)!r})); all models are there."
 
 

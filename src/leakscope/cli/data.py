@@ -1,4 +1,4 @@
-"""`leakscope data`: which datasets there are, whether their files are the published ones, and get them."""
+"""`leakscope data`: list, check and fetch datasets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from leakscope.data.catalogue import Dataset
     from leakscope.data.checksums import FileCheck
 
-app = typer.Typer(help="List, check and fetch the datasets leakscope knows.", no_args_is_help=True)
+app = typer.Typer(help="List, check and fetch published datasets.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Data folder; by default $LEAKSCOPE_DATA, else ~/.local/share/leakscope."),
+    typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, or ~/.local/share/leakscope)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
@@ -31,7 +31,7 @@ def list_datasets(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the names only.")] = False,
 ) -> None:
-    """Show every dataset: records, features, classes, source, and whether its files are there."""
+    """List every dataset: records, features, classes, source, and whether its files are present."""
     from leakscope.data.catalogue import DATASETS
     from leakscope.data.published import data_root
 
@@ -46,7 +46,7 @@ def list_datasets(
 
 @app.command()
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="Datasets; without any, those present.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets (default: those present).")] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
@@ -76,7 +76,7 @@ def fetch(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
 ) -> None:
-    """Download datasets from where they are published; files that are already right are kept."""
+    """Download datasets from where they are published; correct files are not downloaded again."""
     from leakscope.data.fetch import fetch as fetch_files
     from leakscope.data.published import data_root
     from leakscope.data.registry import dataset
@@ -89,7 +89,7 @@ def fetch(
         fetched += [{"dataset": entry.name, "path": str(f.path), "downloaded": f.downloaded} for f in files]
         if not (as_json or quiet):
             for file in files:
-                typer.echo(f"{'fetched ' if file.downloaded else 'kept    '} {file.path}")
+                typer.echo(f"{'fetched ' if file.downloaded else 'present '} {file.path}")
             if not files:
                 typer.echo(f"{entry.name} is built in; there is nothing to fetch")
     if as_json:
@@ -149,7 +149,7 @@ def _print_table(entries: Sequence[Dataset], root: Path) -> None:
 
 
 def _entries_to_check(names: Sequence[str], root: Path) -> tuple[list[Dataset], list[Dataset]]:
-    """The datasets to check, and those passed over because none of their files is there."""
+    """The datasets to check, and those skipped because none of their files is there."""
     from leakscope.data.catalogue import DATASETS
     from leakscope.data.registry import dataset
 

@@ -1,7 +1,7 @@
 """UCI Adult (Kohavi 1996): 48,842 people of the 1994 US census; does one earn more than $50K?
 
 `adult.test` starts with a comment line and ends its labels in a dot; both files end in an empty line.
-A few people appear twice (24 exact repeats in adult.data, 5 in adult.test): they are kept, because they
+A few people appear twice (24 exact repeats in adult.data, 5 in adult.test): they stay, because they
 were published, and an audit reports them.
 """
 
@@ -90,7 +90,7 @@ def _read_rows(path: Path, expected_records: int) -> list[_Row]:
     ]
     if len(rows) != expected_records:
         raise InputError(
-            f"{path} is truncated or damaged: found {len(rows):,} records, expected {expected_records:,}; "
+            f"{path} is truncated or damaged: it has {len(rows):,} records, expected {expected_records:,}; "
             "delete it and fetch it again"
         )
     return rows

@@ -64,8 +64,8 @@ class Dataset:
 
     def present_files(self, root: Path) -> list[Path]:
         """The paths of the files that lie in the data folder `root`; contents are not looked at."""
-        found = (locate(root / self.folder, file.name) for file in self.files)
-        return [path for path in found if path is not None]
+        paths = (locate(root / self.folder, file.name) for file in self.files)
+        return [path for path in paths if path is not None]
 
     def is_present(self, root: Path) -> bool:
         """True when every required file is there, or none is needed."""

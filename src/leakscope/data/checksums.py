@@ -1,4 +1,4 @@
-"""Are the files of a dataset the published ones? Compared by sha256, file by file."""
+"""Compares the files of a dataset with the published ones, by sha256."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FileCheck:
 
     @property
     def is_fault(self) -> bool:
-        """True when the dataset cannot be used, or not be trusted, as it is."""
+        """True when the dataset cannot be used or trusted with this file."""
         return self.state == "differs" or (self.state == "missing" and self.file.required)
 
 
@@ -37,7 +37,7 @@ def check_file(
     if path is None:
         return FileCheck(entry.name, file, root / entry.folder / file.name, "missing")
     try:
-        found = content_sha256(path, on_bytes)
+        sha256 = content_sha256(path, on_bytes)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the file") from error
-    return FileCheck(entry.name, file, path, "ok" if found == file.sha256 else "differs")
+    return FileCheck(entry.name, file, path, "ok" if sha256 == file.sha256 else "differs")

@@ -1,7 +1,7 @@
 """CIFAR-10 (Krizhevsky 2009), binary version: 60,000 colour images of 32 x 32 pixels.
 
 Six files of 10,000 rows; a row is one label byte and 3,072 bytes of pixels, the red plane first, then
-green, then blue, each row by row. The files may be kept as `.bin` or `.bin.xz`.
+green, then blue, each row by row. The files may be stored as `.bin` or `.bin.xz`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cifar10(folder: Path, batches: Sequence[str] = BATCHES) -> Records:
 
     Args:
         folder: where the six files lie.
-        batches: the batches to read; a record keeps its id whichever are chosen.
+        batches: the batches to read; a record has the same id whichever are chosen.
     """
     _check_batches(batches)
     paths = require("cifar10", folder, [f"{batch}.bin" for batch in batches])

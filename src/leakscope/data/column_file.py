@@ -1,4 +1,4 @@
-"""Read csv and parquet, files of named columns, with polars: some columns at a time, never all of the file.
+"""Reads csv and parquet files with polars: a few columns at a time, never the whole file.
 
 A csv is turned into a parquet in a temporary file first, so that one column can be read without the others.
 What is held of a file is what is made of it: features (on disk where they are many), labels, ids and groups.
@@ -119,15 +119,15 @@ def read_column_file(
 def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
     """float32 (records, features), and what they are called.
 
-    Columns lie side by side on scratch, a number a record, until all are read; then they are put row by row.
+    Columns are stored one after the other on scratch until all are read, then transposed to rows.
     """
     scratch = temporary()
     numbers = scratch.empty((len(names), file.n_rows), np.float32)
     encoded = []
     for at, series in enumerate(file.columns(names)):
-        found = encode_feature(series.name, column_values(series, "feature"))
-        numbers[at] = found.numbers
-        encoded.append(found._replace(numbers=numbers[at]))
+        feature = encode_feature(series.name, column_values(series, "feature"))
+        numbers[at] = feature.numbers
+        encoded.append(feature._replace(numbers=numbers[at]))
         evict_pages(numbers)
     feature_names = tuple(name for column in encoded for name in column.names)
     features = scratch.empty((file.n_rows, len(feature_names)), np.float32)
@@ -151,7 +151,7 @@ def _opened(path: Path) -> ColumnFile:
     names, n_rows = tuple(scan.collect_schema()), int(scan.select(pl.len()).collect().item())
     if not n_rows or not names:
         raise InputError("has no rows; give at least two records of different classes")
-    if n_rows > machine_memory():  # a byte a record is less than any of them takes
+    if n_rows > machine_memory():  # every record takes at least one byte
         raise InputError(
             f"declares {n_rows:,} rows of {len(names)} columns, more than this machine's memory can hold; "
             "give fewer records"
@@ -161,7 +161,7 @@ def _opened(path: Path) -> ColumnFile:
 
 @contextmanager
 def _read_errors(path: Path) -> Iterator[None]:
-    """polars' refusals as one clear line."""
+    """Turns errors of polars into one clear line."""
     import polars as pl
 
     try:

@@ -1,7 +1,7 @@
-"""Download a dataset from where its authors publish it.
+"""Downloads a dataset from where its authors publish it.
 
-Every file goes to a temporary name, is checked against its sha256, and is renamed into place only
-then: an interrupted, wrong or damaged download leaves nothing behind. Of an archive only the known
+Every file is downloaded under a temporary name, checked against its sha256, and only then renamed: an
+interrupted, wrong or damaged download leaves nothing behind. Of an archive only the known
 members are written, under their known names.
 """
 
@@ -34,7 +34,7 @@ _NO_NETWORK = (urllib.error.URLError, http.client.HTTPException, TimeoutError, C
 
 @dataclass(frozen=True)
 class Fetched:
-    """One file of a dataset after `fetch`; `downloaded` is false where it was already right."""
+    """One file of a dataset after `fetch`; `downloaded` is false when it was already correct."""
 
     name: str
     path: Path
@@ -53,9 +53,9 @@ class _Expected:
     def new_hash(self) -> _Hash:
         return hashlib.new(self.algorithm, usedforsecurity=False)
 
-    def mismatch(self, found: str) -> str:
+    def mismatch(self, digest: str) -> str:
         """What is wrong with a download of this digest, in words; "" when nothing is."""
-        return "" if found == self.digest else f"{self.algorithm} is {found}, expected {self.digest}"
+        return "" if digest == self.digest else f"{self.algorithm} is {digest}, expected {self.digest}"
 
 
 def fetch(entry: Dataset, data_dir: Path, progress: Progress | None = None) -> list[Fetched]:
@@ -63,14 +63,14 @@ def fetch(entry: Dataset, data_dir: Path, progress: Progress | None = None) -> l
 
     Args:
         entry: the dataset, from `leakscope.data.registry.dataset`.
-        data_dir: the data folder; made where it does not exist.
+        data_dir: the data folder; created when absent.
         progress: called with file name, bytes so far and bytes in all while downloading.
 
     Returns:
-        One entry a file; empty for a dataset that needs none. Files that are already right are kept.
+        One entry per file; empty for a dataset that needs none. Correct files are not downloaded again.
 
     Raises:
-        DataMissingError: a file cannot be had; says what to download from where into which folder.
+        DataMissingError: a file cannot be downloaded; says what to download from where into which folder.
         StorageError: the folder cannot be written.
     """
     wanted = {file: check_file(entry, file, data_dir) for file in entry.files}
@@ -93,7 +93,7 @@ def _silent(name: str, n_bytes: int, n_bytes_total: int) -> None:
 
 
 def _fetch_file(entry: Dataset, file: PublishedFile, folder: Path, report: Progress) -> None:
-    """Take one file from the first mirror that has the right one."""
+    """Downloads one file from the first mirror that has the correct one."""
     expected = _Expected(file.name, file.n_bytes, "sha256", file.sha256)
     reasons = []
     for mirror in entry.mirrors:

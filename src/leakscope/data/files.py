@@ -1,4 +1,4 @@
-"""The user's own records: csv, parquet or npz, or a folder of arrays or pictures in, `Records` out.
+"""Reads the user's own records: a csv, parquet or npz file, or a folder of arrays or images.
 
 Nothing is ever unpickled: a pickle can run code when it is read.
 """
@@ -27,25 +27,25 @@ def read_table(
     feature_columns: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Records:
-    """Read the records of one file, where the extension says how, or of one folder.
+    """The records of one file, read by its extension, or of one folder.
 
     In a csv or parquet file numeric columns become float32 features as they are, bools 0 and 1, and text
     is one-hot encoded in alphabetical order. An npz file holds `features` (or `x`), `labels` (or `y`),
-    and may hold `ids` and one array a group; uint8 features (records, channels, height, width), or
+    and may hold `ids` and one array per group; uint8 features (records, channels, height, width), or
     without the channels, stay images. A folder holds such arrays as npy files, whose features stay on disk
-    (see `array_folder`), or folders of pictures, one a class (see `image_folder`).
+    (see `array_folder`), or folders of images, one per class (see `image_folder`).
 
     Args:
         path: the file or folder.
         label: column (npz, npy: array) of labels; needed for csv and parquet.
         id_column: column (npz, npy: array) of unique ids; without one, ids are `row-0`, `row-1` and so on.
-        group_columns: columns to report risk by. They are no features unless `feature_columns` has them.
-        feature_columns: the columns to use, in this order; by default all that have no other role.
+        group_columns: columns to report risk for. They are not features unless `feature_columns` lists them.
+        feature_columns: the columns to use, in this order; by default all without another role.
         task: "classification" or "regression"; "auto" takes a label of numbers that are not all whole as
             a regression target, and any other as classes.
 
     Raises:
-        InputError: the file or a column is not there or not usable; names it, the first bad row, the remedy.
+        InputError: the file or a column is missing or unusable; names it, the first bad row, the remedy.
     """
     path = Path(path).expanduser()
     suffix = path.suffix.lower()
@@ -57,7 +57,7 @@ def read_table(
             "or a folder of pictures or arrays"
         )
     elif not path.is_file():
-        raise InputError(f"{path} is not there, or is not a file; check the path")
+        raise InputError(f"{path} is missing, or is not a file; check the path")
     try:
         return _read(path, suffix, label, id_column, _names(group_columns), _names(feature_columns), task)
     except InputError as error:
@@ -109,7 +109,7 @@ def _read_folder(
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Each name once; a lone text is one name, not its letters."""
+    """Each name once; a single text is one name, not its letters."""
     if columns is None:
         return None
     return (columns,) if isinstance(columns, str) else tuple(dict.fromkeys(columns))

@@ -61,13 +61,13 @@ def split(seed: int, n_samples: int, train_fraction: float = 0.5) -> BoolArray:
     """Who is a member: bool (n_samples,), true for the first rows of a fresh permutation.
 
     Raises:
-        InputError: `train_fraction` leaves no members, or nobody outside.
+        InputError: `train_fraction` leaves no members, or no non-members.
     """
     n_members = int(n_samples * train_fraction) if 0 < train_fraction < 1 else 0
     if not 0 < n_members < n_samples:
         raise InputError(
             f"train_fraction={train_fraction} of n_samples={n_samples} leaves one side of the split empty; "
-            "give a fraction between 0 and 1 that keeps at least one record on each side"
+            "give a fraction between 0 and 1 that leaves at least one record on each side"
         )
     in_mask = np.zeros(n_samples, dtype=np.bool_)
     in_mask[_random_state("seed", seed).permutation(n_samples)[:n_members]] = True

@@ -1,4 +1,4 @@
-"""Read a folder of pictures, one folder a class: FOLDER/CLASS/NAME.png, .jpg or .jpeg.
+"""Reads a folder of images, one folder per class: FOLDER/CLASS/NAME.png, .jpg or .jpeg.
 
 Headers are read first: every picture must have one and the same size, and no size that is merely declared is
 believed. Only then are they decoded, one at a time, into the one array that is kept, so that memory is that
@@ -65,7 +65,7 @@ def read_image_folder(folder: Path) -> Records:
     Raises:
         InputError: no pictures, one that is damaged, too large or of another size; names its path.
     """
-    pictures = _found(folder)
+    pictures = _pictures_in(folder)
     form = _common_form(pictures)
     features = np.empty((len(pictures), form.n_channels, form.height, form.width), dtype=np.uint8)
     for pixels, picture in zip(features, pictures, strict=True):
@@ -81,25 +81,25 @@ def read_image_folder(folder: Path) -> Records:
     )
 
 
-def _found(folder: Path) -> list[_Picture]:
-    """The pictures, in the order of their ids."""
-    root, pictures, n_left_out = folder.resolve(), list[_Picture](), 0
+def _pictures_in(folder: Path) -> list[_Picture]:
+    """The images of a folder, in the order of their ids."""
+    root, pictures, n_skipped = folder.resolve(), list[_Picture](), 0
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_dir() or not _is_within(path, root):
-            n_left_out += 1
+            n_skipped += 1
             continue
         files = sorted(path.iterdir())
-        kept = [_Picture(file, _id(file, folder), path.name) for file in files if _is_picture(file, root)]
-        n_left_out += len(files) - len(kept)
-        pictures += kept
+        readable = [_Picture(file, _id(file, folder), path.name) for file in files if _is_picture(file, root)]
+        n_skipped += len(files) - len(readable)
+        pictures += readable
     if not pictures:
         raise InputError(
             f"has no pictures ({', '.join(SUFFIXES)}) in folders named after their classes, and no arrays "
             "(features.npy, labels.npy); give one or the other"
         )
-    if n_left_out:
-        what = "1 entry is" if n_left_out == 1 else f"{n_left_out:,} entries are"
-        _log.warning("%s: %s left out, no picture in a class's folder or a link out of it", folder, what)
+    if n_skipped:
+        entries = "1 entry" if n_skipped == 1 else f"{n_skipped:,} entries"
+        _log.warning("%s: skipped %s: not an image of a class, or a link out of it", folder, entries)
     return pictures
 
 
@@ -147,7 +147,7 @@ def _check_header(image: ImageFile, name: str) -> None:
     is_deep = any(";16" in str(tile) for tile in image.tile)  # of colours Pillow would drop the lower 8 bits
     if is_deep or image.mode not in _GREY + _COLOUR:
         kind = f"{image.mode}, 16 bits" if is_deep else image.mode
-        raise InputError(f"{name} has pixels of kind {kind}, expected 8 bits a channel; convert it")
+        raise InputError(f"{name} has pixels of kind {kind}, expected 8 bits per channel; convert it")
 
 
 def _refuse_absurd(form: _Form, n_pictures: int) -> None:
@@ -181,7 +181,7 @@ def _opened(picture: _Picture) -> Iterator[ImageFile]:
     except InputError:
         raise
     except UnidentifiedImageError as error:
-        raise InputError(f"{picture.id} is no PNG or JPEG, or its beginning is damaged; remove it") from error
+        raise InputError(f"{picture.id} is not a PNG or JPEG, or its header is damaged; remove it") from error
     except (*_UNREADABLE, Image.DecompressionBombError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{picture.id} cannot be decoded ({reason}); repair or remove it") from error

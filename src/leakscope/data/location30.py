@@ -54,7 +54,7 @@ def _read_member(path: Path) -> bytes:
     except (tarfile.TarError, *DAMAGE) as error:
         size = path.stat().st_size
         raise InputError(
-            f"{path} is truncated or damaged: found {size:,} bytes, expected 287,293 ({error}); "
+            f"{path} is truncated or damaged: it has {size:,} bytes, expected 287,293 ({error}); "
             "delete it and fetch it again"
         ) from error
 
@@ -68,8 +68,8 @@ def _parse(path: Path, content: bytes) -> npt.NDArray[np.int16]:
     except ValueError as error:
         raise InputError(f"{path}: {MEMBER!r} is malformed: {error}; expected {expected}") from error
     if table.shape != (N_RECORDS, 1 + N_FEATURES):
-        found = f"{table.shape[0]:,} rows of {table.shape[1]} columns"
-        raise InputError(f"{path}: {MEMBER!r} has {found}, expected {expected}; fetch it again")
+        shape = f"{table.shape[0]:,} rows of {table.shape[1]} columns"
+        raise InputError(f"{path}: {MEMBER!r} has {shape}, expected {expected}; fetch it again")
     in_range = (
         np.isin(table[:, 1:], (0, 1)).all() and table[:, 0].min() >= 1 and table[:, 0].max() <= N_CLASSES
     )

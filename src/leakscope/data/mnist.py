@@ -79,9 +79,9 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     header = np.array([_UNSIGNED_BYTES * 256 + len(shape), *shape], dtype=">u4").tobytes()
     content = read_exactly(path, len(header) + int(np.prod(shape)))
     if content[: len(header)] != header:
-        found = np.frombuffer(content[: len(header)], dtype=">u4").tolist()
+        header_read = np.frombuffer(content[: len(header)], dtype=">u4").tolist()
         expected = np.frombuffer(header, dtype=">u4").tolist()
         raise InputError(
-            f"{path} is not the published file: header {found}, expected {expected}; fetch it again"
+            f"{path} is not the published file: header {header_read}, expected {expected}; fetch it again"
         )
     return np.frombuffer(content, dtype=np.uint8, offset=len(header)).reshape(shape)

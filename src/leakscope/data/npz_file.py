@@ -1,4 +1,4 @@
-"""Read npz: arrays saved by numpy, never those that need pickle."""
+"""Reads npz files: arrays saved by numpy, except those that need pickle."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from leakscope.data.columns import Task, check_ids, encode_labels, numeric_featu
 from leakscope.data.ids import numbered_ids
 from leakscope.disk.memory import machine_memory
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, read_array
+from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 from leakscope.types import Records
 
-_NO_OBJECTS = (
+NO_OBJECTS = (
     "holds Python objects, which need pickle and can run code when read, so they are refused; "
     "save plain arrays of numbers or text (not dtype object)"
 )
@@ -36,43 +37,55 @@ def read_npz(
     path: Path, label: str | None, ids_name: str | None, group_names: tuple[str, ...], task: Task
 ) -> Records:
     """The records of an npz file; see `leakscope.data.files.read_table`."""
-    arrays = _read_arrays(path)
+    arrays = read_arrays(path)
     require_names("label array", [] if label is None else [label], list(arrays))
     require_names("id array", [] if ids_name is None else [ids_name], list(arrays))
     require_names("group array", group_names, list(arrays))
-    label = label or _first_of("labels", LABEL_NAMES, arrays)
-    features_name = _first_of("features", FEATURE_NAMES, arrays)
+    label = label or first_of("labels", LABEL_NAMES, arrays)
+    features_name = first_of("features", FEATURE_NAMES, arrays)
     ids_name = ids_name or ("ids" if "ids" in arrays else None)
-    vectors = {name: _vector(name, arrays[name]) for name in (label, ids_name, *group_names) if name}
-    _check_lengths({features_name: arrays[features_name], **vectors})
+    vectors = {name: as_vector(name, arrays[name]) for name in (label, ids_name, *group_names) if name}
+    check_lengths({features_name: arrays[features_name], **vectors})
     encoded = encode_labels(vectors[label], label, task)
     return Records(
         features=_features(features_name, arrays[features_name]),
         labels=encoded.labels,
-        ids=_ids(vectors, ids_name, len(encoded.labels)),
+        ids=ids_of(vectors, ids_name, len(encoded.labels)),
         name=path.stem,
         groups={name: vectors[name].astype(np.str_) for name in group_names},
         class_names=encoded.class_names,
     )
 
 
-def _read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, AnyArray]:
-    """Every array of the archive, of at most so many bytes in all; None: as many as the machine has."""
+def read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, AnyArray]:
+    """Every array of the archive.
+
+    Args:
+        path: the file.
+        most_bytes: that the arrays may take together; None: the machine's memory.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             _refuse_absurd(entries, machine_memory() if most_bytes is None else most_bytes)
             return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in entries}
     except InputError:
         raise
     except _UNREADABLE as error:
-        with path.open("rb") as file:
-            start = file.read(6)
+        start = _start(path)
         if start == b"\x93NUMPY":
             raise InputError("holds one array, not an npz archive; save it with numpy.savez") from error
         if start[:1] == b"\x80":
-            raise InputError(f"is a pickle, and {_NO_OBJECTS}") from error
+            raise InputError(f"is a pickle, and {NO_OBJECTS}") from error
         raise InputError(f"cannot be read as npz: {str(error) or type(error).__name__}") from error
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(6)
+    except OSError:
+        return b""
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
@@ -80,22 +93,23 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
         with archive.open(entry) as stream:
             return read_array(stream, entry.file_size)
     except PickledArrayError as error:
-        raise InputError(f"{entry.filename} {_NO_OBJECTS}") from error
+        raise InputError(f"{entry.filename} {NO_OBJECTS}") from error
     except ArrayFileError as error:
         raise InputError(f"{entry.filename} {error}; save the file with numpy.savez") from error
 
 
 def _refuse_absurd(entries: Sequence[zipfile.ZipInfo], most_bytes: int) -> None:
-    """A small archive may unpack, or say it unpacks, to more than the machine has."""
+    """A small archive may unpack, or claim to unpack, to more than the machine's memory."""
     n_bytes = sum(entry.file_size for entry in entries)
     if n_bytes > most_bytes:
         raise InputError(
-            f"unpacks to {n_bytes / 2**30:,.1f} GiB, there is room for {most_bytes / 2**30:,.1f}; "
+            f"unpacks to {n_bytes / 2**30:,.1f} GiB, the limit is {most_bytes / 2**30:,.1f}; "
             "give fewer records"
         )
 
 
-def _first_of(what: str, names: Sequence[str], arrays: Collection[str]) -> str:
+def first_of(what: str, names: Sequence[str], arrays: Collection[str]) -> str:
+    """The first of these names that there is; raises InputError when there is none."""
     for name in names:
         if name in arrays:
             return name
@@ -104,50 +118,51 @@ def _first_of(what: str, names: Sequence[str], arrays: Collection[str]) -> str:
     )
 
 
-def _vector(name: str, array: AnyArray) -> AnyArray:
-    """One value a record; a single column counts as a vector."""
+def as_vector(name: str, array: AnyArray) -> AnyArray:
+    """One value per record; a single column counts as a vector."""
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InputError(f"array {name!r} has shape {array.shape}, expected one value a record")
+        raise InputError(f"array {name!r} has shape {array.shape}, expected one value per record")
     if array.dtype.kind not in "biufUS":
         raise InputError(f"array {name!r} has type {array.dtype}, expected numbers, bools or text")
-    return _text(name, array) if array.dtype.kind in "US" else array
+    return as_text(name, array) if array.dtype.kind in "US" else array
 
 
-def _text(name: str, array: AnyArray) -> npt.NDArray[np.str_]:
-    """Text that can be written down again: bytes that are UTF-8, characters that exist."""
+def as_text(name: str, array: AnyArray) -> npt.NDArray[np.str_]:
+    """Text that can be written again: valid UTF-8, and characters that exist."""
     try:
         text: npt.NDArray[np.str_] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except UnicodeDecodeError as error:
         raise InputError(
             f"array {name!r} holds text that is not Unicode ({error}); decode it first"
         ) from error
-    # numpy keeps four bytes a character, whatever they are, and fails when it comes to look at them.
+    # numpy stores any four bytes as a character and fails only when it converts them.
     codes = np.ascontiguousarray(text).view(np.dtype(np.uint32).newbyteorder(text.dtype.byteorder))
     if ((codes > _LAST_CHARACTER) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
         raise InputError(f"array {name!r} holds text that is not Unicode; save it as str or UTF-8 bytes")
     return text
 
 
-def _check_lengths(arrays: dict[str, AnyArray]) -> None:
+def check_lengths(arrays: dict[str, AnyArray]) -> None:
+    """Raises InputError unless all arrays have the same number of rows, at least one."""
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
-        found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise InputError(f"every array needs one row a record, at least one; rows found: {found}")
+        rows = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(f"every array needs one row per record, at least one; it has: {rows}")
 
 
 def _features(name: str, array: AnyArray) -> npt.NDArray[np.float32] | npt.NDArray[np.uint8]:
     if array.dtype.kind not in "biuf":
         raise InputError(f"features {name!r} have type {array.dtype}, expected numbers; encode text first")
     if not array.size:
-        raise InputError(f"features {name!r} have shape {array.shape}, which holds no number")
+        raise InputError(f"features {name!r} have shape {array.shape}, which is empty")
     if array.dtype == np.uint8 and array.ndim in (3, 4):
-        return _images(name, array)
+        return as_images(name, array)
     return numeric_features(array[:, None] if array.ndim == 1 else array, name)
 
 
-def _images(name: str, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def as_images(name: str, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """uint8 (records, channels, height, width)."""
     if array.ndim == 3:
         return array[:, None]
@@ -159,7 +174,8 @@ def _images(name: str, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return array
 
 
-def _ids(vectors: dict[str, AnyArray], ids_name: str | None, n_records: int) -> npt.NDArray[np.str_]:
+def ids_of(vectors: dict[str, AnyArray], ids_name: str | None, n_records: int) -> npt.NDArray[np.str_]:
+    """Ids of the records, by default numbered; raises InputError when they are not unique."""
     if ids_name is None:
         return numbered_ids("row-", n_records)
     ids = vectors[ids_name].astype(np.str_)

@@ -65,27 +65,27 @@ def read_prediction_columns(path: Path) -> Predictions:
 def _shadow_numbers(file: ColumnFile) -> list[int]:
     """Of the other models, which are numbered from 0."""
     matches = [_OUTPUT.fullmatch(name) or _SHADOW_MEMBER.fullmatch(name) for name in file.names]
-    found = {int(match[1]) for match in matches if match and match[1] is not None}
-    missing = set(range(len(found))) - found
+    numbers = {int(match[1]) for match in matches if match and match[1] is not None}
+    missing = set(range(len(numbers))) - numbers
     if missing:
         raise InputError(
             f"has no columns of shadow_{min(missing)}; number the other models from 0 without gaps"
         )
-    return sorted(found)
+    return sorted(numbers)
 
 
 def _model(file: ColumnFile, shadow: int | None) -> _Model:
     prefix = "" if shadow is None else f"shadow_{shadow}_"
     matches = [match for match in map(_OUTPUT.fullmatch, file.names) if match]
-    found = [match for match in matches if (None if match[1] is None else int(match[1])) == shadow]
-    stems = {match[2] for match in found}
+    own = [match for match in matches if (None if match[1] is None else int(match[1])) == shadow]
+    stems = {match[2] for match in own}
     if len(stems) != 1:
-        problem = f"has both {prefix}logit_ and {prefix}prob_ columns" if found else (
+        problem = f"has both {prefix}logit_ and {prefix}prob_ columns" if own else (
             f"has no columns {prefix}logit_0 or {prefix}prob_0, ..."
         )  # fmt: skip
-        raise InputError(f"{problem}; save exactly one kind, a column a class")
+        raise InputError(f"{problem}; save exactly one kind, one column per class")
     (stem,) = stems
-    ordered = tuple(f"{prefix}{stem}_{index}" for index in range(len(found)))
+    ordered = tuple(f"{prefix}{stem}_{index}" for index in range(len(own)))
     require_names("output column", ordered, file.names)
     if len(ordered) < 2:
         raise InputError(f"has the column {ordered[0]} alone; give a binary model both, p and 1 - p")

@@ -1,4 +1,4 @@
-"""A model's answers as the user saved them: one row of logits or probabilities a record.
+"""A model's outputs as the user saved them: one row of logits or probabilities per record.
 
 Whoever cannot hand out the model or its training data can still hand out predictions. Nothing is ever
 unpickled: a pickle can run code when it is read. Probabilities become log-probabilities, floored so that
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
 from leakscope.data.ids import numbered_ids
-from leakscope.data.npz_file import _check_lengths, _read_arrays, _vector
+from leakscope.data.npz_file import as_vector, check_lengths, read_arrays
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
@@ -38,17 +38,17 @@ Float32Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What one model answered about each record.
+    """One model's outputs for each record.
 
     Attributes:
         logits: float32 (records, classes); log-probabilities where `kind` is "probabilities".
         labels: int64 (records,), the true classes.
         ids: str (records,), unique.
-        is_member: bool (records,), who was trained on; None when nobody says.
+        is_member: bool (records,), which records it was trained on; None: unknown.
         groups: column name -> str (records,), for risk by group.
         name: short name, the file's without its extension.
         kind: what was given; true and largest logits of "probabilities" are log-probabilities.
-        shadow_logits: float32 (shadows, records, classes), other models' answers about the same records.
+        shadow_logits: float32 (shadows, records, classes), other models' outputs for the same records.
         shadow_in_mask: bool (shadows, records), whom each of those was trained on.
     """
 
@@ -80,10 +80,10 @@ class Predictions:
 
 
 def read_predictions(path: Path | str, membership: Membership = "optional") -> Predictions:
-    """Read one file of predictions; the extension says how.
+    """The predictions of one file, read by its extension.
 
     An npz file holds `logits` or `probabilities` (records, classes) and `labels`, and may hold `ids`,
-    `is_member` (or `members`), one array a group, and other models' answers about the same records:
+    `is_member` (or `members`), one array per group, and other models' outputs for the same records:
     `shadow_logits` or `shadow_probabilities` (shadows, records, classes) with `shadow_members`
     (shadows, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
     `label`, and may have `id`, `is_member`, and of other models `shadow_0_logit_0`, ... (or
@@ -159,8 +159,8 @@ def as_bools(values: AnyArray, what: str) -> BoolArray:
     is_true = np.isin(texts, _TRUE)
     unknown = ~is_true & ~np.isin(texts, _FALSE)
     if unknown.any():
-        found = values[unknown][0]
-        raise InputError(f"{what} holds {str(found)!r}; expected true or false, or 1 or 0, for every record")
+        first = values[unknown][0]
+        raise InputError(f"{what} holds {str(first)!r}; expected true or false, or 1 or 0, for every record")
     return np.asarray(is_true)
 
 
@@ -176,7 +176,7 @@ def _check_path(path: Path) -> None:
             f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
         )
     if not path.is_file():
-        raise InputError(f"{path} is not there, or is not a file; check the path")
+        raise InputError(f"{path} is missing, or is not a file; check the path")
 
 
 def _read_columns(path: Path) -> Predictions:
@@ -186,14 +186,14 @@ def _read_columns(path: Path) -> Predictions:
 
 
 def _read_npz(path: Path) -> Predictions:
-    arrays = _read_arrays(path)
+    arrays = read_arrays(path)
     given, kind = _given_outputs(arrays, "")
     require_names("label array", ["labels"], list(arrays))
     taken = {given, "labels", "ids", *_SHADOW_NAMES}
-    vectors = {name: _vector(name, array) for name, array in arrays.items() if name not in taken}
-    labels = _vector("labels", arrays["labels"])
-    ids = _vector("ids", arrays["ids"]).astype(np.str_) if "ids" in arrays else None
-    _check_lengths({given: arrays[given], "labels": labels, **vectors})
+    vectors = {name: as_vector(name, array) for name, array in arrays.items() if name not in taken}
+    labels = as_vector("labels", arrays["labels"])
+    ids = as_vector("ids", arrays["ids"]).astype(np.str_) if "ids" in arrays else None
+    check_lengths({given: arrays[given], "labels": labels, **vectors})
     shadow_logits, shadow_in_mask = _shadows(arrays)
     return Predictions(
         logits=_logits(arrays[given], kind, given),
@@ -211,12 +211,12 @@ def _read_npz(path: Path) -> Predictions:
 def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]:
     """Name of the array that holds the model's outputs, and what they are."""
     names: tuple[Kind, Kind] = ("logits", "probabilities")
-    found = [kind for kind in names if f"{prefix}{kind}" in arrays]
+    kinds = [kind for kind in names if f"{prefix}{kind}" in arrays]
     wanted = " or ".join(f"{prefix}{kind}" for kind in names)
-    if len(found) != 1:
-        problem = f"has both {wanted.replace(' or ', ' and ')}" if found else f"has no array {wanted}"
+    if len(kinds) != 1:
+        problem = f"has both {wanted.replace(' or ', ' and ')}" if kinds else f"has no array {wanted}"
         raise InputError(f"{problem}; save exactly one (there are: {', '.join(arrays) or 'none'})")
-    return f"{prefix}{found[0]}", found[0]
+    return f"{prefix}{kinds[0]}", kinds[0]
 
 
 def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
@@ -241,10 +241,10 @@ def _shadows(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArra
 
 
 def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
-    found = [name for name in _MEMBER_NAMES if name in vectors]
-    if len(found) > 1:
-        raise InputError(f"has both {' and '.join(found)}; save one array of who was trained on")
-    return as_bools(vectors[found[0]], found[0]) if found else None
+    given = [name for name in _MEMBER_NAMES if name in vectors]
+    if len(given) > 1:
+        raise InputError(f"has both {' and '.join(given)}; save one array of membership")
+    return as_bools(vectors[given[0]], given[0]) if given else None
 
 
 def class_indices(values: AnyArray, what: str) -> IntArray:
@@ -262,7 +262,7 @@ def class_indices(values: AnyArray, what: str) -> IntArray:
 def _require_both_sides(predictions: Predictions) -> None:
     is_member = predictions.is_member
     if is_member is None:
-        raise InputError("does not say who was trained on; add is_member, true or false for every record")
+        raise InputError("does not say who is a member; add is_member, true or false for every record")
     if is_member.all() or not is_member.any():
         side = "a member" if is_member.all() else "a non-member"
         raise InputError(f"every record is {side}; give records of both sides")
@@ -289,6 +289,6 @@ def _check_shapes(predictions: Predictions) -> None:
 
 def _check_labels(labels: IntArray, n_classes: int) -> None:
     outside = (labels < 0) | (labels >= n_classes)
-    found = f" such as {labels[outside][0]}" if outside.any() else ""
-    refuse_where(outside, f"label is outside 0..{n_classes - 1}{found}",
+    example = f" such as {labels[outside][0]}" if outside.any() else ""
+    refuse_where(outside, f"label is outside 0..{n_classes - 1}{example}",
                  f"give class indices in the order of the {n_classes} outputs")  # fmt: skip

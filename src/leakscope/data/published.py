@@ -1,7 +1,7 @@
-"""Where the files of published datasets lie, and how their bytes are read.
+"""The files of published datasets: where they are, and how to read them.
 
 Each dataset has one folder under the data folder. A `.bin` file, which is published uncompressed and
-large, may be kept as `.bin.xz`; its checksum is then that of the decompressed content.
+large, may be stored as `.bin.xz`; its checksum is then that of the decompressed content.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ def read_exactly(path: Path, expected_bytes: int) -> bytes:
     reason = ""
     try:
         with _decompressed(path) as stream:
-            # One byte past the end tells a file that is too long without reading all of it.
+            # One byte more than expected reveals a file that is too long without reading all of it.
             while chunk := stream.read(min(CHUNK_BYTES, expected_bytes + 1 - len(content))):
                 content += chunk
     except DAMAGE as error:
         reason = f" ({error})"
     if len(content) != expected_bytes or reason:
-        found = f"more than {expected_bytes:,}" if len(content) > expected_bytes else f"{len(content):,}"
+        size = f"more than {expected_bytes:,}" if len(content) > expected_bytes else f"{len(content):,}"
         raise InputError(
-            f"{path} is truncated or damaged: found {found} bytes of content, expected {expected_bytes:,}"
+            f"{path} is truncated or damaged: it has {size} bytes of content, expected {expected_bytes:,}"
             f"{reason}; delete it and fetch it again"
         )
     return bytes(content)
 
 
 def content_sha256(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
-    """Sha256 of a published file, of the content where it is kept as `.xz`; "" where that is damaged.
+    """Sha256 of a published file, of the content where it is stored as `.xz`; "" where that is damaged.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""Features on one scale, which networks need and tables rarely have."""
+"""Standardises features, which networks need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ColumnMoments(NamedTuple):
 
 
 def column_moments(features: AnyArray) -> ColumnMoments:
-    """Of features that need not fit in memory, in two passes; float64 throughout."""
+    """The moments of features that need not fit in memory, in two passes; float64 throughout."""
     mean, variance = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
     for rows in row_blocks(features):
         mean += features[rows].astype(np.float64).sum(axis=0)
@@ -37,7 +37,7 @@ def column_moments(features: AnyArray) -> ColumnMoments:
 def standardised(records: Records) -> Records:
     """Float features with mean 0 and standard deviation 1 by column; images are left to the trainer.
 
-    The statistics are taken over all records, members and not, so they tell nothing about membership.
+    The statistics are taken over all records, members and not, so they reveal nothing about membership.
     """
     if records.features.dtype != np.float32:
         return records

@@ -1,13 +1,9 @@
 """One run at a time in a folder: a lock that a killed run cannot leave behind.
 
-The lock is the operating system's (`flock`) on a file in the folder, so it ends with the process that holds
-it, however that ends. The file also names its holder. That is what a second run prints when it is refused,
-and what is believed where `flock` says nothing:
-
-* a record of another machine: on a network file system locks may not reach that machine, so the run is
-  refused, and the message names the file to remove;
-* no `flock` at all: whoever creates the file (`O_EXCL`) has the lock, and it is taken over when the
-  process it names is gone.
+`filelock` holds the lock: the operating system's, which ends with its process however that ends, or on a file
+system without locks a marker file that is taken over when its process is gone. A note beside it names the
+owner, for the message to a second run. The note also decides about runs on other machines, which locks on a
+network file system may not reach: such a run is believed, and the message names the file to remove.
 
 A thread that holds a folder may take it again, as an audit of a given model does; another thread may not.
 Readers (verify, report) take no lock: every file they read is whole or absent.
@@ -16,48 +12,73 @@ Readers (verify, report) take no lock: every file they read is whole or absent.
 from __future__ import annotations
 
 import errno
+import json
 import os
-import tempfile
-import threading
+import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from leakscope.disk.lock_owner import Holder, read_holder, this_process
-from leakscope.disk.storage import LOCK, TEMPORARY, create_folder, storage_errors
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+
+from leakscope.disk.storage import LOCK, create_folder, open_regular, storage_errors
 from leakscope.errors import FolderInUseError
 
-try:
-    import fcntl
-except ImportError:  # not a Unix
-    fcntl = None  # type: ignore[assignment]
-
-_TAKEOVER = f"{LOCK}-takeover"
-_NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-_NO_FILE = -1
-_ATTEMPTS = 100  # each lost to a holder that let go in between
-_SECONDS_TO_SIGN = 0.5  # a holder has the lock a moment before the file names it
+OWNER = f"{LOCK}-owner"
+_MARKER = f"{LOCK}-marker"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_SECONDS_TO_WAIT = 0.5  # for a run that is just ending, and for the note of one that has just begun
+_LONGEST_NOTE = 4096  # bytes; ours has about 150
 
 
-@dataclass
-class _Held:
-    """A lock of this process: its open file, whose it is, and how often it was taken."""
+@dataclass(frozen=True)
+class Owner:
+    """A process that holds a folder.
 
-    file: int
+    Attributes:
+        pid: its number.
+        host: its machine's name.
+        boot: which start of the machine's kernel it belongs to; empty where the system does not say.
+        since: when it took the lock.
+    """
+
     pid: int
-    thread: int
-    depth: int = 1
+    host: str
+    boot: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.host}, since {self.since}"
+
+    @property
+    def is_on_another_machine(self) -> bool:
+        """True when neither the machine's name nor its boot are this one's."""
+        return self.host != platform.node() and self.boot != _boot()
 
 
-_held: dict[Path, _Held] = {}
-_guard = threading.RLock()
+def this_process() -> Owner:
+    """This process, as an owner from now on."""
+    return Owner(os.getpid(), platform.node(), _boot(), datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def read_owner(path: Path) -> Owner | None:
+    """The owner that a note names, alive or not; None when there is no note, or it is unreadable."""
+    try:
+        with open_regular(path) as file:
+            note = json.loads(file.read(_LONGEST_NOTE))
+        owner = Owner(note["pid"], note["host"], note["boot"], note["since"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    texts = (owner.host, owner.boot, owner.since)
+    return owner if type(owner.pid) is int and all(isinstance(text, str) for text in texts) else None
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Keeps `folder`, which is created when absent, to this thread until the end of the block.
+    """Reserves `folder`, which is created when absent, for this thread until the end of the block.
 
     Raises:
         FolderInUseError: another run holds it; says which process on which machine, and the remedy.
@@ -66,136 +87,68 @@ def folder_lock(folder: Path) -> Iterator[None]:
     with storage_errors(folder):
         create_folder(folder)
         key = folder.resolve()
-    with _guard:
-        held = _taken(key, folder)
+        lock = _acquired(key, folder)
+    is_outermost = lock.lock_counter == 1
     try:
+        if is_outermost:
+            _sign(key, folder, lock)
         yield
     finally:
-        with _guard:
-            held.depth -= 1
-            if not held.depth and held.pid == os.getpid():
-                del _held[key]
-                _let_go(key / LOCK, held.file)
+        if is_outermost and (owner := read_owner(key / OWNER)) and owner.pid == os.getpid():
+            with suppress(OSError):  # a disk that turned read-only: the lock ends with the process anyway
+                (key / OWNER).unlink(missing_ok=True)
+                (key / LOCK).unlink(missing_ok=True)
+        lock.release()
 
 
-def _taken(key: Path, folder: Path) -> _Held:
-    """The lock, new or taken once more."""
-    held = _held.get(key)
-    if held is None or held.pid != os.getpid():  # a fork's copy is the parent's lock, not the child's
-        file = _locked_file(key, folder) if _has_flock(key) else _created_file(key, folder)
-        held = _held[key] = _Held(file, os.getpid(), threading.get_ident())
-        return held
-    if held.thread != threading.get_ident():
-        raise _in_use(folder, read_holder(key / LOCK))
-    held.depth += 1
-    return held
-
-
-def _has_flock(key: Path) -> bool:
-    """Whether files of this folder can be locked: asked of a file that nobody else knows."""
-    if fcntl is None:
-        return False
-    with storage_errors(key), tempfile.TemporaryFile(dir=key, prefix=f".lock{TEMPORARY}") as probe:
+def _acquired(key: Path, folder: Path) -> BaseFileLock:
+    """The lock; a file system that has no locks gets a marker file."""
+    lock: BaseFileLock = FileLock(
+        key / LOCK, timeout=_SECONDS_TO_WAIT, is_singleton=True, fallback_to_soft=False
+    )
+    try:
         try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.acquire()
         except OSError as error:
-            if error.errno in _NO_FLOCK:
-                return False
-            raise
-    return True
+            if isinstance(error, Timeout) or error.errno not in _NO_LOCKS:
+                raise
+            (key / LOCK).unlink(missing_ok=True)
+            lock = SoftFileLock(key / _MARKER, timeout=_SECONDS_TO_WAIT, is_singleton=True)
+            lock.acquire()
+    except Timeout:
+        raise _in_use(folder, _owner_in_time(key / OWNER), lock) from None
+    return lock
 
 
-def _locked_file(key: Path, folder: Path) -> int:
-    """The lock file, open, locked and signed."""
-    path = key / LOCK
-    for _ in range(_ATTEMPTS):
-        with storage_errors(path):
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(file, path):
-                _refuse_other_machine(path, folder)
-                with storage_errors(path):
-                    os.ftruncate(file, 0)
-                    os.pwrite(file, this_process().as_bytes(), 0)
-                return file
-        except BlockingIOError:
-            os.close(file)
-            raise _in_use(folder, _signed(path)) from None
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)  # its holder let go, and removed it after we had opened it
-    raise _in_use(folder, read_holder(path))
-
-
-def _created_file(key: Path, folder: Path) -> int:
-    """The lock where there is no `flock`: whoever creates the file has it."""
-    path = key / LOCK
-    if _create(path, this_process().as_bytes()):
-        return _NO_FILE
-    _refuse_other_machine(path, folder)
-    holder = _signed(path)
-    if holder is None or holder.is_alive:
-        raise _in_use(folder, holder, remove=path if holder is None else None)
-    # One at a time: a second one could take the first one's new lock for that of the dead.
-    if not _create(key / _TAKEOVER, b""):
-        raise _in_use(folder, None, remove=key / _TAKEOVER)
-    try:
-        if read_holder(path) != holder:
-            raise _in_use(folder, read_holder(path))
-        with storage_errors(path):
-            path.write_bytes(this_process().as_bytes())
-    finally:
-        (key / _TAKEOVER).unlink(missing_ok=True)
-    return _NO_FILE
-
-
-def _create(path: Path, content: bytes) -> bool:
-    """Writes a file that is not there yet; false when it is."""
+def _sign(key: Path, folder: Path, lock: BaseFileLock) -> None:
+    """Writes the note; refuses when it names another machine, whose lock may not be visible here."""
+    path, owner = key / OWNER, read_owner(key / OWNER)
+    if owner is not None and owner.is_on_another_machine and isinstance(lock, FileLock):
+        raise _in_use(folder, owner, lock)
     with storage_errors(path):
-        try:
-            with path.open("xb") as file:
-                file.write(content)
-        except FileExistsError:
-            return False
-    return True
+        path.unlink(missing_ok=True)  # not written through a link that somebody put there
+        path.write_text(json.dumps(asdict(this_process())) + "\n")
 
 
-def _let_go(path: Path, file: int) -> None:
-    """Removes the lock file while it is still ours, then unlocks it."""
-    with suppress(OSError):  # a disk that turned read-only: the lock ends with its process all the same
-        if file == _NO_FILE or _is_at(file, path):
-            path.unlink(missing_ok=True)
-    if file != _NO_FILE:
-        os.close(file)
+def _owner_in_time(path: Path) -> Owner | None:
+    """The owner, who has the lock a moment before the note says so."""
+    deadline = time.monotonic() + _SECONDS_TO_WAIT
+    while (owner := read_owner(path)) is None and time.monotonic() < deadline:
+        time.sleep(_SECONDS_TO_WAIT / 20)
+    return owner
 
 
-def _is_at(file: int, path: Path) -> bool:
-    """True when the open file is the one that has this name now."""
+def _in_use(folder: Path, owner: Owner | None, lock: BaseFileLock) -> FolderInUseError:
+    who = f"another run ({owner})" if owner else "another run"
+    remedy = "choose another folder with --out"
+    if owner is None or owner.is_on_another_machine:
+        blocking = folder / (OWNER if isinstance(lock, FileLock) and owner else Path(lock.lock_file).name)
+        remedy = f"if it is no longer running, remove {blocking}"
+    return FolderInUseError(f"{folder} is in use by {who}; wait for it to end, or {remedy}")
+
+
+def _boot() -> str:
     try:
-        return os.path.samestat(os.fstat(file), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def _signed(path: Path) -> Holder | None:
-    """Who holds the lock, once the file says so."""
-    for _ in range(20):
-        holder = read_holder(path)
-        if holder is not None:
-            return holder
-        time.sleep(_SECONDS_TO_SIGN / 20)
-    return None
-
-
-def _refuse_other_machine(path: Path, folder: Path) -> None:
-    holder = read_holder(path)
-    if holder is not None and holder.is_of_another_machine:
-        raise _in_use(folder, holder, remove=path)
-
-
-def _in_use(folder: Path, holder: Holder | None, remove: Path | None = None) -> FolderInUseError:
-    who = f"another run ({holder})" if holder else "another run"
-    or_else = f"if it is no longer running, remove {remove}" if remove else "choose another folder with --out"
-    return FolderInUseError(f"{folder} is in use by {who}; wait for it to end, or {or_else}")
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,4 +1,4 @@
-"""How much the machine can hold, by which what a file merely declares is measured."""
+"""The machine's memory, the limit for sizes that files declare."""
 
 from __future__ import annotations
 

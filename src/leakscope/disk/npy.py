@@ -60,14 +60,15 @@ def read_header(stream: IO[bytes]) -> Header:
     """The header at the stream's start, which is then positioned at the numbers."""
     try:
         version = npy_format.read_magic(stream)
-        read = _READERS.get(version)
-        if read is None:
-            raise ArrayFileError(f"has version {version} of numpy's format; save plain numbers or text")
+    except ValueError as error:
+        raise ArrayFileError("is not an array saved by numpy") from error
+    read = _READERS.get(version)
+    if read is None:
+        raise ArrayFileError(f"has version {version} of numpy's format; save plain numbers or text")
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about files written by Python 2
             shape, is_fortran, dtype = read(stream, _LONGEST_HEADER)
-    except ArrayFileError:
-        raise
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError, TokenError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ArrayFileError(f"has a damaged header ({reason})") from error

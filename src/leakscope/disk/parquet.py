@@ -1,9 +1,9 @@
-"""Is a parquet file safe to read? Asked in a process of its own, which may die of the answer.
+"""Checks in another process that a parquet file is safe to read, because reading may end the process.
 
-polars believes what a page says of its size: a damaged file of 1,452 bytes makes it ask for 2^61 bytes, and
+polars trusts the sizes that a page declares: a damaged file of 1,452 bytes makes it request 2^61 bytes, and
 when it does not get them it ends the whole process, with no exception to catch. Other damage makes it panic,
-with lines of its own on the screen. So every value is decoded once in a child process, whose memory and time
-are limited; only a file that it could read is read here. It costs a fifth of a second and a pass over the
+with lines of its own on the screen. So every value is decoded once in a child process with limited memory and
+time, and only files that it could read are read here. This costs a fifth of a second and one pass over the
 file, block by block.
 """
 
@@ -30,7 +30,7 @@ _MAGIC = b"PAR1"
 _LEAST_BYTES = 12  # the magic at both ends, and the footer's length
 _LIBRARIES = 2 << 30  # bytes of address space before anything is read: polars, and the stacks of its threads
 _LEAST_SECONDS = 60
-_BYTES_A_SECOND = 1 << 20  # hundreds of times slower than a disk of today
+_BYTES_PER_SECOND = 1 << 20  # hundreds of times slower than a disk of today
 _LONGEST_REASON = 300
 _ROW, _ORDER = "leakscope:row", "leakscope:order"
 
@@ -68,7 +68,7 @@ def check_parquet(path: Path) -> None:
 
 
 def note_written(path: Path) -> None:
-    """What this process has just written with polars need not be checked when a report reads it again."""
+    """Marks a file that this process has just written: it need not be checked when a report reads it."""
     _known_readable.add(_version(path))
 
 
@@ -97,8 +97,8 @@ def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
         check_parquet(path)
         scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         wanted = pl.LazyFrame({_ROW: rows.astype(np.uint32), _ORDER: np.arange(len(rows))})
-        found = scan.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
-        return found.drop(_ROW, _ORDER).collect(engine="streaming")
+        selected = scan.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
+        return selected.drop(_ROW, _ORDER).collect(engine="streaming")
 
 
 def stored_columns(path: Path) -> list[str]:
@@ -121,40 +121,40 @@ def stored_height(path: Path) -> int:
 
 @contextmanager
 def as_corrupt_table_error(path: Path) -> Iterator[None]:
-    """Turns what polars refuses, in a file that a run has written, into one line."""
+    """Turns errors of polars about a file that a run has written into one line."""
     import polars as pl
 
     try:
         yield
     except (pl.exceptions.PolarsError, ParquetFileError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        reasons = str(error).strip().splitlines() or [type(error).__name__]
         raise CorruptBankError(
-            f"{path} is damaged ({said[0]}); run the same command again to write it"
+            f"{path} is damaged ({reasons[0]}); run the same command again to write it"
         ) from error
 
 
 def _check_ends(path: Path) -> None:
-    """What is cut off or something else altogether needs no process to be told."""
+    """Refuses truncated files and files of other kinds without starting a process."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(4)
         file.seek(max(0, size - 8))
         end = file.read(8)
     if size < _LEAST_BYTES or start != _MAGIC or end[4:] != _MAGIC:
-        raise ParquetFileError("is no parquet file, or cut off (it does not begin and end with PAR1)")
+        raise ParquetFileError("is not a parquet file, or is cut off (it does not begin and end with PAR1)")
     if int.from_bytes(end[:4], "little") > size - _LEAST_BYTES:
         raise ParquetFileError("has a footer that is longer than the file")
 
 
 def _version(path: Path) -> _Version:
     if not path.is_file():
-        raise ParquetFileError("is no file")
+        raise ParquetFileError("is not a file")
     facts = path.stat()
     return _Version(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 def _decode_elsewhere(path: Path, n_bytes: int) -> None:
-    seconds = _LEAST_SECONDS + n_bytes / _BYTES_A_SECOND
+    seconds = _LEAST_SECONDS + n_bytes / _BYTES_PER_SECOND
     most_bytes = _LIBRARIES + n_bytes + machine_memory()  # polars maps the file into memory
     try:
         done = _probed(path, most_bytes, seconds)
@@ -164,7 +164,7 @@ def _decode_elsewhere(path: Path, n_bytes: int) -> None:
         return
     if done.returncode == parquet_probe.REFUSED and done.stdout:
         raise ParquetFileError(_shown(done.stdout))
-    raise ParquetFileError(f"polars cannot decode it ({_last_words(done)})")
+    raise ParquetFileError(f"polars cannot decode it ({_death_message(done)})")
 
 
 def _probed(path: Path, most_bytes: int, seconds: float) -> subprocess.CompletedProcess[bytes]:
@@ -173,7 +173,7 @@ def _probed(path: Path, most_bytes: int, seconds: float) -> subprocess.Completed
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
 
 
-def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+def _death_message(done: subprocess.CompletedProcess[bytes]) -> str:
     """Why the child ended: the first line that it wrote, or the last one of a traceback, or its signal."""
     lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith(b"<jemalloc>")]
     if lines:
@@ -183,5 +183,5 @@ def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
     return f"exit code {done.returncode}"
 
 
-def _shown(said: bytes) -> str:
-    return said.decode("utf-8", "replace").strip()[:_LONGEST_REASON]
+def _shown(message: bytes) -> str:
+    return message.decode("utf-8", "replace").strip()[:_LONGEST_REASON]

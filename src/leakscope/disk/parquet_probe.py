@@ -1,9 +1,9 @@
-"""Decode every page of one parquet file and say how it went; run as a script, see `leakscope.disk.parquet`.
+"""Decodes every page of one parquet file and reports the outcome; a script, see `leakscope.disk.parquet`.
 
     python -P parquet_probe.py FILE MOST_BYTES
 
 Exit code 0: it can be read. 2: it cannot, and standard output says why. Anything else: polars ended the
-process. polars is all that is imported, so that the answer is there in a fifth of a second.
+process. Only polars is imported, so that the script takes a fifth of a second.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 REFUSED = 2
 _VALUES_AT_ONCE = 1 << 25
-_KILLED_FIRST = "1000"  # where memory runs out although nobody set a limit, it is this process that goes
+_KILLED_FIRST = "1000"  # where memory runs out without a limit, the system ends this process first
 
 
 def limit_memory(most_bytes: int) -> None:
-    """Address space of at most so many bytes, no core file; as far as the system knows such limits."""
+    """Limits the address space to `most_bytes` and forbids core files, where the system can."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -33,10 +33,10 @@ def limit_memory(most_bytes: int) -> None:
 
 
 def decode(path: str) -> None:
-    """Reads every value: to count missing ones polars decodes all of a page.
+    """Reads every value: to count missing values, polars decodes all of a page.
 
-    polars holds the columns it is asked for of a few row groups, or of one that has all the rows, as some
-    programs write; so of a long table it is asked for a few columns at a time.
+    polars holds the requested columns of a few row groups in memory, or of the only one, as some programs
+    write it. So a long table is decoded a few columns at a time.
     """
     import polars as pl
 

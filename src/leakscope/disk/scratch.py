@@ -1,8 +1,7 @@
-"""Arrays of models x records that may not fit in memory, and the blocks of records to walk over them by.
+"""Arrays of models x records that may not fit in memory, and the blocks of records to process them in.
 
-Scores, and scores in order, have one number for every model and record. While they are small they lie in
-memory; large ones lie in a file without a name beside the run, which the system removes when its last user
-ends, however that happens.
+Scores and sorted scores have one number per model and record. Small ones stay in memory; large ones go to an
+unnamed file beside the run, which the system removes when its last user ends, however that happens.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ import numpy.typing as npt
 from leakscope.errors import StorageError
 
 RECORDS_AT_ONCE = 16_384
-"""Of a block: small enough for a processor's cache, large enough that numpy's own overhead is nothing."""
+"""Records per block: few enough for a processor's cache, enough to make numpy's overhead negligible."""
 _BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
-"""After so many, pages of memory maps are let go of."""
+"""Blocks after which the pages of memory maps are released."""
 _IN_MEMORY_BYTES = 1 << 26
 _THREADS = os.cpu_count() or 1
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Scratch:
     """Where large arrays go.
 
     Attributes:
-        folder: on a disk with room; None: everything stays in memory.
+        folder: on a disk with enough space; None: everything stays in memory.
         in_memory_bytes: arrays up to this size stay in memory.
     """
 
@@ -50,8 +49,8 @@ class Scratch:
         """An array to fill; its content is arbitrary.
 
         Raises:
-            StorageError: the disk has no room for it. A memory map that the disk cannot hold would end the
-                process later, without a word; so the room is set aside here.
+            StorageError: the disk has no space for it. A memory map that the disk cannot hold would end the
+                process later without a message, so the space is reserved here.
         """
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if self.folder is None or n_bytes <= self.in_memory_bytes:
@@ -65,7 +64,7 @@ class Scratch:
                 return np.memmap(file, dtype, "r+", 0, shape)
         except OSError as error:
             raise StorageError(
-                f"cannot set aside {n_bytes / 1e9:,.1f} GB in {self.folder} ({error.strerror}); "
+                f"cannot reserve {n_bytes / 1e9:,.1f} GB in {self.folder} ({error.strerror}); "
                 "free some space, or choose another folder"
             ) from error
 
@@ -74,7 +73,7 @@ IN_MEMORY = Scratch()
 
 
 def temporary() -> Scratch:
-    """For what is read before there is a run folder; the environment's TMPDIR says where."""
+    """For data that are read before there is a run folder; TMPDIR in the environment says where."""
     return Scratch(Path(tempfile.gettempdir()))
 
 
@@ -86,26 +85,26 @@ def blocks(n_records: int, at_once: int) -> Iterator[slice]:
 def gather_records(array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int) -> npt.NDArray[Any]:
     """The scattered records of every model, in memory; `array` is (models, ...), records lie along `axis`.
 
-    Touching one number of a memory map can bring in 2 MiB of it, so pages are let go of model by model.
+    Touching one number of a memory map can load 2 MiB of it, so pages are released model by model.
     """
-    found = []
+    gathered = []
     for own in array:
-        found.append(np.take(own, records, axis - 1))
+        gathered.append(np.take(own, records, axis - 1))
         evict_pages(array)
-    return np.stack(found)
+    return np.stack(gathered)
 
 
 def evict_pages(*arrays: npt.NDArray[Any]) -> None:
-    """Lets go of the pages of memory maps; what was written stays, and is read again when asked for."""
-    for found in map(map_behind, arrays):
-        if found is not None and hasattr(found._mmap, "madvise"):  # Linux and macOS
-            found._mmap.madvise(mmap.MADV_DONTNEED)
+    """Releases the pages of memory maps; written data stay in the file and are read again when needed."""
+    for memory_map in map(map_behind, arrays):
+        if memory_map is not None and hasattr(memory_map._mmap, "madvise"):  # Linux and macOS
+            memory_map._mmap.madvise(mmap.MADV_DONTNEED)
 
 
 def map_behind(array: Any) -> Any:
     """The memory map of a file that an array is a view of; None: it has none, or a private copy of one.
 
-    What was written to a private map would be lost with its pages.
+    Releasing the pages of a private map would discard what was written to it.
     """
     while array is not None and not isinstance(array, np.memmap):
         array = getattr(array, "base", None)
@@ -130,18 +129,18 @@ def small_blocks(records_at_once: int, n_threads: int) -> Iterator[None]:
         RECORDS_AT_ONCE, _THREADS = before
 
 
-def over_blocks(n_records: int, work: Callable[[slice], Found], *mapped: npt.NDArray[Any]) -> list[Found]:
-    """What `work` finds in each block of records, in order; blocks are worked on by all cores.
+def over_blocks(n_records: int, work: Callable[[slice], Result], *mapped: npt.NDArray[Any]) -> list[Result]:
+    """The result of `work` for each block of records, in order; blocks are processed on all cores.
 
     Args:
-        n_records: to cover.
-        work: called with the slice of a block; numpy works outside Python's lock, so threads serve.
-        mapped: arrays that the work reads or writes; where they are memory maps, pages are let go of.
+        n_records: number of records.
+        work: called with the slice of a block; numpy releases Python's lock, so threads run in parallel.
+        mapped: arrays that the work reads or writes; pages of memory maps are released.
     """
-    found: list[Found] = []
+    results: list[Result] = []
     with worker_threads() as threads:
         all_blocks = blocks(n_records, RECORDS_AT_ONCE)
         while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
-            found += threads.map(work, some)
+            results += threads.map(work, some)
             evict_pages(*mapped)
-    return found
+    return results

@@ -1,6 +1,6 @@
 """Files that are either whole or absent: temporary name, flush to disk, rename.
 
-Everything leakscope writes goes through here, so a full disk or a read-only folder ends as one
+Everything leakscope writes goes through here, so a full disk or a read-only folder ends with one
 line, and a crash leaves nothing half-written under its final name.
 """
 
@@ -27,9 +27,9 @@ from leakscope.errors import StorageError
 
 _HASHED_AT_ONCE = 1 << 22
 TEMPORARY = ".leakscope-tmp-"
-"""In every temporary name; nobody else's files are called so: what a sweep removes is ours."""
+"""Part of every temporary name, and of no other: a sweep removes only files of ours."""
 LOCK = ".leakscope-lock"
-"""The file that says who is at work in a folder."""
+"""Locks the folder of a run; also the start of the names of the files beside it."""
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
@@ -38,7 +38,7 @@ _REASONS = {
     errno.EPERM: "no permission to write there; choose another folder with --out",
     errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
     errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
-    errno.ENOTEMPTY: "another process is at work there; wait for it, or choose another folder with --out",
+    errno.ENOTEMPTY: "another process is writing there; wait for it, or choose another folder with --out",
     errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
 }
 
@@ -58,7 +58,7 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def confined_to(folder: Path) -> Iterator[None]:
-    """Within the block nothing is written but in `folder`, whatever name or link leads out of it."""
+    """Refuses to write outside `folder` within the block, whatever name or link leads out of it."""
     before = _confines.set(folder.resolve())
     try:
         yield
@@ -69,7 +69,7 @@ def confined_to(folder: Path) -> Iterator[None]:
 def _refuse_outside(path: Path) -> None:
     inside = _confines.get()
     if inside is not None and not path.resolve().is_relative_to(inside):
-        raise StorageError(f"{path} would be written outside {inside}, which a name or a link in it asks for")
+        raise StorageError(f"{path} would be written outside {inside}, where a name or a link in it leads")
 
 
 def create_folder(folder: Path) -> None:
@@ -96,7 +96,7 @@ def atomic_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    _tell_watchers(path)
+    _notify_watchers(path)
 
 
 @contextmanager
@@ -111,22 +111,22 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    _tell_watchers(path)
+    _notify_watchers(path)
 
 
 @contextmanager
-def watched(tell: Callable[[Path], None]) -> Iterator[None]:
-    """Calls `tell` with every file and folder that is committed within the block."""
-    _watchers.append(tell)
+def watched(callback: Callable[[Path], None]) -> Iterator[None]:
+    """Calls `callback` with every file and folder that is committed within the block."""
+    _watchers.append(callback)
     try:
         yield
     finally:
-        _watchers.remove(tell)
+        _watchers.remove(callback)
 
 
-def _tell_watchers(path: Path) -> None:
-    for tell in list(_watchers):
-        tell(path)
+def _notify_watchers(path: Path) -> None:
+    for callback in list(_watchers):
+        callback(path)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -170,7 +170,7 @@ def holds_array(path: Path, array: AnyArray) -> bool:
 
 
 def npy_parts(array: AnyArray) -> Iterator[memoryview]:
-    """The bytes of a `.npy` file of the array, some at a time."""
+    """The bytes of a `.npy` file of the array, part by part."""
     yield memoryview(npy_header(array.dtype, array.shape))
     at_least_one_axis = np.atleast_1d(array)
     for rows in row_blocks(at_least_one_axis):
@@ -219,12 +219,12 @@ def refuse_links(folder: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """True for a name that only a run at work has, or an interrupted one leaves behind."""
+    """True for a name that only a running process uses, or a killed one leaves behind."""
     return path.name.startswith(".") and (TEMPORARY in path.name or path.name.startswith(LOCK))
 
 
 def sweep_temporaries(folder: Path) -> None:
-    """Removes what a killed run left under temporary names."""
+    """Removes the temporary files and folders of killed runs."""
     for leftover in list(folder.rglob(f".*{TEMPORARY}*")):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)

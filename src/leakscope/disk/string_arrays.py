@@ -1,7 +1,7 @@
-"""Millions of short texts: which are distinct, which come twice? By whole numbers, which sort far faster.
+"""Finds distinct and repeated texts among millions, by integers, which sort far faster.
 
-numpy compares texts character by character and sorts them slowly. Here every text gets a 64-bit key; where
-keys could mislead (two texts with one key) the slow way is taken, so answers are always exact.
+numpy compares texts character by character and sorts them slowly. Here every text gets a 64-bit key. Where
+two texts share a key, the slow way is taken, so results are always exact.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2^64 over t
 
 
 class Distinct(NamedTuple):
-    """The distinct texts in order, and the place of each text's among them; int32 (texts,)."""
+    """The distinct texts, sorted, and the index of each text among them; int32 (texts,)."""
 
     names: npt.NDArray[np.str_]
     codes: npt.NDArray[np.int32]
 
 
 def distinct(texts: npt.NDArray[np.str_]) -> Distinct:
-    """Which texts there are; texts is (texts,)."""
-    found: dict[int, np.str_] = {}
+    """The distinct texts of an array (texts,)."""
+    text_of_key: dict[int, np.str_] = {}
     for block in blocks(len(texts), _AT_ONCE):
         keys, first = np.unique(_keys(texts[block]), return_index=True)
-        found = dict(zip(keys.tolist(), texts[block][first], strict=True)) | found
+        text_of_key = dict(zip(keys.tolist(), texts[block][first], strict=True)) | text_of_key
         evict_pages(texts)
-        if len(found) > _AT_ONCE:  # as good as all are: a table of them gains nothing
+        if len(text_of_key) > _AT_ONCE:  # nearly all are distinct: a table of them gains nothing
             return _sorted_slowly(texts)
-    known = np.array(sorted(found), dtype=np.uint64)
-    unordered = np.array([found[key] for key in known.tolist()], dtype=texts.dtype)
+    known = np.array(sorted(text_of_key), dtype=np.uint64)
+    unordered = np.array([text_of_key[key] for key in known.tolist()], dtype=texts.dtype)
     order = np.argsort(unordered)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
@@ -48,7 +48,7 @@ def distinct(texts: npt.NDArray[np.str_]) -> Distinct:
 
 
 def are_unique(texts: npt.NDArray[np.str_]) -> bool:
-    """True when no text comes twice."""
+    """True when no text occurs twice."""
     keys = np.empty(len(texts), dtype=np.uint64)
     for block in blocks(len(texts), _AT_ONCE):
         keys[block] = _keys(texts[block])

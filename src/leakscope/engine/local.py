@@ -70,7 +70,7 @@ def complete_bank(
         folder: the bank's folder; created when absent, resumed when it holds this bank.
         request: what to train.
         engine: where to train; None: this machine.
-        progress: called with the number of models' worth of work done, work found on disk included.
+        progress: called with the number of models' worth of work done, including work already on disk.
 
     Raises:
         InputError: the request cannot be trained.

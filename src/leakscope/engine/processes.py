@@ -161,7 +161,7 @@ def _train(unit: Unit) -> TrainedUnit:
     assert init is not None, "a process is initialized before it trains"
     with threads_limited(init.n_threads):
         if _worker is None:
-            # Copy on write: a function that writes into its features changes nobody else's.
+            # Copy on write: a function that writes into its features changes no other process's.
             features = np.asarray(np.load(init.scratch / "features.npy", mmap_mode="c"))
             request = replace(init.request, records=_with_features(init.request.records, features))
             _worker = worker_in_pool(request, torch.device(init.device))

@@ -1,4 +1,4 @@
-"""What a convolutional network asks of its records."""
+"""The shapes that convolutional networks accept."""
 
 from __future__ import annotations
 

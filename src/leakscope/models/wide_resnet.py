@@ -50,5 +50,5 @@ class PreactivationBlock(nn.Module):
         active = functional.relu(self.first_norm(x))
         inner = self.dropout(functional.relu(self.second_norm(self.first(active))))
         outer: Tensor = x if self.shortcut is None else self.shortcut(active)
-        found: Tensor = outer + self.second(inner)
-        return found
+        outputs: Tensor = outer + self.second(inner)
+        return outputs

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, FloatArray, IntArray
-from leakscope.data.npz_file import _read_arrays, _text
+from leakscope.data.npz_file import as_text, read_arrays
 from leakscope.data.standardise import column_moments
 from leakscope.disk.mmap_rows import take_rows
 from leakscope.disk.storage import write_bytes
@@ -59,10 +59,10 @@ class Previews:
         if not path.exists():
             return None
         try:
-            stored = _read_arrays(path, _MOST_BYTES)
+            stored = read_arrays(path, _MOST_BYTES)
             previews = cls(stored["records"], stored["pictures"], stored["fields"])
             previews._check()
-            _text("fields", previews.fields)
+            as_text("fields", previews.fields)
         except (InputError, OSError, KeyError, ValueError) as error:
             raise InputError(f"{path} cannot be read ({error}); remove it, and reports do without") from error
         return previews

@@ -66,7 +66,7 @@ def gathered(images: Tensor, index: Tensor, views: Views, crop: int) -> Tensor:
     columns = torch.where(mirrored > 0, width - 1 - across, across) + views.left[..., None]
     rows = torch.arange(height, device=images.device) + views.top[..., None]
     channels = torch.arange(n_channels, device=images.device)[:, None, None]
-    found: Tensor = images[
+    cropped: Tensor = images[
         index[..., None, None, None], channels, rows[..., None, :, None], columns[..., None, None, :]
     ]
-    return found
+    return cropped

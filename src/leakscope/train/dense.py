@@ -5,7 +5,7 @@ preallocated results and no autograd graph, they run several times faster than v
 whose overhead is larger than the arithmetic when models are small.
 
 Two layout choices matter on CPUs, where products with a short last axis are slow: activations are
-(models, units, rows), and each weight is kept with its longer side last, so that its gradient
+(models, units, rows), and each weight is stored with its longer side last, so that its gradient
 comes out that way round.
 """
 
@@ -50,7 +50,7 @@ class DenseStack:
         self._activations = [activation for _, activation in stacks[0]]
         self._names = [name for name, _ in nets[0].named_parameters()]
         self._label_smoothing = label_smoothing
-        self._weights: list[Tensor] = []  # kept (models, short side, long side)
+        self._weights: list[Tensor] = []  # stored (models, short side, long side)
         self._biases: list[Tensor] = []  # (models, units, 1)
         self._is_tall: list[bool] = []
         for level in range(len(stacks[0])):
@@ -59,7 +59,7 @@ class DenseStack:
             self._is_tall.append(weight.shape[1] > weight.shape[2])
             self._weights.append(weight.transpose(1, 2).contiguous() if self._is_tall[-1] else weight)
             self._biases.append(bias[:, :, None].clone())
-        # As (models, units, inputs) and the other way round, sharing memory with what is kept.
+        # As (models, units, inputs) and the other way round, sharing memory with what is stored.
         self._maps = [w.transpose(1, 2) if tall else w
                       for w, tall in zip(self._weights, self._is_tall, strict=True)]  # fmt: skip
         self._maps_t = [m.transpose(1, 2) for m in self._maps]

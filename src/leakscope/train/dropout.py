@@ -37,9 +37,9 @@ class SeededDropout(nn.Module):
             return x
         own_axes = x.ndim - self.n_shared_axes
         shape = (*x.shape[:own_axes], *(1 for _ in range(self.n_shared_axes)))
-        kept = _uniform(self.key, shape) >= self.p
+        mask = _uniform(self.key, shape) >= self.p
         self.key.add_(_PASS)
-        return x * kept / (1 - self.p) if self.p < 1 else torch.zeros_like(x)
+        return x * mask / (1 - self.p) if self.p < 1 else torch.zeros_like(x)
 
 
 def seed_dropout(net: nn.Module, key: int) -> None:

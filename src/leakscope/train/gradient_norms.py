@@ -1,4 +1,4 @@
-"""The norm of each record's own loss gradient, in all weights or in the last layer's.
+"""The norm of each record's own loss gradient.
 
 Read early, it is GraNd (Paul, Ganguli and Dziugaite 2021); squared and summed over checkpoints with the
 learning rates, it is TracIn's self-influence (Pruthi et al. 2020). `hardness.registry.gradient_measures`
@@ -17,9 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from leakscope.array_types import FloatArray, IntArray
-from leakscope.errors import InputError
 from leakscope.recipe import Recipe
-from leakscope.signals.classification import gradient_proxy
 from leakscope.train.loop import Inputs
 from leakscope.train.losses import row_losses
 from leakscope.train.retrained import at_checkpoints
@@ -30,7 +28,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class GradientNorms(NamedTuple):
-    """Of some models of a bank.
+    """Gradient norms of some models of a bank.
 
     Attributes:
         norms: float32 (models, checkpoints, records).
@@ -80,32 +78,3 @@ def record_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
     rows = max(1, _NUMBERS_AT_ONCE // max(1, sum(p.numel() for p in trained.values())))
     return vmap(norm, chunk_size=min(rows, _ROWS_AT_ONCE))(x, y)
-
-
-def last_layer_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The same in the weights of the last linear layer only, in closed form, from one forward pass.
-
-    The gradient of cross-entropy there is the outer product of `softmax(z) - onehot(y)` and the layer's input
-    h, so its norm is EL2N times `sqrt(||h||^2 + 1)` (without a bias, `||h||`).
-
-    Args:
-        net: ends in an `nn.Linear` whose outputs are the logits.
-        x: float (records, ...).
-        y: int64 (records,).
-    """
-    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    if not layers:
-        raise InputError(f"{type(net).__name__} has no nn.Linear layer; use record_gradient_norms")
-    heads: list[Tensor] = []
-    hook = layers[-1].register_forward_pre_hook(lambda _, arguments: heads.append(arguments[0]))
-    norms = []
-    try:
-        with torch.no_grad():
-            for start in range(0, len(x), _ROWS_AT_ONCE):
-                rows = slice(start, start + _ROWS_AT_ONCE)
-                errors = gradient_proxy(net(x[rows]), y[rows])
-                squares = heads.pop().square().sum(1) + (layers[-1].bias is not None)
-                norms.append(errors * squares.sqrt())
-    finally:
-        hook.remove()
-    return torch.cat(norms)

@@ -123,7 +123,7 @@ def inputs_from(records: Records, device: torch.device) -> Inputs:
     On a CPU, float features that lie on disk stay there: batches are gathered from the memory map.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable")  # of a map; nobody writes
+        warnings.filterwarnings("ignore", message=".*not writable")  # memory maps are never written to
         x = torch.from_numpy(records.features)
     if x.dtype == torch.uint8:
         x = x.to(device).float()

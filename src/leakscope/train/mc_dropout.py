@@ -25,8 +25,8 @@ def mc_dropout_probabilities(net: nn.Module, x: Tensor, n_passes: int, seed: int
     Args:
         net: with at least one dropout layer; left as it is.
         x: float (records, ...), on the network's device.
-        n_passes: how often each record is asked about.
-        seed: of the masks.
+        n_passes: passes per record.
+        seed: seed of the masks.
 
     Returns:
         float32 (passes, records, classes).

@@ -1,4 +1,4 @@
-"""Training in bfloat16 with float32 weights and float32 answers."""
+"""Training in bfloat16 with float32 weights and float32 outputs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 def train_in_bfloat16(net: nn.Module, device_type: str) -> None:
-    """From now on `net` computes in bfloat16 while it trains; asked, it answers in float32.
+    """Makes `net` compute in bfloat16 during training, and in float32 in evaluation.
 
-    Attacks compare answers far out in the tails, where bfloat16's three digits would tie them.
+    Attacks compare outputs far out in the tails, where bfloat16's three digits would tie them.
     """
     forward = net.forward
 

@@ -1,9 +1,8 @@
-"""One model of a bank, trained again: for what needs the network itself, not its answers.
+"""One model of a bank, trained again: for measures that need the network itself, not its outputs.
 
-A bank keeps answers, not weights. It needs none: a model is fixed by its row of the design, the recipe and
-(run seed, model index), so the network at any checkpoint comes back by training it again, alone, equal but
-for floating-point rounding. (A module of a user's own that draws from torch's global generator is trained
-likewise, not equally.)
+A bank stores signals, not weights. A model is determined by its row of the design, the recipe and (run seed,
+model index), so training it again, alone, gives the network at any checkpoint, up to floating-point rounding.
+(A user's own module that draws from torch's global generator gives a similar network, not the same.)
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from leakscope.train.plan import BatchPlan
 from leakscope.train.serial import SerialModel
 from leakscope.types import Design
 
-Measured = TypeVar("Measured")
+Measure = TypeVar("Measure")
 
 
 def at_checkpoints(
-    measure: Callable[[nn.Module], Measured],
+    measure: Callable[[nn.Module], Measure],
     inputs: Inputs,
     design: Design,
     recipe: Recipe,
     model: int,
     seed: int,
-) -> list[Measured]:
-    """What `measure` says of the network at each of the recipe's checkpoints.
+) -> list[Measure]:
+    """The value of `measure` for the network at each of the recipe's checkpoints.
 
     Args:
-        measure: gets the network in evaluation mode; must not change it. Training goes on afterwards.
+        measure: gets the network in evaluation mode; must not change it. Training then continues.
         inputs: the records.
-        design: the whole bank's.
-        recipe: the bank's; give it other `checkpoints` to look elsewhere.
+        design: the design of the whole bank.
+        recipe: the bank's recipe; give it other `checkpoints` to measure elsewhere.
         model: which model of the bank.
         seed: the bank's run seed.
     """
@@ -45,8 +44,8 @@ def at_checkpoints(
     (net,) = initial_nets(recipe, inputs, alone, seed)
     stack = SerialModel([net], recipe.label_smoothing, inputs.x.device)
     plan = BatchPlan(design, alone, recipe.batch_size, seed)
-    found = []
+    values = []
     for epoch in train(stack, inputs, plan, recipe):
         if epoch in recipe.evaluated_epochs:
-            found.append(measure(net.eval()))
-    return found
+            values.append(measure(net.eval()))
+    return values

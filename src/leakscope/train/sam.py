@@ -1,7 +1,7 @@
 """Sharpness-aware minimization (Foret et al. 2021) around any optimizer.
 
-The step is taken with the gradient at the worst point of a small ball around the parameters, found
-to first order: `w + rho g / ||g||`, the norm over all parameters of one model.
+The step is taken with the gradient at the worst point of a small ball around the parameters, to
+first order: `w + rho g / ||g||`, the norm over all parameters of one model.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class SerialModel:
         """Gradients of the weighted loss, in the order of `parameters`."""
         self._net.train()
         losses = row_losses(self._net(x[0]), y[0], self._label_smoothing)
-        found = torch.autograd.grad((losses * row_weight[0]).sum(), self._own)
-        return [_laid_out_like(p, g)[None] for p, g in zip(self._own, found, strict=True)]
+        gradients = torch.autograd.grad((losses * row_weight[0]).sum(), self._own)
+        return [_laid_out_like(p, g)[None] for p, g in zip(self._own, gradients, strict=True)]
 
     def outputs(self, x: Tensor) -> Tensor:
         """The network's outputs; x (1, rows, ...) -> (1, rows, outputs)."""

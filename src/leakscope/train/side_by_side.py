@@ -53,14 +53,14 @@ class SideBySide:
         if not self._streams:
             return _stacked([self._lane_gradients(m, x[m], y[m], row_weight[m]) for m in range(len(x))])
         main = torch.cuda.current_stream(x.device)
-        found = []
+        gradients = []
         for lane, stream in enumerate(self._streams):
             stream.wait_stream(main)
             with torch.cuda.stream(stream):
-                found.append(self._lane_gradients(lane, x[lane], y[lane], row_weight[lane]))
+                gradients.append(self._lane_gradients(lane, x[lane], y[lane], row_weight[lane]))
         for stream in self._streams:
             main.wait_stream(stream)
-        return _stacked(found)
+        return _stacked(gradients)
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
@@ -97,7 +97,7 @@ def _shared(own: tuple[Tensor, ...]) -> Tensor:
 
 
 def _stacked(gradients: list[list[Tensor]]) -> list[Tensor]:
-    """One contiguous tensor a parameter: the optimizer's kernels go by memory, not by strides."""
+    """One contiguous tensor per parameter: the optimizer's kernels go by memory, not by strides."""
     return [torch.stack(of_models).contiguous() for of_models in zip(*gradients, strict=True)]
 
 

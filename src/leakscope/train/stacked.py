@@ -1,7 +1,7 @@
 """Many models of one architecture at once, by `torch.func.vmap`.
 
-Any module that `torch.func` can stack: batch norm keeps statistics a model, dropout is seeded a
-model (`dropout.py`).
+Any module that `torch.func` can stack: batch norm has statistics per model, and dropout is seeded
+per model (`dropout.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of one epoch, told by the host one by one: the way on a CPU, and where capture fails."""
+"""The steps of one epoch, launched by the host one by one: on a CPU, and where capture fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Steps(Protocol):
     """Trains a block for one epoch at a time."""
 
     def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
-        """One epoch: records int64 (steps, models, batch), how to look at them, a rate a step."""
+        """One epoch: records int64 (steps, models, batch), their views, one learning rate per step."""
 
 
 class HostSteps:
