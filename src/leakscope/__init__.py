@@ -10,6 +10,8 @@ Importing this package loads no torch; that waits until models are trained.
 
 __version__ = "0.1.0"
 
+from leakscope import attacks
+from leakscope.attacks.base import Attack
 from leakscope.audits.population import audit
 from leakscope.audits.predictions import audit_predictions
 from leakscope.audits.target import audit_target
@@ -22,6 +24,7 @@ from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Design, Records, Scores, Signals
 
 __all__ = [
+    "Attack",
     "Design",
     "EstimatorRecipe",
     "FunctionRecipe",
@@ -33,6 +36,7 @@ __all__ = [
     "Signals",
     "TprLimit",
     "Verdict",
+    "attacks",
     "audit",
     "audit_predictions",
     "audit_target",

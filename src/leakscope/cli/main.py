@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, compare, data, demo, open_, plan, report, schema, study, verify
+from leakscope.cli import (
+    attack,
+    attacks,
+    audit,
+    bank,
+    compare,
+    data,
+    demo,
+    open_,
+    plan,
+    report,
+    schema,
+    study,
+    verify,
+)
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -24,6 +38,7 @@ app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("attack")(attack.attack)
+app.command("attacks")(attacks.attacks)
 app.add_typer(study.app, name="study")
 app.command("report")(report.report)
 app.command("open")(open_.open_)
