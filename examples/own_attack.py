@@ -1,6 +1,6 @@
 """An attack, a signal and a dataset of your own, in one file; own_attack.toml uses all three."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
@@ -45,6 +45,4 @@ def noisy_digits(n_records: int = 1_000, flipped: float = 0.1, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     is_wrong = rng.random(n_records) < flipped
     labels = np.where(is_wrong, rng.integers(0, 10, n_records), digits.labels)
-    return leakscope.Records(
-        digits.features, labels, digits.ids, "noisy digits", class_names=digits.class_names
-    )
+    return replace(digits, labels=labels, name="noisy digits")

@@ -10,7 +10,6 @@ Importing this package loads no torch; that waits until models are trained.
 
 __version__ = "0.1.0"
 
-from leakscope import attacks
 from leakscope.attacks.base import Attack
 from leakscope.audits.population import audit
 from leakscope.audits.predictions import audit_predictions
@@ -36,7 +35,6 @@ __all__ = [
     "Signals",
     "TprLimit",
     "Verdict",
-    "attacks",
     "audit",
     "audit_predictions",
     "audit_target",
