@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,10 +10,9 @@ import numpy as np
 import pytest
 
 import leakscope
-from leakscope.attacks import resolve, spec_of
+from leakscope.attacks import resolve
 from leakscope.bank.bank import Bank
-from leakscope.design import make_design
-from leakscope.engine.local import complete_bank
+from leakscope.data.predictions import Predictions
 from leakscope.errors import BankMismatchError
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.testing import check_attack
@@ -54,38 +54,55 @@ RECIPES = {"network": lambda: Recipe(epochs=2), "estimator": by_forest,
            "function": lambda: FunctionRecipe(class_means)}  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_the_signal_is_stored_and_attacked_however_models_are_trained(recipe: str, tmp_path: Path) -> None:
-    records = leakscope.load("own_attack:noisy_digits", n_records=200)
-    attack = resolve("own_attack:Excess(weight=0.5)")
-    design = make_design("balanced", 4, len(records), seed=0)
-    names = (*attack.needs, "logits")
-    complete_bank(tmp_path / "bank", records, design, RECIPES[recipe](), 0, names, "cpu")
-    bank = Bank.open(tmp_path / "bank")
+def check_run(folder: Path, labels: np.ndarray, logits: np.ndarray | None = None) -> None:
+    """The bank holds the signal, and the results hold the attack."""
+    bank = Bank.open(folder)
     assert not bank.damage()
-    assert (tmp_path / "bank" / "signals" / "own_attack-top_ratio.npy").is_file()
+    assert (folder / "signals" / "own_attack-top_ratio.npy").is_file()
     signals = bank.signals()
-    expected = expected_signal(signals.last("logits"), records.labels)
-    np.testing.assert_allclose(signals.last(SIGNAL), expected, rtol=1e-5, atol=1e-5)
-    scores = attack(signals, design)
-    assert scores.attack == "excess(weight=0.5)" and resolve(spec_of(attack)) == attack
-    assert np.isfinite(scores.values).all()
+    expected = expected_signal(signals.last("logits") if logits is None else logits, labels)
+    stored = signals.last(SIGNAL) if logits is None else signals.last(SIGNAL)[0]
+    np.testing.assert_allclose(stored, expected, rtol=1e-5, atol=1e-5)
+    assert {"loss", "excess(weight=0.5)"} <= set(json.loads((folder / "results.json").read_text())["attacks"])
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_attack_signal_and_dataset_work_however_models_are_trained(recipe: str, tmp_path: Path) -> None:
+    records = leakscope.load("own_attack:noisy_digits", n_records=200)
+    attacks = ["loss", resolve("own_attack:Excess(weight=0.5)")]
+    settings = {"models": 4, "attacks": attacks, "signals": ["logits"], "device": "cpu"}
+    leakscope.audit(records, RECIPES[recipe](), tmp_path / "run", **settings)
+    check_run(tmp_path / "run", records.labels)
+
+
+def test_they_work_on_saved_predictions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 100)
+    predictions = Predictions(
+        logits=rng.normal(size=(100, 3)).astype(np.float32),
+        labels=labels,
+        ids=np.arange(100).astype(str),
+        is_member=rng.random(100) < 0.5,
+        shadow_logits=rng.normal(size=(4, 100, 3)).astype(np.float32),
+        shadow_in_mask=np.zeros((4, 100), dtype=np.bool_),
+    )
+    attacks = ["loss", "own_attack:Excess(weight=0.5)"]
+    leakscope.audit(leakscope.SavedPredictions(predictions), out=tmp_path / "run", attacks=attacks)
+    check_run(tmp_path / "run", labels, predictions.logits)
 
 
 def test_a_changed_signal_is_another_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    source = tmp_path / "changing_signal.py"
     records = leakscope.load("gaussian", n_samples=60)
-    design = make_design("balanced", 4, 60, seed=0)
 
-    def run(expression: str) -> Bank:
-        source.write_text(f"def value(logits, labels):\n    return {expression}\n")
+    def run(expression: str) -> None:
+        source = f"def value(logits, labels):\n    return {expression}\n"
+        (tmp_path / "changing_signal.py").write_text(source)
         sys.modules.pop("changing_signal", None)
-        recipe = Recipe(epochs=1)
-        return complete_bank(tmp_path / "bank", records, design, recipe, 0, ("changing_signal:value",), "cpu")
+        signals = ["changing_signal:value"]
+        leakscope.audit(records, Recipe(epochs=1), tmp_path / "run", models=4, signals=signals, device="cpu")
 
-    first = run("logits.amax(-1)")
-    assert list(first.identity["recipe"]["signals_sha256"]) == ["changing_signal:value"]
+    run("logits.amax(-1)")
     with pytest.raises(BankMismatchError, match="signals_sha256"):
         run("-logits.amin(-1)")
 
