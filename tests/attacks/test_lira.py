@@ -46,18 +46,18 @@ banks = st.tuples(st.integers(2, 9), st.integers(1, 12), st.integers(0, 10**6)).
 @given(banks)
 def test_left_out_moments_are_those_of_an_explicit_loop(bank):
     values, mask = bank
-    found = left_out_moments(values, mask, np.arange(len(values)))
+    moments = left_out_moments(values, mask, np.arange(len(values)))
     n, mean, variance = naive_moments(values, mask, range(len(values)))
-    np.testing.assert_array_equal(found.n, n)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.variance, variance, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(moments.n, n)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments.variance, variance, rtol=1e-7, atol=1e-9)
 
 
 def test_moments_lose_no_digits_far_from_zero():
     values = np.random.default_rng(0).normal(1e7, 1, (12, 5))
     mask = np.random.default_rng(1).random((12, 5)) < 0.5
-    found = left_out_moments(values, mask, np.array([2, 7]))
-    np.testing.assert_allclose(found.variance, naive_moments(values, mask, [2, 7])[2], rtol=1e-6)
+    moments = left_out_moments(values, mask, np.array([2, 7]))
+    np.testing.assert_allclose(moments.variance, naive_moments(values, mask, [2, 7])[2], rtol=1e-6)
 
 
 def bank_with_both_sides(n_models=12, n_records=30, seed=0):
@@ -69,14 +69,14 @@ def bank_with_both_sides(n_models=12, n_records=30, seed=0):
 
 def test_record_variance_is_the_paper_s_algorithm():
     log_odds, in_mask = bank_with_both_sides()
-    found = scored(log_odds, in_mask, "record")
+    scores = scored(log_odds, in_mask, "record")
     for target in range(12):
         for i in range(30):
             density = {}
             for is_in in (True, False):
                 values = log_odds[others_on(in_mask, target, i, is_in), i]
                 density[is_in] = norm.logpdf(log_odds[target, i], values.mean(), values.std())
-            assert found[target, i] == pytest.approx(density[True] - density[False], rel=1e-6, abs=1e-8)
+            assert scores[target, i] == pytest.approx(density[True] - density[False], rel=1e-6, abs=1e-8)
 
 
 def naive_fixed(log_odds, in_mask, target):
@@ -97,10 +97,10 @@ def naive_fixed(log_odds, in_mask, target):
 
 def test_fixed_variance_is_pooled_over_all_records_a_side():
     log_odds, in_mask = bank_with_both_sides()
-    found = scored(log_odds, in_mask, "fixed")
+    scores = scored(log_odds, in_mask, "fixed")
     for target in range(12):
         np.testing.assert_allclose(
-            found[target], naive_fixed(log_odds, in_mask, target), rtol=1e-6, atol=1e-8
+            scores[target], naive_fixed(log_odds, in_mask, target), rtol=1e-6, atol=1e-8
         )
 
 
@@ -114,8 +114,8 @@ def test_a_known_ratio():
     noise = np.array([-1.0, 1.0, -1.0, 1.0])
     in_mask = np.array([True, True, False, False, True])
     log_odds = np.array([*(noise + 4 * in_mask[:4]), 3.0])
-    found = scored(log_odds[:, None], in_mask[:, None], targets=np.array([4]))
-    assert found[0, 0] == pytest.approx(4.0 * (3.0 - 2.0))
+    scores = scored(log_odds[:, None], in_mask[:, None], targets=np.array([4]))
+    assert scores[0, 0] == pytest.approx(4.0 * (3.0 - 2.0))
 
 
 @pytest.mark.parametrize("variance", ["fixed", "record"])
@@ -142,9 +142,9 @@ def test_a_missing_side_s_mean_is_the_other_s_plus_the_usual_gap():
     in_mask[:, 9] = False
     log_odds = noise[:, None] + 2.0 * in_mask
     log_odds[4, 9] = 1.0
-    found = scored(log_odds, in_mask, targets=np.array([4]))
+    scores = scored(log_odds, in_mask, targets=np.array([4]))
     # All spreads are 1: the midpoint between OUT mean 0 and the assumed IN mean 2 scores 0.
-    assert found[0, 9] == pytest.approx(0.0, abs=1e-9)
+    assert scores[0, 9] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_two_models_know_nothing_of_each_other_s_records():
@@ -156,10 +156,10 @@ def test_two_models_know_nothing_of_each_other_s_records():
 def test_models_that_all_agree_give_finite_scores():
     """No spread at all: the variance has a floor."""
     in_mask = np.arange(6)[:, None] % 2 == np.array([[0, 1, 0, 1]])
-    found = scored(2.0 * in_mask, in_mask)
-    assert np.isfinite(found).all()
-    assert (found[in_mask] > 0).all()
-    assert (found[~in_mask] < 0).all()
+    scores = scored(2.0 * in_mask, in_mask)
+    assert np.isfinite(scores).all()
+    assert (scores[in_mask] > 0).all()
+    assert (scores[~in_mask] < 0).all()
 
 
 @settings(deadline=None, max_examples=30)

@@ -11,15 +11,15 @@ from leakscope.testing import planted_bank
 
 def test_correctness_scores_right_answers_one_and_wrong_ones_zero():
     signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
-    found = Correctness()(signals, design, np.array([2])).values
+    scores = Correctness()(signals, design, np.array([2])).values
     predicted = signals.arrays["logits"][2, 0].argmax(axis=-1)
-    np.testing.assert_array_equal(found[0], predicted == signals.labels)
+    np.testing.assert_array_equal(scores[0], predicted == signals.labels)
 
 
 def test_the_advantage_of_correctness_is_the_accuracy_gap():
     signals, design = planted_bank(gap=2.0, n_models=4, n_records=100)
-    found = Correctness()(signals, design).values
-    for values, members in zip(found, design.in_mask, strict=True):
+    scores = Correctness()(signals, design).values
+    for values, members in zip(scores, design.in_mask, strict=True):
         gap = values[members].mean() - values[~members].mean()
         assert gap > 0
         np.testing.assert_allclose(auc(values, members), 0.5 + gap / 2)
@@ -28,8 +28,8 @@ def test_the_advantage_of_correctness_is_the_accuracy_gap():
 
 def test_a_smaller_loss_is_a_higher_score():
     signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
-    found = LossThreshold()(signals, design).values
-    np.testing.assert_array_equal(found, -signals.arrays["loss"][:, 0].astype(np.float64))
+    scores = LossThreshold()(signals, design).values
+    np.testing.assert_array_equal(scores, -signals.arrays["loss"][:, 0].astype(np.float64))
 
 
 @pytest.mark.parametrize("attack", [Correctness(), LossThreshold()], ids=lambda a: a.name)

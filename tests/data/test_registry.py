@@ -12,6 +12,7 @@ import pytest
 from leakscope.data.catalogue import DATASETS, Dataset
 from leakscope.data.registry import dataset, dataset_names, load
 from leakscope.errors import DataMissingError, InputError
+from leakscope.types import Records
 
 from .conftest import folder_or_skip
 
@@ -82,3 +83,42 @@ def test_knowing_the_datasets_imports_nothing_heavy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == ""
+
+
+def few_people(n_records: int = 6, seed: int = 0) -> Records:
+    rng = np.random.default_rng(seed)
+    return Records(
+        rng.normal(size=(n_records, 2)).astype(np.float32),
+        np.arange(n_records) % 2,
+        np.array([f"person-{i}" for i in range(n_records)]),
+        "few people",
+        class_names=("no", "yes"),
+    )
+
+
+def no_records() -> list[int]:
+    return [1, 2, 3]
+
+
+def test_a_function_of_your_own_is_a_dataset() -> None:
+    records = load(f"{__name__}:few_people", n_records=8, seed=1)
+    assert (records.name, len(records)) == ("few people", 8)
+    assert records.digest == few_people(8, 1).digest
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("no_such_module:people", {}, "dataset='no_such_module:people' cannot be imported"),
+        (f"{__name__}:absent", {}, "cannot be imported .*has no attribute 'absent'"),
+        (f"{__name__}:CASES", {}, "CASES' is list, not a function"),
+        (f"{__name__}:few_people", {"size": 3}, "got an unexpected keyword argument 'size'"),
+        (f"{__name__}:no_records", {}, r"returned list; return leakscope.Records\("),
+    ],
+)
+def test_a_mistake_in_a_dataset_of_your_own_is_one_line(
+    name: str, options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(name, **options)
+    assert "\n" not in str(caught.value)

@@ -89,6 +89,12 @@ def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
     assert "Gate " in run_config("own_net.toml", tmp_path)
 
 
+def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
+    (tmp_path / "own_attack.py").write_text((EXAMPLES / "own_attack.py").read_text())
+    out = run_config("own_attack.toml", tmp_path)
+    assert "noisy digits" in out and "excess" in out
+
+
 @pytest.mark.parametrize("name", ["digits.toml", "forest.toml", "own_table.toml", "own_pictures.toml"])
 def test_a_config(name: str, tmp_path: Path) -> None:
     makers = {"own_table.toml": "make_people.py", "own_pictures.toml": "make_pictures.py"}

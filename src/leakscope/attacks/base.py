@@ -144,7 +144,7 @@ class Attack:
         blocks.map(fill, scores)
 
     def statistics(self, blocks: Blocks) -> Any:
-        """Figures of all records that `score` needs, found in every block as `block.statistics`."""
+        """Figures of all records that `score` needs; every block has them as `block.statistics`."""
         return None
 
     def score(self, block: Block) -> AnyArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.calibrated import Calibrated
@@ -17,6 +17,9 @@ from leakscope.attacks.reference import Reference
 from leakscope.attacks.rmia import Rmia
 from leakscope.attacks.shokri import Shokri
 from leakscope.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _SHIPPED = (
     EbLira,
@@ -37,6 +40,8 @@ ENTRY_POINTS = "leakscope.attacks"
 @cache
 def attack_classes() -> dict[str, type[Attack]]:
     """Every attack by name: the shipped ones, then those of installed packages."""
+    from importlib.metadata import entry_points  # slow to import
+
     classes: dict[str, type[Attack]] = {attack.name: attack for attack in _SHIPPED}
     for entry in entry_points(group=ENTRY_POINTS):
         attack = _loaded(entry)

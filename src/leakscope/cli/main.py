@@ -11,6 +11,7 @@ import typer
 from leakscope import __version__
 from leakscope.cli import (
     attack,
+    attacks,
     audit,
     bank,
     compare,
@@ -39,6 +40,7 @@ app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("judge")(judge.judge)
 app.command("attack")(attack.attack)
+app.command("attacks")(attacks.attacks)
 app.add_typer(study.app, name="study")
 app.command("report")(report.report)
 app.command("open")(open_.open_)

@@ -1,7 +1,8 @@
 """Datasets by name: look one up, load its records.
 
 Loaders are named as text in the catalogue and imported when called, so that knowing the datasets costs
-nothing.
+nothing. A user's own dataset is named the same way, "package.module:function"; the function takes options
+and returns `Records`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from leakscope.data.catalogue import DATASETS, Dataset
 from leakscope.data.published import data_root
 from leakscope.errors import InputError
 from leakscope.types import Records
+from leakscope.user_code import import_object, names_code
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -35,21 +37,27 @@ def dataset(name: str) -> Dataset:
             return entry
     closest = difflib.get_close_matches(name.lower(), dataset_names(), n=1)
     hint = f"; did you mean {closest[0]!r}?" if closest else ""
-    raise InputError(f"unknown dataset {name!r}{hint} (known: {', '.join(dataset_names())})")
+    raise InputError(
+        f"unknown dataset {name!r}{hint} (known: {', '.join(dataset_names())}; give your own as "
+        "'package.module:function')"
+    )
 
 
 def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Records:
-    """The records of a registered dataset.
+    """The records of a dataset.
 
     Args:
-        name: one of `dataset_names()`.
-        data_dir: the data folder; else $LEAKSCOPE_DATA, else the user's own data folder.
+        name: one of `dataset_names()`, or "package.module:function" of your own.
+        data_dir: the data folder; else $LEAKSCOPE_DATA, else the user's own data folder. Your own function
+            does not get it.
         **options: what the dataset's function takes, such as `encoding="integer"` for adult.
 
     Raises:
-        InputError: unknown name or option, or a damaged file.
+        InputError: unknown name or option, a damaged file, or your own function does not return Records.
         DataMissingError: files are absent; says which and what to do.
     """
+    if names_code(name):
+        return _own_records(name, options)
     entry = dataset(name)
     loader = _loader(entry)
     _check_options(entry, loader, options)
@@ -59,6 +67,24 @@ def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Recor
         return loader(data_root(data_dir) / entry.folder, **options)
     except OSError as error:
         raise InputError(f"{name}: cannot read {error.filename}: {error.strerror}; check the file") from error
+
+
+def _own_records(path: str, options: dict[str, Any]) -> Records:
+    """What the user's function returns."""
+    function = import_object("dataset", path, "my_package.data:my_records")
+    if not callable(function):
+        raise InputError(f"dataset={path!r} is {type(function).__name__}, not a function")
+    try:
+        inspect.signature(function).bind(**options)
+    except TypeError as error:
+        raise InputError(f"dataset={path!r} with options {options}: {error}") from error
+    records = function(**options)
+    if not isinstance(records, Records):
+        raise InputError(
+            f"dataset={path!r} returned {type(records).__name__}; return leakscope.Records(features, labels, "
+            "ids, ...)"
+        )
+    return records
 
 
 def _loader(entry: Dataset) -> Callable[..., Records]:

@@ -1,1 +1,1 @@
-"""A model's output about a record, as numbers that attacks read."""
+"""Signals: a model's outputs on a record, as numbers that attacks read."""

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -144,7 +143,6 @@ def _source(name: str) -> str:
         ) from error
 
 
-@cache
 def _function(path: str) -> Callable[..., Any]:
     if path.startswith("leakscope."):
         module, _, name = path.partition(":")

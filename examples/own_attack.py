@@ -1,0 +1,48 @@
+"""An attack, a signal and a dataset of your own, in one file; own_attack.toml uses all three."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+import leakscope
+
+
+def top_ratio(logits: Tensor, labels: Tensor) -> Tensor:
+    """The signal: log of the largest over the second largest probability, negative if the model is wrong."""
+    top = logits.topk(2).values
+    is_right = logits.argmax(-1) == labels
+    return (top[..., 0] - top[..., 1]) * (2 * is_right - 1)
+
+
+@dataclass(frozen=True)
+class Excess(leakscope.Attack):
+    """By how much the signal exceeds its mean over the reference models trained without the record.
+
+    Attributes:
+        weight: of that mean; 0: no reference models are needed.
+    """
+
+    weight: float = 1.0
+
+    name = "excess"
+    needs = ("own_attack:top_ratio",)
+    references = "out"
+
+    def score(self, block: leakscope.attacks.Block) -> np.ndarray:
+        values = block.signal("own_attack:top_ratio")  # (models, records)
+        without = ~block.in_mask
+        total, n_models = (values * without).sum(axis=0), without.sum(axis=0)
+        own = without[block.targets]  # a target is no reference of its own
+        others = total - own * values[block.targets]
+        mean = others / np.maximum(n_models - own, 1)  # (targets, records)
+        return values[block.targets] - self.weight * mean
+
+
+def noisy_digits(n_records: int = 1_000, flipped: float = 0.1, seed: int = 0) -> leakscope.Records:
+    """The dataset: some of the digits, with a share of wrong labels."""
+    digits = leakscope.load("digits").take(np.arange(n_records))
+    rng = np.random.default_rng(seed)
+    is_wrong = rng.random(n_records) < flipped
+    labels = np.where(is_wrong, rng.integers(0, 10, n_records), digits.labels)
+    return replace(digits, labels=labels, name="noisy digits")

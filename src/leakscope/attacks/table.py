@@ -1,0 +1,121 @@
+"""Every attack and every signal as tables: for `leakscope attacks` and docs/attacks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any
+
+from leakscope.attacks.base import Attack
+from leakscope.attacks.options import accepted_values, option_text
+from leakscope.attacks.registry import attack_classes
+from leakscope.signals.registry import SIGNALS
+
+_REFERENCES = {"none": "none", "out": "OUT", "both": "IN and OUT"}
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """One option of an attack.
+
+    Attributes:
+        name: of the option.
+        accepts: the values it accepts, in words.
+        default: as text; None: it has none, so a value must be given.
+    """
+
+    name: str
+    accepts: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One attack.
+
+    Attributes:
+        name: of the attack.
+        summary: one line.
+        options: all of them.
+        signals: what it reads.
+        references: the reference models it needs, and the options that change this.
+        log_ratio: whether its score is a log likelihood ratio, and the options that change this.
+        in_memory: whether it holds all signals in memory.
+        source: the publication.
+    """
+
+    name: str
+    summary: str
+    options: tuple[OptionRow, ...]
+    signals: tuple[str, ...]
+    references: str
+    log_ratio: str
+    in_memory: bool
+    source: str
+
+    @property
+    def options_text(self) -> str:
+        """Options with their defaults, as "online=true, tail=cdf"."""
+        return ", ".join(o.name if o.default is None else f"{o.name}={o.default}" for o in self.options)
+
+
+def attack_rows() -> list[AttackRow]:
+    """One row per attack, shipped ones first."""
+    return [_row(cls()) for cls in attack_classes().values()]
+
+
+def attack_cells() -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
+    """Head and cells of the table of attacks."""
+    head = ("attack", "options and defaults", "signals", "reference models", "log ratio", "source")
+    cells = [
+        (row.name, row.options_text, ", ".join(row.signals), row.references, row.log_ratio, row.source)
+        for row in attack_rows()
+    ]
+    return head, cells
+
+
+def markdown() -> str:
+    """The tables of attacks and of signals for docs/attacks.md."""
+    head, cells = attack_cells()
+    attacks = [(f"`{name}`", f"`{options}`" if options else "", *rest) for name, options, *rest in cells]
+    signals = [(f"`{signal.name}`", signal.task, signal.inputs, signal.direction) for signal in SIGNALS]
+    signal_head = ("signal", "models", "computed from", "members' values")
+    return "\n\n".join((_markdown_table(head, attacks), _markdown_table(signal_head, signals))) + "\n"
+
+
+def _row(attack: Attack) -> AttackRow:
+    defaults = {f.name: None if f.default is MISSING else option_text(f.default) for f in fields(attack)}
+    options = accepted_values(type(attack)).items()
+    return AttackRow(
+        attack.name,
+        (type(attack).__doc__ or "").strip().partition("\n")[0],
+        tuple(OptionRow(name, str(accepted), defaults[name]) for name, accepted in options),
+        attack.needs,
+        _by_options(attack, "references", _REFERENCES),
+        _by_options(attack, "is_log_ratio", {True: "yes", False: "no"}),
+        attack.in_memory,
+        attack.source,
+    )
+
+
+def _by_options(attack: Attack, trait: str, words: dict[Any, str]) -> str:
+    """A trait in words, with the options that change it: "IN and OUT; OUT with online=false"."""
+    usual = getattr(attack, trait)
+    others = [
+        f"; {words[getattr(variant, trait)]} with {variant.label.partition('(')[2][:-1]}"
+        for variant in _variants(attack)
+        if getattr(variant, trait) != usual
+    ]
+    return words[usual] + "".join(others)
+
+
+def _variants(attack: Attack) -> Iterator[Attack]:
+    """The attack with one option changed, for every option that has few values."""
+    for name, accepted in accepted_values(type(attack)).items():
+        values = (*accepted.values, *((True, False) if bool in accepted.types else ()))
+        yield from (replace(attack, **{name: value}) for value in values if value != getattr(attack, name))
+
+
+def _markdown_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
