@@ -98,8 +98,8 @@ def test_a_wrong_member_list_shows_in_some_of_the_records(
     stated = np.where(wrong, np.random.default_rng(2).permutation(members), members)
     pl.read_parquet(path).with_columns(is_member=stated).write_parquet(path)
     monkeypatch.setattr(judge, "_CHECKED_RECORDS", 3000)
-    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results["hygiene"]
-    status = next(check["status"] for check in found if check["name"] == "members")
+    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results.hygiene
+    status = next(check.status for check in found if check.name == "members")
     assert (status == "ok") == (share_wrong == 0)
 
 

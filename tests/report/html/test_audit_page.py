@@ -61,7 +61,7 @@ def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
         "16, each attacked with the others",
         "5555555555555555",
         "adam with learning rate 0.01",
-        "seed 0",
+        "<dt>Seed</dt><dd>0</dd>",
     ):
         assert fact in first
     assert "Limitations" in first and "another recipe" in first
@@ -255,5 +255,5 @@ def test_the_page_says_what_was_audited_and_how_to_repeat_it(
 
 
 def test_a_recipe_as_text_whoever_trained() -> None:
-    assert recipe_text({"saved": "logits"}) == "saved outputs (logits)"
+    assert recipe_text({"saved": "logits"}) == "saved logits"
     assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"
