@@ -29,7 +29,7 @@ from datetime import date
 from pathlib import Path
 
 from leakscope.errors import LeakscopeError
-from leakscope.stats.roc_summary import headline
+from leakscope.stats.roc_summary import roc_summary
 from rivals.measuring import HERE, AuditFailedError, Measured, environment, lines_of_user_code, run_audit
 from rivals.problem import SIZES, Problem, Size, make_problem
 from rivals.tables import Question, Reached, markdown, show, write_between_marks
@@ -143,7 +143,7 @@ def _reached(contender: Contender, problem: Problem, options: argparse.Namespace
             _clear(problem.folder)
         threads = None if contender.is_ours else n_threads
         runs.append(run_audit(python, contender.script, problem.folder, contender.option, threads))
-    judged = headline(runs[0].scores, problem.is_member, (FPR,))
+    judged = roc_summary(runs[0].scores, problem.is_member, (FPR,))
     return Reached(
         size=problem.size.name,
         tool=contender.name,

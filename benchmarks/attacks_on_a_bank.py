@@ -24,7 +24,7 @@ from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.rmia import Rmia
 from leakscope.stats.intervals import spread_over_targets
-from leakscope.stats.roc_summary import headline
+from leakscope.stats.roc_summary import roc_summary
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"
@@ -93,7 +93,7 @@ def _figures(attack: Attack, in_mask, log_odds, labels, size: int, options) -> n
         counted = (mask[1:].sum(axis=0) > 1) & ((~mask[1:]).sum(axis=0) > 1)
         row = []
         for used in (slice(None), counted):
-            found = headline(scores[used], mask[0][used], (FPR,))
+            found = roc_summary(scores[used], mask[0][used], (FPR,))
             row += [found.auc, found.points[0].tpr]
         by_target.setdefault(target, []).append(row)
     return np.array([np.mean(rows, axis=0) for rows in by_target.values()])

@@ -19,7 +19,7 @@ from leakscope.attacks.rmia import share_beaten
 from leakscope.design import make_design
 from leakscope.stats.record_types import fit_record_types, log_marginal, side_sums
 from leakscope.stats.roc import roc
-from leakscope.stats.roc_summary import headline
+from leakscope.stats.roc_summary import roc_summary
 from leakscope.types import Design, Signals
 
 
@@ -68,7 +68,7 @@ def curves(n_scores: int) -> None:
     rng = np.random.default_rng(0)
     scores, members = rng.normal(size=n_scores), rng.random(n_scores) < 0.5
     ours = seconds(lambda: roc(scores, members))
-    brief = seconds(lambda: headline(scores, members))
+    brief = seconds(lambda: roc_summary(scores, members))
     few = n_scores // 10
     theirs = seconds(lambda: roc_curve(members[:few], scores[:few], drop_intermediate=False))
     report(

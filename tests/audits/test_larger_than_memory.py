@@ -19,7 +19,7 @@ from leakscope.data import column_file
 from leakscope.data.digits import digits
 from leakscope.data.files import read_table
 from leakscope.data.predictions import read_predictions
-from leakscope.disk import mmap_rows as pages
+from leakscope.disk import mmap_rows
 from leakscope.disk import scratch
 from leakscope.evaluate import judge
 from leakscope.recipe import Recipe
@@ -98,8 +98,8 @@ def test_a_wrong_member_list_shows_in_some_of_the_records(
     stated = np.where(wrong, np.random.default_rng(2).permutation(members), members)
     pl.read_parquet(path).with_columns(is_member=stated).write_parquet(path)
     monkeypatch.setattr(judge, "_CHECKED_RECORDS", 3000)
-    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results["hygiene"]
-    status = next(check["status"] for check in found if check["name"] == "members")
+    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results.hygiene
+    status = next(check.status for check in found if check.name == "members")
     assert (status == "ok") == (share_wrong == 0)
 
 
@@ -129,14 +129,14 @@ def test_a_table_of_columns(tmp_path: Path, request: pytest.FixtureRequest) -> N
 
 MEASURED = """
 import resource, sys
-from leakscope import scratch
+from leakscope.disk import scratch
 scratch._IN_MEMORY_BYTES, scratch.RECORDS_AT_ONCE = 1_000_000, 2048
 import leakscope
-from leakscope import pages
+from leakscope.disk import mmap_rows
 from leakscope.data import column_file
-from leakscope.report.html import audit_records
-audit_records._MOST_ROWS = 1000
-pages.BLOCK_BYTES = column_file._READ_AT_ONCE = 1_000_000
+from leakscope.audits.report import page_records
+page_records._MOST_ROWS = 1000
+mmap_rows.BLOCK_BYTES = column_file._READ_AT_ONCE = 1_000_000
 leakscope.audit_predictions(sys.argv[1], sys.argv[2], attacks=("loss", "eb_lira"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """

@@ -44,8 +44,9 @@ def target(records: Records, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 def test_its_leakage_is_found_and_every_number_verified(tmp_path: Path, records: Records, target) -> None:
     weights, is_member = target
     verdict = audit_target(records, RECIPE, weights, is_member, tmp_path / "run", models=16)
-    found = verdict.results["attacks"]["eb_lira"]["auc"]
-    assert found["low"] > 0.5
+    assert verdict.results.attacks["eb_lira"].auc.low > 0.5
+    assert verdict.results.config.source.kind == "given model"
+    assert "16 reference models, trained for this audit" in str(verdict)
     assert not verify_run(tmp_path / "run").problems
     again = audit_target(records, RECIPE, weights, is_member, tmp_path / "run", models=16)
     assert again.results == verdict.results
@@ -55,7 +56,7 @@ def test_a_wrong_member_list_is_named(tmp_path: Path, records: Records, target) 
     weights, is_member = target
     strangers = np.random.default_rng(0).permutation(is_member)
     verdict = audit_target(records, RECIPE, weights, strangers, tmp_path / "run", models=16)
-    assert verdict.results["attacks"]["eb_lira"]["auc"]["low"] < 0.5
+    assert verdict.results.attacks["eb_lira"].auc.low < 0.5
 
 
 def test_a_config_names_weights_and_members(tmp_path: Path, target) -> None:

@@ -1,4 +1,4 @@
-"""An audit's page in a real browser: it draws, answers to hands and keyboards, and keeps to itself.
+"""An audit's page in a real browser: it draws, responds to mouse and keyboard, and makes no requests.
 
 Every test also fails when the page asks the network for anything or writes to the console (`open_page`).
 """
@@ -95,7 +95,7 @@ def test_exposed_only_and_pages(page: Page) -> None:
     assert page.locator(f"{ROWS} th").first.inner_text() != first
 
 
-def test_a_record_opens_by_keyboard_with_its_answers_and_trajectory(page: Page) -> None:
+def test_a_record_opens_by_keyboard_with_its_outputs_and_trajectory(page: Page) -> None:
     opener = page.locator(f"{ROWS} button").first
     opener.focus()
     page.keyboard.press("Enter")
@@ -106,8 +106,8 @@ def test_a_record_opens_by_keyboard_with_its_answers_and_trajectory(page: Page) 
     page.wait_for_selector("#record-path .main-svg")
     points = page.evaluate("leakscope.figure('record-strip').data.map((trace) => trace.x.length)")
     assert points == [8, 8]
-    saw, did_not = page.evaluate("leakscope.figure('record-path').data.map((trace) => trace.y)")
-    assert len(saw) == 3 and saw[-1] - did_not[-1] > 1.5  # memorised
+    inside, outside = page.evaluate("leakscope.figure('record-path').data.map((trace) => trace.y)")
+    assert len(inside) == 3 and inside[-1] - outside[-1] > 1.5  # memorised
     assert page.locator("#record-picture").is_visible()
     page.keyboard.press("Escape")
     page.wait_for_selector("#record", state="hidden")
@@ -174,7 +174,7 @@ def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path, open_page: Opene
         assert text[:40] in (page.locator("#record-id").text_content() or "")
         page.keyboard.press("Escape")
         page.wait_for_selector("#record", state="hidden")
-    assert page.title() == "What this recipe gives away: made-up · leakscope"
+    assert page.title() == "What models of this recipe reveal about membership: made-up · leakscope"
     assert page.locator("img, a[href^='http'], iframe").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 

@@ -147,7 +147,7 @@ def test_an_audit_of_a_table_from_start_to_end(tmp_path: Path) -> None:
     config = _write_people(tmp_path, "[population]\nmodels = 8\n[training]\nepochs = 3")
     done = run_command("audit", config, "--out", tmp_path / "run")
     assert (done.exit_code, done.err) == (0, "")
-    assert "8 models were trained on random halves of 30" in done.out
+    assert "8 models were each trained on a random half of 30" in done.out
     assert "lira" in done.out
     as_json = run_command("audit", config, "--out", tmp_path / "run", "--json")
     assert json.loads(as_json.out) == json.loads((tmp_path / "run" / "results.json").read_text())

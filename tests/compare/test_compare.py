@@ -23,10 +23,10 @@ from leakscope.compare.words import figure_name, outcome_of
 from leakscope.design import make_design
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.runs.verification import verify_run
-from leakscope.stats.roc_summary import auc_rows
+from leakscope.stats.roc import auc
 from leakscope.types import Signals
+from tests.audits.test_predictions import saved
 from tests.made_up_audits import N_MODELS, N_RECORDS, made_up_audit, quick_single_records
-from tests.test_predictions_audit import saved
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,7 +110,8 @@ def test_the_interval_is_that_of_models_left_out_in_pairs(audits: Path, helped: 
 
     def lira_auc(bank: Bank, models: np.ndarray) -> float:
         signals, design = bank.signals().take(models), bank.design().take(models)
-        return float(auc_rows(resolve("lira")(signals, design).values, design.in_mask).mean())
+        scores = resolve("lira")(signals, design).values
+        return float(np.mean([auc(*row) for row in zip(scores, design.in_mask, strict=True)]))
 
     everyone = np.arange(N_MODELS)
     banks = [Bank.open(audits / name) for name in ("leaky", "defended")]
@@ -306,7 +307,8 @@ def test_a_t_interval_over_targets_would_be_too_narrow_and_the_jackknife_is_not(
         noise = np.random.default_rng([seed, 1]).normal(size=design.in_mask.shape)
         log_odds = difficulty + design.in_mask + noise
         signals = Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(N_RECORDS, dtype=np.int64))
-        by_target = auc_rows(resolve("lira")(signals, design).values, design.in_mask)
+        scores = resolve("lira")(signals, design).values
+        by_target = np.array([auc(*row) for row in zip(scores, design.in_mask, strict=True)])
         found = population_of(signals, design, asked, {}, np.arange(8)).figures
         means.append(found.figures[0])
         over_targets.append(by_target.var(ddof=1) / 8)

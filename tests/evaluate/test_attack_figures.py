@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.evaluate.attack_figures import attack_figures
 from leakscope.evaluate.results import EvaluationConfig
-from leakscope.stats.epsilon import Bonferroni, epsilon_lower_bound
+from leakscope.stats.epsilon import Bonferroni, epsilon_of_split
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import advantage_interval, clopper_pearson
+from leakscope.stats.roc import split_scores
 from leakscope.stats.thresholds import thresholds_of_others
 
 CONFIG = EvaluationConfig("records", ("loss",), (0.1, 0.0001))
@@ -68,13 +69,14 @@ def test_epsilon_is_the_lower_median_of_bounds_that_pay_for_it() -> None:
     scores, in_mask = scored(6, shift=2.0)
     found = attack_figures(scores, in_mask, CONFIG, {}).epsilon.general
     bounds = sorted(
-        epsilon_lower_bound(s, m, Bonferroni(), delta=1e-5, confidence=0.975).epsilon
+        epsilon_of_split(split_scores(s, m), Bonferroni(), delta=1e-5, confidence=0.975).epsilon
         for s, m in zip(scores, in_mask, strict=True)
     )
     assert found.value == bounds[2]
     assert found.confidence == 0.95
     alone = attack_figures(scores[:1], in_mask[:1], CONFIG, {}).epsilon.general
-    assert alone.value == epsilon_lower_bound(scores[0], in_mask[0], Bonferroni(), delta=1e-5).epsilon
+    first = split_scores(scores[0], in_mask[0])
+    assert alone.value == epsilon_of_split(first, Bonferroni(), delta=1e-5).epsilon
 
 
 def test_the_gaussian_bound_is_given_only_where_it_holds() -> None:

@@ -2,21 +2,24 @@ import numpy as np
 import pytest
 
 from leakscope.errors import InputError
-from leakscope.stats.bootstrap import bootstrap_over_targets, cluster_bootstrap, paired_bootstrap
+from leakscope.stats.bootstrap import cluster_bootstrap
 
 
 def test_the_mean_is_covered_as_often_as_stated():
     rng = np.random.default_rng(0)
     covered = []
     for seed in range(200):
-        found = bootstrap_over_targets(rng.standard_normal(40), n_draws=300, seed=seed)
+        values = rng.standard_normal(40)
+        found = cluster_bootstrap(lambda at, values=values: values[at].mean(), 40, 300, seed=seed)
         covered.append(0.0 in found.intervals[0])
     assert 0.89 <= np.mean(covered) <= 0.98
 
 
 def test_same_seed_same_interval():
     values = np.random.default_rng(0).standard_normal(20)
-    first, again, other = (bootstrap_over_targets(values, n_draws=200, seed=s) for s in (1, 1, 2))
+    first, again, other = (
+        cluster_bootstrap(lambda at: values[at].mean(), 20, 200, seed=s) for s in (1, 1, 2)
+    )
     assert first.intervals == again.intervals
     assert first.intervals != other.intervals
 
@@ -33,24 +36,17 @@ def test_pairing_removes_what_both_share():
     rng = np.random.default_rng(0)
     shared = 10 * rng.standard_normal(50)
     better, worse = shared + 0.5 + 0.1 * rng.standard_normal(50), shared
-    paired = paired_bootstrap(better, worse, seed=0, n_draws=500).intervals[0]
+    difference = better - worse
+    paired = cluster_bootstrap(lambda at: difference[at].mean(), 50, 500, seed=0).intervals[0]
     assert 0.5 in paired
     assert paired.high - paired.low < 0.1
 
 
-def test_any_statistic_of_rows():
-    rows = np.random.default_rng(0).standard_normal((30, 4))
-    found = paired_bootstrap(rows, rows + 2, lambda r: float(np.median(r)), seed=0, n_draws=50)
-    assert found.estimate == pytest.approx(-2)
-    np.testing.assert_allclose(found.draws, -2)
-
-
-def test_several_quantities_at_once_and_the_share_below():
+def test_several_quantities_at_once():
     values = np.arange(10.0)
     found = cluster_bootstrap(lambda at: [values[at].mean(), -values[at].mean()], 10, 400, seed=0)
     assert found.draws.shape == (400, 2)
     np.testing.assert_array_equal(found.draws[:, 0], -found.draws[:, 1])
-    assert list(found.share_below(0.0)) == [0, 1]
 
 
 def test_undefined_resamples_are_left_out_and_too_many_leave_nothing():
@@ -62,11 +58,8 @@ def test_undefined_resamples_are_left_out_and_too_many_leave_nothing():
     never = cluster_bootstrap(lambda at: np.nan, 6, 20, seed=0)
     assert np.isnan(never.intervals[0].low)
     assert "20 of 20" in never.intervals[0].method
-    assert np.isnan(never.share_below()[0])
 
 
 def test_nonsense_is_refused():
     with pytest.raises(InputError, match="n_clusters"):
         cluster_bootstrap(lambda at: 0.0, 0, 10, seed=0)
-    with pytest.raises(InputError, match="equally many rows"):
-        paired_bootstrap([1.0], [1.0, 2.0], seed=0)

@@ -4,10 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.stats.gdp import gaussian_fit, gaussian_tradeoff_epsilon, gdp_delta, gdp_epsilon
+from leakscope.stats.gdp import gaussian_fit, gaussian_tradeoff_of_split, gdp_delta, gdp_epsilon
 from leakscope.stats.roc import split_scores
 
 TRUE_EPSILON = 4.377
+
+
+def gaussian_tradeoff_epsilon(scores, is_member):
+    return gaussian_tradeoff_of_split(split_scores(scores, is_member))
 
 
 def shifted(draw, n, shift):
@@ -84,11 +88,11 @@ def test_other_shapes_are_refused():
 def test_what_cannot_be_tested_is_refused():
     rng = np.random.default_rng(0)
     cases = {
-        "500 are needed": shifted(rng.standard_normal, 100, 2.0),
+        "takes 500 of each": shifted(rng.standard_normal, 100, 2.0),
         "power": shifted(rng.standard_normal, 2000, 0.3),
         "too few distinct": (np.round(shifted(rng.standard_normal, 1000, 1.0)[0]), np.arange(2000) < 1000),
-        "where the sides overlap": shifted(rng.random, 1000, 5.0),
-        "2 records": (np.ones(2), np.ones(2, bool)),
+        "too few distinct scores": shifted(rng.random, 1000, 5.0),
+        "2 members and 2 non-members": (np.ones(2), np.ones(2, bool)),
     }
     for words, (scores, is_member) in cases.items():
         found = gaussian_tradeoff_epsilon(scores, is_member)

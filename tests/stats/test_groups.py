@@ -42,7 +42,7 @@ def test_small_groups_and_fine_budgets_are_undefined_with_a_reason(two_groups):
     assert "1/200" in b.tpr_at_fpr[1].reason
     for measured in (tiny.auc, tiny.advantage, *tiny.tpr_at_fpr):
         assert np.isnan(measured.value)
-        assert "6 members and 6 non-members; 10 of each" in measured.reason
+        assert "6 members and 6 non-members; it takes 10 of each" in measured.reason
     assert not np.isnan(group_metrics(*two_groups, n_least=5)[2].auc.value)
 
 
@@ -71,9 +71,9 @@ def test_over_targets(two_groups):
 
 
 def test_labels_must_match_records():
-    with pytest.raises(InputError, match="one label a record"):
+    with pytest.raises(InputError, match="one label per record"):
         group_metrics(np.ones(3), np.ones(3, bool), Grouping.of(["a"]))
-    with pytest.raises(InputError, match="one label a record"):
+    with pytest.raises(InputError, match="one label per record"):
         group_spread(np.ones((2, 3)), np.ones((2, 3), bool), Grouping.of(["a"]))
 
 

@@ -11,7 +11,6 @@ from leakscope.stats.intervals import (
     clopper_pearson_bounds,
     delong,
     fisher_interval,
-    rates_at_threshold,
     spread_over_targets,
 )
 from leakscope.stats.roc import advantage, auc, roc
@@ -96,14 +95,6 @@ def test_a_single_member_gives_no_information():
     assert (found.interval.low, found.interval.high) == (0, 1)
     assert "fewer than 2" in found.interval.method
     assert np.isnan(found.standard_error)
-
-
-def test_rates_at_a_fixed_threshold():
-    scores, is_member = np.array([3.0, 2.0, 1.0, 2.0, 0.0]), np.array([True, True, True, False, False])
-    found = rates_at_threshold(scores, is_member, 2.0)
-    assert (found.tpr, found.fpr) == (pytest.approx(2 / 3), 0.5)
-    assert found.tpr_interval == clopper_pearson(2, 3)
-    assert np.isnan(rates_at_threshold(scores, np.ones(5, bool), 2.0).fpr)
 
 
 def test_advantage_interval_allows_for_the_chosen_threshold():

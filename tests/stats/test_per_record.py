@@ -8,7 +8,7 @@ from scipy import stats
 
 from leakscope.errors import InputError
 from leakscope.stats.intervals import clopper_pearson
-from leakscope.stats.per_record import false_discovery, fisher_one_sided, record_risk
+from leakscope.stats.per_record import false_discovery, record_risk
 
 
 def table(n_true, n_in, n_false, n_out):
@@ -46,13 +46,6 @@ def test_every_record_equals_a_naive_count(seed):
             assert np.isnan(found.column("p_value")[i])
             assert np.isnan(found.column("advantage_low")[i])
             assert np.isnan(found.column("tpr")[i]) == (n_in == 0)
-
-
-def test_fisher_in_small_pieces_is_the_same(monkeypatch):
-    counts = np.array(list(product(range(5), [4], range(7), [6]))).T
-    whole = fisher_one_sided(*counts)
-    monkeypatch.setattr("leakscope.stats.per_record._TERMS_AT_ONCE", 11)
-    np.testing.assert_array_equal(fisher_one_sided(*counts), whole)
 
 
 @pytest.mark.parametrize(("n_in", "n_out"), [(4, 4), (10, 10), (6, 20)])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from leakscope.errors import InputError
 from leakscope.stats.roc import advantage, auc, operating_point, roc, tpr_at_fpr
-from leakscope.stats.roc_summary import auc_rows, headline, headline_rows, tpr_at_fpr_rows
+from leakscope.stats.roc_summary import roc_summaries, roc_summary
 
 BUDGETS = (0.01, 0.1, 0.34, 1.0)
 small_problems = st.tuples(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 8))
@@ -24,7 +24,7 @@ def tied_problem(seed, n, n_levels):
 def test_equals_what_the_whole_curve_says(problem):
     scores, is_member = tied_problem(*problem)
     curve = roc(scores, is_member)
-    found = headline(scores, is_member, BUDGETS)
+    found = roc_summary(scores, is_member, BUDGETS)
     assert found.auc == auc(scores, is_member)
     assert found.advantage == pytest.approx(advantage(curve), abs=1e-12)
     for point, budget in zip(found.points, BUDGETS, strict=True):
@@ -38,10 +38,10 @@ def test_rows_equal_one_target_at_a_time():
     scores, in_mask = rng.standard_normal((5, 80)), rng.random((5, 80)) < 0.5
     scores += in_mask
     expected = [auc(s, m) for s, m in zip(scores, in_mask, strict=True)]
-    np.testing.assert_array_equal(auc_rows(scores, in_mask), expected)
     tprs = [tpr_at_fpr(roc(s, m), 0.1) for s, m in zip(scores, in_mask, strict=True)]
-    np.testing.assert_array_equal(tpr_at_fpr_rows(scores, in_mask, 0.1), tprs)
-    assert [row.auc for row in headline_rows(scores, in_mask)] == expected
+    rows = roc_summaries(scores, in_mask, (0.1,))
+    assert [row.auc for row in rows] == expected
+    assert [row.points[0].tpr for row in rows] == tprs
 
 
 def test_records_without_a_score_can_be_left_out():
@@ -49,24 +49,24 @@ def test_records_without_a_score_can_be_left_out():
     scores, in_mask = rng.standard_normal((2, 50)), rng.random((2, 50)) < 0.5
     scores[1, :7] = np.nan
     with pytest.raises(InputError, match="7 of 50"):
-        auc_rows(scores, in_mask)
-    found = auc_rows(scores, in_mask, counted=~np.isnan(scores))
-    assert found[1] == auc(scores[1, 7:], in_mask[1, 7:])
-    assert found[0] == auc(scores[0], in_mask[0])
+        roc_summaries(scores, in_mask)
+    found = roc_summaries(scores, in_mask, counted=~np.isnan(scores))
+    assert found[1].auc == auc(scores[1, 7:], in_mask[1, 7:])
+    assert found[0].auc == auc(scores[0], in_mask[0])
 
 
 def test_a_target_without_members_is_undefined_and_the_others_are_not():
     scores = np.array([[1.0, 2.0], [1.0, 2.0]])
-    found = auc_rows(scores, np.array([[False, False], [False, True]]))
-    assert np.isnan(found[0])
-    assert found[1] == 1.0
-    empty = headline_rows(scores, np.zeros((2, 2), bool), (0.5,))[0]
+    found = roc_summaries(scores, np.array([[False, False], [False, True]]))
+    assert np.isnan(found[0].auc)
+    assert found[1].auc == 1.0
+    empty = roc_summaries(scores, np.zeros((2, 2), bool), (0.5,))[0]
     assert np.isnan(empty.advantage)
     assert "0 members" in empty.points[0].reason
 
 
 def test_shapes_must_agree():
     with pytest.raises(InputError, match="targets, records"):
-        auc_rows(np.ones((2, 3)), np.ones((3, 2), bool))
+        roc_summaries(np.ones((2, 3)), np.ones((3, 2), bool))
     with pytest.raises(InputError, match="targets, records"):
-        auc_rows(np.ones(3), np.ones(3, bool))
+        roc_summaries(np.ones(3), np.ones(3, bool))

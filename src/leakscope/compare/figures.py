@@ -30,7 +30,7 @@ from leakscope.stats.differences import (
 )
 from leakscope.stats.intervals import Interval
 from leakscope.stats.rates import rates_by_model
-from leakscope.stats.roc_summary import headline, headline_rows
+from leakscope.stats.roc_summary import roc_summaries, roc_summary
 from leakscope.types import Design, Signals
 
 _MOST_GROUPS = 16
@@ -135,7 +135,7 @@ class OneModel:
         if own.correct is not None and key.attack is None:
             return _share(*own._right(key))
         assert key.attack is not None
-        found = headline(own.scores[key.attack], own.is_member, () if key.fpr is None else (key.fpr,))
+        found = roc_summary(own.scores[key.attack], own.is_member, () if key.fpr is None else (key.fpr,))
         return found.points[0].tpr if key.measure == "tpr" else float(getattr(found, key.measure))
 
     def _difference(self, other: OneModel, key: Key, level: float) -> Difference:
@@ -244,7 +244,7 @@ def _figures(signals: Signals, design: Design, asked: Asked, groups: Sequence[Bo
     in_mask, budgets = design.in_mask, asked.fpr_budgets
     figures: list[float] = []
     for attack in asked.attacks:
-        rows = headline_rows(scores[attack], in_mask, budgets)
+        rows = roc_summaries(scores[attack], in_mask, budgets)
         figures.append(_mean([row.auc for row in rows]))
         if attack not in _YES_OR_NO:
             figures.append(_mean([row.advantage for row in rows]))
@@ -267,7 +267,7 @@ def _group_auc(scores: FloatArray, in_mask: BoolArray) -> float:
     """Mean AUC over the targets where the group has enough on both sides; NaN where none has."""
     n_in = in_mask.sum(axis=1)
     is_large = np.minimum(n_in, in_mask.shape[1] - n_in) >= _FEWEST_A_SIDE
-    rows = headline_rows(scores[is_large], in_mask[is_large], ())
+    rows = roc_summaries(scores[is_large], in_mask[is_large], ())
     return _mean([row.auc for row in rows])
 
 

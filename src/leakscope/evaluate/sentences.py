@@ -141,20 +141,19 @@ def diverged_sentences(results: AuditResults) -> list[str]:
 
 def seeds_text(population: PopulationFigures) -> str:
     """The seed, or the seeds of merged runs."""
-    if isinstance(population.seed, int):
-        return f"seed {population.seed}"
-    return f"seeds {', '.join(map(str, population.seed))}"
+    seed = population.seed
+    return str(seed) if isinstance(seed, int) else ", ".join(map(str, seed))
 
 
 def limitations(results: AuditResults) -> list[str]:
     """What the figures do not say."""
     if results.is_of_one_model:
         return [
-            "These are the results of these attacks on these outputs; a stronger attack may learn more.",
+            "The figures hold for these attacks and these outputs; a stronger attack may learn more.",
             "Intervals are over records: another model trained the same way may reveal more or less.",
         ]
     return [
-        "These are the results of these attacks with this many models; a stronger attack may learn more.",
+        "The figures hold for these attacks and this many models; a stronger attack may learn more.",
         "They say nothing about other training data or another recipe.",
     ]
 

@@ -1,1 +1,1 @@
-"""Reports and figures: reads results, computes nothing."""
+"""The toolkit for reports: pages, charts, tables, figures, previews."""

@@ -1,11 +1,10 @@
-"""Plotly charts from plain dicts: drawn when scrolled to, in the page's colours, a table behind each.
+"""Plotly charts from plain dicts, drawn on scrolling, in the page's colors, with a table of the numbers.
 
-Colours are written as CSS variables of the page ("var(--c0)" to "var(--c6)", Okabe and Ito's palette;
-"var(--c0-band)" the same, faint; "var(--muted)", "var(--ink)", "var(--bad)", "var(--good)"), so that a
-chart follows light and dark. The page's script fills in axes, fonts and grid; a figure says only what is
-its own. WebGL traces (scattergl) cannot be used: their code is made at run time, which the page's content
-security policy forbids. Heatmaps are painted as one picture and stay fast; for a cloud of many points use
-a canvas of your own.
+Colors are CSS variables of the page ("var(--c0)" to "var(--c6)", Okabe and Ito's palette; "var(--c0-band)",
+the same but faint; "var(--muted)", "var(--ink)", "var(--bad)", "var(--good)"), so charts follow the light and
+dark themes. The page's script sets axes, fonts and grid; a figure contains only what is specific to it. WebGL
+traces (scattergl) do not work: they compile code at run time, which the content security policy forbids.
+Heatmaps are drawn as one image and stay fast; draw large point clouds on a canvas.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ def chart(id: str, figure: dict[str, Any], alt: str, table: Table | None = None,
     """A chart.
 
     Args:
-        id: of the element; unique on the page.
-        figure: `data` and `layout` as plotly has them; arrays may be numpy's, NaN leaves a gap.
-        alt: what the chart shows, in a sentence, for those who cannot see it.
-        table: the numbers behind it.
-        height: in pixels.
+        id: id of the element; unique on the page.
+        figure: `data` and `layout` as in plotly; numpy arrays are allowed, NaN leaves a gap.
+        alt: a sentence that describes the chart, for screen readers.
+        table: the numbers behind the chart.
+        height: height in pixels.
     """
     return template(
         "chart.html.j2",
@@ -44,18 +43,18 @@ def chart(id: str, figure: dict[str, Any], alt: str, table: Table | None = None,
 
 
 def colour(index: int, band: bool = False) -> str:
-    """The palette's colour as a CSS variable; `band` for a faint area of it."""
+    """A color of the palette as a CSS variable; `band`: its faint variant for areas."""
     return f"var(--c{index % N_COLOURS}{'-band' if band else ''})"
 
 
 def label(text: str) -> str:
-    """Text from data for a figure's names, ticks and hover: plotly reads tags in them, so none is left."""
+    """Text from data for names, ticks and hover labels, without tags, which plotly would interpret."""
     shown = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def script_json(value: Any) -> Markup:
-    """JSON that is safe inside a script element: no text in it can end the element."""
+    """JSON for a script element; no text in it can close the element."""
     text = json.dumps(to_jsonable(value), separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 

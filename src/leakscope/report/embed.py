@@ -1,9 +1,8 @@
-"""Numbers inside an HTML file: typed arrays, compressed, never JSON rows.
+"""Numbers inside an HTML file: compressed typed arrays instead of JSON rows.
 
-An array becomes little-endian bytes of the smallest type that holds it, deflated and written as base64.
-The page's script (`leakscope.array(name)` in assets/page.js) turns it back into a typed array when somebody
-looks, so a page with millions of numbers opens as fast as one with none. Base64 has no `<`, so nothing in
-an array can end the element that holds it.
+An array is stored as little-endian bytes of the smallest type that fits, deflated, in base64. The page's
+script (`leakscope.array(name)` in assets/page.js) turns it back into a typed array on demand, so a page with
+millions of numbers opens as fast as one with none. Base64 has no `<`, so an array cannot close its element.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Quantised:
-    """Numbers in steps, for arrays so large that 4 bytes a number are too many.
+    """Quantized numbers, for arrays so large that 4 bytes per number are too many.
 
     Attributes:
-        codes: uint8 or uint16, any shape; the highest code stands for NaN.
-        low: the number code 0 stands for.
-        step: from one code to the next.
+        codes: uint8 or uint16, any shape; the highest code means NaN.
+        low: the value of code 0.
+        step: difference between consecutive codes.
     """
 
     codes: AnyArray
@@ -39,7 +38,7 @@ class Quantised:
 
 
 class Embedded(NamedTuple):
-    """One array as text, and what the script must know to read it."""
+    """One array as text, with what the script needs to read it."""
 
     name: str
     kind: str
@@ -53,12 +52,12 @@ Embeddable = AnyArray | Quantised
 
 
 def quantised(values: AnyArray, low: float, high: float, bits: int = 8) -> Quantised:
-    """Numbers from `low` to `high` in 2^bits - 1 equal steps; those outside are cut, NaN stays NaN.
+    """Quantizes numbers to 2^bits - 1 equal steps from `low` to `high`; others are clipped, NaN stays NaN.
 
     Args:
         values: float, any shape.
-        low: the least number told apart.
-        high: the greatest; the error is at most `(high - low) / (2^bits - 2) / 2`.
+        low: lower end of the range.
+        high: upper end of the range; the error is at most `(high - low) / (2^bits - 2) / 2`.
         bits: 8 or 16.
     """
     dtype = np.dtype(f"<u{bits // 8}")
@@ -70,12 +69,12 @@ def quantised(values: AnyArray, low: float, high: float, bits: int = 8) -> Quant
 
 
 def embedded(arrays: Mapping[str, Embeddable]) -> list[Embedded]:
-    """Every array as text; bool, integer, float and str arrays of any shape."""
+    """Encodes bool, integer, float and str arrays of any shape."""
     return [_embedded(name, array) for name, array in arrays.items()]
 
 
 def packed(content: bytes) -> str:
-    """Bytes, deflated (RFC 1950) and as base64."""
+    """Deflates bytes (RFC 1950) and encodes them as base64."""
     return base64.b64encode(zlib.compress(content, _LEVEL)).decode("ascii")
 
 
@@ -93,7 +92,7 @@ def _embedded(name: str, array: Embeddable) -> Embedded:
 
 
 def _smallest(values: AnyArray) -> AnyArray:
-    """The same numbers in the smallest little-endian type; floats keep seven digits."""
+    """The same numbers in the smallest little-endian type; floats are stored with seven digits."""
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     if values.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""One look for all figures: colour-blind safe, units and n on the axes, the same bytes every time."""
+"""The common style of all figures: color-blind safe, and identical bytes for identical data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, darkest first.
+# Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -38,7 +38,7 @@ _STYLE: Any = {
 def figure(
     path: Path, width: float = 6.4, height: float = 4.2, panels: tuple[int, int] = (1, 1)
 ) -> Iterator[Any]:
-    """Axes to draw on, saved to `path` at the end: one Axes, or a flat list when there are panels."""
+    """Yields axes to draw on (one Axes, or a flat list with several panels) and saves them to `path`."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

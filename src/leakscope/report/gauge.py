@@ -1,4 +1,4 @@
-"""The gauge of the first screen: a figure with its interval on a scale, and the limit it must keep."""
+"""The gauge of a page: a figure with its interval on a scale, and its limit."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Gauge:
     """A figure on a scale.
 
     Attributes:
-        label: what is measured.
-        value: the figure; None where it is not resolvable.
+        label: name of the figure.
+        value: the figure; None where it cannot be measured.
         low: lower end of its interval, or None.
-        high: upper end, or None.
+        high: upper end of its interval, or None.
         start: left end of the scale.
-        end: right end.
-        limit: what the gate allows; None without a gate.
-        passed: whether the limit is kept; None without a gate.
-        reference: a value to compare with, like guessing.
-        reference_label: its name.
-        percent: numbers are rates, shown in percent.
+        end: right end of the scale.
+        limit: the gate's limit; None without a gate.
+        passed: whether the figure is within the limit; None without a gate.
+        reference: a value to compare with, like that of guessing.
+        reference_label: name of the reference.
+        percent: whether numbers are rates in percent.
     """
 
     label: str
@@ -50,13 +50,13 @@ class Gauge:
 
 
 def gauge_svg(gauge: Gauge) -> Markup:
-    """The gauge as inline SVG, with all of it in words as its title."""
+    """The gauge as inline SVG, with a text description."""
     ticks = [gauge.start + (gauge.end - gauge.start) * k / 5 for k in range(6)]
     return template(
         "gauge.html.j2",
         gauge=gauge,
         at=lambda value: _place(gauge, value),
-        words=_words(gauge),
+        words=_description(gauge),
         ticks=ticks,
         width=_WIDTH,
         left=_LEFT,
@@ -65,21 +65,18 @@ def gauge_svg(gauge: Gauge) -> Markup:
 
 
 def _place(gauge: Gauge, value: float) -> str:
-    """Where a value lies, in pixels; values beyond the scale lie at its end."""
+    """Position of a value in pixels; values outside the scale are clipped."""
     share = (value - gauge.start) / (gauge.end - gauge.start)
     return f"{_LEFT + min(max(share, 0.0), 1.0) * (_WIDTH - _LEFT - _RIGHT):.1f}"
 
 
-def _words(gauge: Gauge) -> str:
-    if gauge.value is None:
-        found = f"{gauge.label}: not resolvable"
-    else:
-        found = f"{gauge.label}: {_precise(gauge, gauge.value)}"
+def _description(gauge: Gauge) -> str:
+    text = f"{gauge.label}: {'not measurable' if gauge.value is None else _precise(gauge, gauge.value)}"
     if gauge.low is not None and gauge.high is not None:
-        found += f" (95% interval {_precise(gauge, gauge.low)} to {_precise(gauge, gauge.high)})"
+        text += f" (95% interval {_precise(gauge, gauge.low)} to {_precise(gauge, gauge.high)})"
     if gauge.limit is not None:
-        found += f"; the limit is {_precise(gauge, gauge.limit)}"
-    return found
+        text += f"; the limit is {_precise(gauge, gauge.limit)}"
+    return text
 
 
 def _precise(gauge: Gauge, value: float) -> str:

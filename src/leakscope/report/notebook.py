@@ -1,6 +1,6 @@
-"""How results show themselves in a notebook: small pictures as inline SVG, text escaped, nothing loaded.
+"""Results in a notebook: small pictures as inline SVG, with all text escaped.
 
-No file, no script and no network request is needed to display them.
+Displaying them takes no file, no script and no network request.
 """
 
 from __future__ import annotations
@@ -21,16 +21,23 @@ _LEFT, _TOP, _BOTTOM, _RIGHT = 52, 24, 44, 12
 _INK, _GRID, _LINE = "#444444", "#dddddd", "#0072B2"
 
 
+class Html(str):
+    """HTML that a notebook displays."""
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True)
 class Axis:
     """An axis of a picture.
 
     Attributes:
         label: its title, with the unit.
-        low: at the left or at the bottom.
-        high: at the right or at the top.
-        ticks: values with a mark.
-        is_log: powers of ten at equal distances.
+        low: value at the left or at the bottom.
+        high: value at the right or at the top.
+        ticks: values with a tick mark.
+        is_log: whether it is logarithmic.
     """
 
     label: str
@@ -40,13 +47,13 @@ class Axis:
     is_log: bool = False
 
     def share(self, values: npt.ArrayLike) -> FloatArray:
-        """Where values lie between the ends, in [0, 1]; those beyond lie at the end."""
+        """Position of values between the ends, in [0, 1]; values outside are clipped."""
         shown = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         if self.is_log:
-            found = np.log(shown / self.low) / np.log(self.high / self.low)
+            share = np.log(shown / self.low) / np.log(self.high / self.low)
         else:
-            found = (shown - self.low) / (self.high - self.low)
-        return np.asarray(found, dtype=np.float64)
+            share = (shown - self.low) / (self.high - self.low)
+        return np.asarray(share, dtype=np.float64)
 
 
 def log_axis(label: str, low: float) -> Axis:
@@ -59,11 +66,11 @@ def picture(title: str, x: Axis, y: Axis, marks: Sequence[str], alt: str) -> str
     """A plot with two axes as inline SVG.
 
     Args:
-        title: above it.
+        title: text above the plot.
         x: horizontal axis.
         y: vertical axis.
         marks: elements made by `line` and `cells`.
-        alt: what it shows, for those who cannot see it.
+        alt: a description for screen readers.
     """
     width, height = _LEFT + SIDE + _RIGHT, _TOP + SIDE + _BOTTOM
     parts = [
@@ -93,23 +100,23 @@ def line(
 
 
 def cells(counts: FloatArray, colour: str = _LINE) -> str:
-    """A histogram over the unit square as squares that are darker where more is.
+    """A histogram over the unit square; cells are darker where counts are higher.
 
     Args:
-        counts: (x, y), rising values.
-        colour: of the fullest cell.
+        counts: (x, y), both in ascending order.
+        colour: color of the fullest cell.
     """
     n = len(counts)
     size, fullest = SIDE / n, counts.max(initial=0)
-    shown = []
+    squares = []
     for i, j in np.argwhere(counts > 0):
-        shade = 0.08 + 0.92 * np.sqrt(counts[i, j] / fullest)  # a root, so that single records still show
+        shade = 0.08 + 0.92 * np.sqrt(counts[i, j] / fullest)  # a root, so that single records stay visible
         left, top = _LEFT + i * size, _TOP + SIDE - (j + 1) * size
-        shown.append(
+        squares.append(
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{size:.1f}" height="{size:.1f}" fill="{colour}" '
             f'fill-opacity="{shade:.2f}"/>'
         )
-    return "".join(shown)
+    return "".join(squares)
 
 
 def side_by_side(pictures: Sequence[str]) -> str:
@@ -125,19 +132,20 @@ def summary_and_table(lines: Sequence[str], head: Sequence[str], rows: Sequence[
     return f"<div>{paragraphs}<table><thead><tr>{headings}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def roc_picture(curve: Roc) -> str:
-    """A ROC curve on logarithmic axes as inline SVG, drawn at a few hundred false positive rates."""
+def roc_picture(curve: Roc) -> Html:
+    """A ROC curve on logarithmic axes, drawn at a few hundred false positive rates."""
     if not curve.n_members or not curve.n_nonmembers:
-        return "<p>No ROC: one side is empty.</p>"
+        return Html("<p>No ROC: there are no members, or no non-members.</p>")
     least = min(1 / curve.n_nonmembers, 0.1)
     x, y = log_axis("false positive rate", least), log_axis("true positive rate", least)
     fpr = np.geomspace(least, 1, _ROC_POINTS)
-    # Just above each FPR: a rate k/n that is rounded must find its own point.
+    # Just above each FPR, so that a rounded rate k/n gets its own point.
     tpr = curve.tpr[np.searchsorted(curve.fpr, fpr * (1 + 1e-12), side="right") - 1]
     title = f"ROC, advantage {advantage(curve):.3f}"
     sizes = f"{curve.n_members:,} members and {curve.n_nonmembers:,} non-members"
     marks = [line(x, y, fpr, fpr, "#888888", "4 3"), line(x, y, fpr, tpr)]
-    return picture(title, x, y, marks, f"{title}; {sizes}; both axes logarithmic, guessing is the diagonal")
+    alt = f"{title}; {sizes}; both axes are logarithmic, the diagonal is guessing"
+    return Html(picture(title, x, y, marks, alt))
 
 
 def _right(axis: Axis, values: npt.ArrayLike) -> FloatArray:

@@ -1,22 +1,22 @@
-"""One page: verdict first, then sections, everything inside one file.
+"""One page: verdict first, then sections, all in one file.
 
     Page(title, headline, facts, sections, arrays, limits).render()    the whole page as text
 
-A page has a first screen (title, `headline`, an optional gauge, `facts` about what was run, `limits`: what
-it does not show), then one `Section` after another, listed in a menu. Style, scripts, plotly and the numbers
-are inside; a strict content security policy lets the browser run our scripts (known by their hashes) and
-load nothing at all. Text from data goes through jinja2's escaping here, and through `textContent` in scripts.
+A page starts with title, `headline`, an optional gauge, `facts` about the run and `limits` of what it says;
+one `Section` after another follows, listed in a menu. Style, scripts, plotly and numbers are embedded. A
+strict content security policy lets the browser run our scripts, identified by their hashes, and load nothing
+else. Text from data is escaped by jinja2 here, and set through `textContent` in scripts.
 
-Scripts of a page's own lie in assets/ and are named in `scripts`; they find in `window.leakscope`:
+A page may name further scripts of assets/ in `scripts`. `window.leakscope` offers them:
 
     array(name)         promise of {values, shape}: a typed array, or a list of strings
-    figure(id)          the figure given to charts.chart, to change and
-    draw(id, figure)    draw again; resolves when drawn
-    colour("--c0")      a colour of the present theme; onTheme(f) calls f when the theme changes
-    timed(name, f)      runs f, and notes as performance.measure(name) how long it took from the key or
-                        pointer that asked for it to the frame that shows it; no chart is drawn right after
-    opening(promise)    what is to be seen before plotly is evaluated, which blocks the page for a moment
-    settled()           promise that this moment is over; what must answer at once is open from then on
+    figure(id)          the figure given to charts.chart; change it, then
+    draw(id, figure)    draw it again; resolves when done
+    colour("--c0")      a color of the current theme; onTheme(f) calls f when the theme changes
+    timed(name, f)      runs f and records the time from the user's input to the next frame as
+                        performance.measure(name); no chart is drawn right afterwards
+    opening(promise)    work to finish before plotly is evaluated, which blocks the page for a moment
+    settled()           resolves once that moment is over; interactive parts wait for it
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Section:
     """One section of a page.
 
     Attributes:
-        id: of the element; unique on the page.
-        title: its heading, and its line in the menu.
+        id: id of the element; unique on the page.
+        title: heading, and entry in the menu.
         body: markup from `template`, `chart` or `table`.
-        note: a sentence under the heading, as text.
+        note: text under the heading.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Badge:
-    """A word or two beside the title: "Gate failed"."""
+    """A word or two beside the title, like "Gate failed"."""
 
     text: str
     tone: Tone = "plain"
@@ -119,9 +119,9 @@ def asset(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Our scripts by their hashes, nothing from anywhere else.
+    """Allows our scripts by their hashes, and no other source.
 
-    Styles may be inline: plotly sets them, and without a network they can tell nobody anything.
+    Inline styles are allowed: plotly sets them, and without network access they cannot leak data.
     """
     hashes = " ".join(f"'sha256-{_sha256(source)}'" for source in scripts)
     return (
@@ -144,5 +144,5 @@ def _plotly() -> str:
 
 @cache
 def _packed_plotly() -> str:
-    """A third of its 4.8 MB; the page's script unpacks it after the first paint."""
+    """Compressed to a third of its 4.8 MB; the page decompresses it after the first paint."""
     return packed(_plotly().encode())

@@ -1,9 +1,8 @@
-"""What the most exposed records look like: `previews.npz`, small, kept at audit time.
+"""What the most exposed records look like: `previews.npz`, small, stored by the audit.
 
-A run folder keeps no features, yet a report is rebuilt from the folder alone, and a person who is told that
-a record is exposed wants to see it. So the audit keeps, of the most exposed records only, a thumbnail where
-features are pictures, or the fields that set the record apart from the others where they are a table. A
-redacted audit keeps none.
+A run folder has no features, yet a report is rebuilt from the folder alone, and a reader wants to see which
+records are exposed. So the audit stores, for the most exposed records only, a thumbnail where features are
+pictures, or the most distinctive fields where they are a table. A redacted audit stores none.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _MOST_BYTES = 1 << 28  # unpacked; hundreds of times what one run keeps
 
 @dataclass(frozen=True, eq=False)
 class Previews:
-    """Some records as a person can recognise them.
+    """Some records in a form that people recognize.
 
     Attributes:
-        records: int64 (previews,), which records.
+        records: int64 (previews,), indices of the records.
         pictures: uint8 (previews, height, width, channels), 1 or 3 channels; empty where there are none.
-        fields: str (previews,), what sets the record apart; empty where features are pictures.
+        fields: str (previews,), the most distinctive fields; empty where features are pictures.
     """
 
     records: IntArray
@@ -64,11 +63,13 @@ class Previews:
             previews._check()
             as_text("fields", previews.fields)
         except (InputError, OSError, KeyError, ValueError) as error:
-            raise InputError(f"{path} cannot be read ({error}); remove it, and reports do without") from error
+            raise InputError(
+                f"{path} cannot be read ({error}); remove it to write reports without previews"
+            ) from error
         return previews
 
     def _check(self) -> None:
-        """Raises ValueError when these are not what `write` writes."""
+        """Raises ValueError unless these are arrays that `write` writes."""
         n, forms = len(self.records), (self.records.ndim, self.pictures.ndim, self.fields.ndim)
         kinds = str(self.records.dtype), str(self.pictures.dtype), self.fields.dtype.kind
         if forms != (1, 4, 1) or kinds != ("int64", "uint8", "U"):
@@ -78,20 +79,20 @@ class Previews:
 
 
 def previews_of(records: Records, which: IntArray) -> Previews:
-    """Thumbnails, or the telling fields, of the records at `which`."""
+    """Thumbnails, or the distinctive fields, of the records at `which`."""
     if records.features.ndim >= 3 or records.picture_shape is not None:
         return Previews(which, thumbnails(records, which), np.zeros(0, dtype=np.str_))
-    return Previews(which, np.zeros((0, 0, 0, 1), dtype=np.uint8), telling_fields(records, which))
+    return Previews(which, np.zeros((0, 0, 0, 1), dtype=np.uint8), distinctive_fields(records, which))
 
 
 def joined_previews(folders: Sequence[Path]) -> Previews | None:
     """The previews of several runs of the same records as one; None where there are none."""
-    found = [previews for previews in map(Previews.read, folders) if previews is not None]
-    if not found:
+    parts = [previews for previews in map(Previews.read, folders) if previews is not None]
+    if not parts:
         return None
-    records, first = np.unique(np.concatenate([one.records for one in found]), return_index=True)
-    pictures = np.concatenate([one.pictures for one in found])
-    fields = np.concatenate([one.fields for one in found])
+    records, first = np.unique(np.concatenate([one.records for one in parts]), return_index=True)
+    pictures = np.concatenate([one.pictures for one in parts])
+    fields = np.concatenate([one.fields for one in parts])
     return Previews(
         records,
         pictures[first] if len(pictures) else pictures,
@@ -112,41 +113,41 @@ def thumbnails(records: Records, which: IntArray) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(np.moveaxis(small, 1, 3))
 
 
-def telling_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
+def distinctive_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
     """The features in which a record lies furthest from the mean, in standard deviations; str (which,)."""
     names = records.feature_names or tuple(f"feature {k}" for k in range(records.features.shape[1]))
     of_column = column_moments(records.features)
     scores = (take_rows(records.features, which).astype(np.float64) - of_column.mean) / of_column.spread
-    return np.array([_fields_in_words(names, row) for row in scores], dtype=np.str_)
+    return np.array([_fields_text(names, row) for row in scores], dtype=np.str_)
 
 
-def _fields_in_words(names: Sequence[str], scores: FloatArray) -> str:
-    """ "age +2.1 sd, city=Paris": a category that a record does not have says little, and is passed over."""
+def _fields_text(names: Sequence[str], scores: FloatArray) -> str:
+    """ "age +2.1 sd, city=Paris"; categories that the record does not have say little and are skipped."""
     furthest = np.argsort(-np.abs(scores), kind="stable")
-    told = [k for k in furthest.tolist() if scores[k] > 0 or "=" not in names[k]][:_MOST_FIELDS]
-    shown = {k: names[k][:_MOST_CHARACTERS] for k in told}
-    return ", ".join(shown[k] if "=" in names[k] else f"{shown[k]} {scores[k]:+.1f} sd" for k in told)
+    fields = [k for k in furthest.tolist() if scores[k] > 0 or "=" not in names[k]][:_MOST_FIELDS]
+    short = {k: names[k][:_MOST_CHARACTERS] for k in fields}
+    return ", ".join(short[k] if "=" in names[k] else f"{short[k]} {scores[k]:+.1f} sd" for k in fields)
 
 
 def exposure_order(
     advantage: AnyArray | None, bits: AnyArray | None, n_records: int, most: int | None = None
 ) -> IntArray:
-    """Records by advantage, then by bits, the most exposed first; undefined ones last.
+    """Indices of records by advantage, then by bits, the most exposed first; undefined ones last.
 
     Args:
-        advantage: float (records,); None: not known.
-        bits: float (records,); None: not known.
-        n_records: in all.
-        most: how many to name; None: all.
+        advantage: float (records,); None: unknown.
+        bits: float (records,); None: unknown.
+        n_records: number of records.
+        most: how many indices to return; None: all.
 
     Returns:
         int64 (most,).
     """
     keys = [key for key in (advantage, bits) if key is not None]
-    asked = np.arange(n_records)
-    if keys and most is not None and most < n_records:  # only those that can be among the first are sorted
+    candidates = np.arange(n_records)
+    if keys and most is not None and most < n_records:  # sort only those that can be among the first
         first = np.nan_to_num(keys[0], nan=-np.inf)
-        asked = np.flatnonzero(first >= np.partition(first, n_records - most)[n_records - most])
-    falling = [-np.nan_to_num(key[asked], nan=-np.inf) for key in keys]
-    order: IntArray = asked[np.lexsort([asked, *falling[::-1]])]
+        candidates = np.flatnonzero(first >= np.partition(first, n_records - most)[n_records - most])
+    falling = [-np.nan_to_num(key[candidates], nan=-np.inf) for key in keys]
+    order: IntArray = candidates[np.lexsort([candidates, *falling[::-1]])]
     return order[:most]

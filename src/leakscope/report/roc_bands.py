@@ -1,4 +1,4 @@
-"""The mean ROC over targets with the spread over them, on a grid that suits logarithmic axes."""
+"""The mean ROC over targets and its spread, on a grid for logarithmic axes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class RocBand(NamedTuple):
     """TPR of the best threshold within each FPR; every array float64 (points,).
 
     Attributes:
-        fpr: rising, from what the fewest non-members can resolve to 1.
-        mean: over the targets.
+        fpr: ascending, from the smallest measurable FPR to 1.
+        mean: mean over the targets.
         low: 5% quantile over the targets.
-        high: 95% quantile.
-        yes: (FPR, TPR) of an attack that only says yes or no; None for one that ranks.
+        high: 95% quantile over the targets.
+        yes: (FPR, TPR) of a binary attack; None for others.
     """
 
     fpr: FloatArray
@@ -35,15 +35,15 @@ class RocBand(NamedTuple):
 
 
 def roc_bands(scores: Mapping[str, Scores], design: Design) -> dict[str, RocBand]:
-    """One band an attack."""
-    return {name: _band(found, design) for name, found in scores.items()}
+    """One band per attack."""
+    return {label: _band(attack_scores, design) for label, attack_scores in scores.items()}
 
 
 def tpr_on_grid(sides: SplitScores, grid: FloatArray) -> FloatArray:
     """TPR of the best threshold whose FPR is within each rate of the grid, ties exact; (grid,)."""
     n_out = len(sides.nonmembers)
     allowed = np.minimum(np.floor(grid * n_out * (1 + _ROUNDING)).astype(np.int64), n_out)
-    # All that score above the first non-member who may not be called are called.
+    # Every record that scores above the first non-member beyond the budget is called a member.
     falling = np.append(sides.nonmembers[::-1], -np.inf)
     called = len(sides.members) - np.searchsorted(sides.members, falling[allowed], side="right")
     tpr: FloatArray = np.where(allowed >= n_out, len(sides.members), called) / len(sides.members)
@@ -64,7 +64,7 @@ def _band(scores: Scores, design: Design) -> RocBand:
 
 
 def _yes_rates(scores: FloatArray, in_mask: BoolArray) -> tuple[float, float] | None:
-    """Rates over all targets of an attack with two scores."""
+    """Rates over all targets if the attack has only two scores; None otherwise."""
     low, high = (end([end(row) for row in scores]) for end in (np.min, np.max))
 
     def counts(columns: slice) -> tuple[bool, int, int]:
@@ -75,8 +75,9 @@ def _yes_rates(scores: FloatArray, in_mask: BoolArray) -> tuple[float, float] | 
 
     if low == high or not counts(slice(0, RECORDS_AT_ONCE))[0]:
         return None
-    found = over_blocks(scores.shape[1], counts, scores, in_mask)
-    if not all(is_two for is_two, _, _ in found):
+    counted = over_blocks(scores.shape[1], counts, scores, in_mask)
+    if not all(is_two for is_two, _, _ in counted):
         return None
     n_members = int(in_mask.sum())
-    return sum(n for _, n, _ in found) / (in_mask.size - n_members), sum(n for *_, n in found) / n_members
+    false_positives, true_positives = sum(n for _, n, _ in counted), sum(n for *_, n in counted)
+    return false_positives / (in_mask.size - n_members), true_positives / n_members

@@ -1,4 +1,4 @@
-"""What all studies' pages share: facts of a folder, the command that makes it again, pieces of a page."""
+"""What the pages of all studies share: facts about a run folder, the command that repeats it, page parts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from leakscope.report.page import Section, paragraphs
 from leakscope.report.tables import table
 
 _DIGITS = 16
-"""Of a hash: enough to tell two runs apart, few enough to read out."""
+"""Digits of a hash: enough to distinguish two runs, few enough to read out."""
 
 
 class Command(NamedTuple):
-    """A command line as its words; empty where none gives the run."""
+    """A command line, word by word; empty where no command repeats the run."""
 
     words: tuple[str, ...]
 
@@ -35,9 +35,9 @@ NO_COMMAND = Command(())
 
 
 def folder_facts(folder: Path) -> list[tuple[str, str]]:
-    """When the models were trained and on what, and hashes of records, designs and results.
+    """When and on which device the models were trained, and hashes of records, designs and results.
 
-    Neither the folder's name nor the files' dates: the same run gives the same page.
+    The folder's name and the files' dates are left out, so that the same run gives the same page.
     """
     banks = [Bank.open(path.parent) for path in sorted(folder.rglob(MANIFEST))]
     facts: list[tuple[str, str]] = []
@@ -51,7 +51,7 @@ def folder_facts(folder: Path) -> list[tuple[str, str]]:
 
 
 def _named(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
-    """One fact of all banks: each different value once, the first few."""
+    """One fact over all banks: the first few distinct values."""
     distinct = list(dict.fromkeys(values))
     more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
     return [(name, ", ".join(distinct[:3]) + more)]
@@ -68,21 +68,21 @@ def _span(first: str, last: str) -> str:
 def closest(
     presets: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The preset that differs least from a configuration, and what must be given on top of it.
+    """The preset closest to a configuration, and the options in which the two differ.
 
     Args:
-        presets: preset -> every field of the configuration it makes.
+        presets: preset -> all fields of its configuration.
         config: the configuration, fields by name.
     """
-    found = {
+    differing = {
         name: {k: v for k, v in config.items() if v != fields.get(k)} for name, fields in presets.items()
     }
-    best = min(found, key=lambda name: len(found[name]))
-    return best, found[best]
+    best = min(differing, key=lambda name: len(differing[name]))
+    return best, differing[best]
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
-    """Command-line options of fields by name; a list is joined by commas."""
+    """Fields as command-line options; lists are joined by commas."""
     words: list[str] = []
     for name, value in given.items():
         text = ",".join(map(str, value)) if isinstance(value, list | tuple) else f"{value}"
@@ -91,49 +91,47 @@ def options(given: Mapping[str, Any]) -> list[str]:
 
 
 def conventions(lines: Sequence[str], pairs: Mapping[str, str] | None = None) -> Section:
-    """How each figure is defined: sentences, and terms with their meaning."""
+    """Definitions: sentences, and terms with their meaning."""
     rows = [[name.capitalize(), text] for name, text in (pairs or {}).items()]
     body = table(("term", "meaning"), rows) if rows else Markup("")
     return Section("conventions", "Conventions", bullets(lines) + body)
 
 
 def reproduce(command: Command, seed: int, versions: Mapping[str, Any]) -> Section:
-    """The command that makes the run again, the one that checks it, seed and versions."""
+    """The commands that repeat and verify the run, its seed and versions."""
     again = (
-        Markup("<p>The same run again, in a new folder:</p>\n<pre><code>{}</code></pre>\n").format(
-            str(command)
-        )
+        Markup("<p>To repeat the run in a new folder:</p>\n<pre><code>{}</code></pre>\n").format(str(command))
         if command.words
         else paragraphs(
-            ["It was asked for in Python with settings no command gives; run.json holds them all."]
+            ["No command line has these settings; they were set in Python, and run.json contains them."]
         )
     )
     check = Markup(
-        "<p>Every number of this page, from the folder's own files:</p>\n"
+        "<p>To recompute every number, and to write this page again:</p>\n"
         "<pre><code>leakscope verify RUN\nleakscope report RUN</code></pre>\n"
     )
     used = ", ".join(
         f"{package} {version}" for package, version in versions.items() if isinstance(version, str)
     )
-    made = f"Seed {seed}. Numbers by {used}. " if used else f"Seed {seed}. "
+    versions_text = f"Seed {seed}. Computed with {used}. " if used else f"Seed {seed}. "
     return Section(
         "reproduce",
         "How to reproduce",
-        again + check + paragraphs([f"{made}Page by leakscope {leakscope.__version__}."]),
+        again + check + paragraphs([f"{versions_text}Page written by leakscope {leakscope.__version__}."]),
     )
 
 
 def bullets(lines: Sequence[str]) -> Markup:
-    """Sentences as a list, escaped; nothing for none."""
+    """Sentences as a list, escaped; empty without any."""
     if not lines:
         return Markup("")
     items = Markup("").join(Markup("<li>{}</li>\n").format(line) for line in lines)
     return Markup("<ul>\n{}</ul>\n").format(items)
 
 
-def absent(words: str) -> Markup:
-    """A sentence about a part that is not there."""
-    return Markup('<p class="absent">{}</p>\n').format(words)
+def absent(sentence: str) -> Markup:
+    """A sentence about a missing part."""
+    return Markup('<p class="absent">{}</p>\n').format(sentence)
 
 
 def heading(text: str) -> Markup:
@@ -142,11 +140,11 @@ def heading(text: str) -> Markup:
 
 
 def grid(*parts: Markup) -> Markup:
-    """Charts side by side where there is room, one under the other on a phone."""
+    """Charts side by side on a wide screen, below each other on a narrow one."""
     cells = Markup("").join(Markup("<div>{}</div>\n").format(part) for part in parts)
     return Markup('<div class="side-by-side">\n{}</div>\n').format(cells)
 
 
 def around(value: float, error: float | None, least: float = 0.0) -> tuple[float, float] | None:
-    """The 95% interval a standard error gives, cut at `least`; None without one."""
+    """The 95% interval from a standard error, clipped at `least`; None without one."""
     return None if error is None else (max(least, value - 1.96 * error), value + 1.96 * error)

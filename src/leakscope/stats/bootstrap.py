@@ -1,8 +1,8 @@
-"""Percentile bootstrap: over targets, over pairs of targets, over clusters of anything.
+"""Percentile bootstrap over clusters.
 
-One engine, `cluster_bootstrap`: the statistic is a function of the cluster numbers drawn, so whatever a
-cluster holds (a target's records, a repeat's models at all widths) stays together, and several quantities
-computed in one call are resampled jointly. Differences of such quantities therefore are paired.
+The statistic is a function of the clusters drawn, so whatever belongs to a cluster (the records of a target,
+the models of a repetition at all widths) stays together, and several quantities computed in one call are
+resampled jointly. Their differences are therefore paired.
 """
 
 from __future__ import annotations
@@ -17,31 +17,20 @@ from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import Interval, check_level
 
-RowStatistic = Callable[[FloatArray], float]
-
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
     """Estimates with percentile intervals.
 
     Attributes:
-        estimate: float64 (quantities,), the statistic of the clusters as they are.
-        intervals: one a quantity; NaN ends when fewer than half of the draws gave a number.
+        estimate: float64 (quantities,), the statistic of the original clusters.
+        intervals: one per quantity; NaN ends when fewer than half of the draws are defined.
         draws: float64 (draws, quantities), the statistic of each resample; NaN where undefined.
     """
 
     estimate: FloatArray
     intervals: tuple[Interval, ...]
     draws: FloatArray
-
-    def share_below(self, value: float = 0.0) -> FloatArray:
-        """Share of the defined draws at or below `value`, float64 (quantities,); NaN if none is defined."""
-        defined = ~np.isnan(self.draws)
-        n_defined = defined.sum(axis=0)
-        n_below = (defined & (self.draws <= value)).sum(axis=0)
-        share = np.full(len(n_defined), np.nan)
-        np.divide(n_below, n_defined, out=share, where=n_defined > 0)
-        return share
 
 
 def cluster_bootstrap(
@@ -52,14 +41,14 @@ def cluster_bootstrap(
     seed: int,
     level: float = 0.95,
 ) -> Bootstrap:
-    """Resample whole clusters with replacement.
+    """Resamples whole clusters with replacement.
 
     Args:
-        statistic: from cluster numbers, int64 (n_clusters,) with repetitions, to a number or to
+        statistic: maps cluster indices, int64 (n_clusters,) with repetitions, to a number or to
             (quantities,); NaN for a resample where it is undefined.
         n_clusters: number of clusters.
         n_draws: number of resamples.
-        seed: of the resamples; the same seed gives the same intervals.
+        seed: seed of the resamples; the same seed gives the same intervals.
         level: two-sided confidence.
     """
     check_level(level)
@@ -72,54 +61,6 @@ def cluster_bootstrap(
         draw[:] = statistic(rng.integers(n_clusters, size=n_clusters))
     intervals = tuple(_percentile_interval(column, level) for column in draws.T)
     return Bootstrap(estimate, intervals, draws)
-
-
-def bootstrap_over_targets(
-    values: npt.ArrayLike,
-    statistic: RowStatistic = np.mean,
-    *,
-    seed: int,
-    n_draws: int = 2000,
-    level: float = 0.95,
-) -> Bootstrap:
-    """Resample targets.
-
-    Args:
-        values: float (targets, ...), one row a target.
-        statistic: from resampled rows, (targets, ...), to a number.
-        seed: of the resamples.
-        n_draws: number of resamples.
-        level: two-sided confidence.
-    """
-    rows = np.asarray(values, dtype=np.float64)
-    return cluster_bootstrap(lambda at: statistic(rows[at]), len(rows), n_draws, seed=seed, level=level)
-
-
-def paired_bootstrap(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    statistic: RowStatistic = np.mean,
-    *,
-    seed: int,
-    n_draws: int = 2000,
-    level: float = 0.95,
-) -> Bootstrap:
-    """`statistic(first) - statistic(second)`, the same rows drawn for both.
-
-    Args:
-        first: float (rows, ...), such as one attack's figures by target.
-        second: float (rows, ...), row i belongs with row i of `first`.
-        statistic: from resampled rows to a number.
-        seed: of the resamples.
-        n_draws: number of resamples.
-        level: two-sided confidence.
-    """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if len(a) != len(b):
-        raise InputError(f"pairs need equally many rows, got {len(a)} and {len(b)}")
-    return cluster_bootstrap(
-        lambda at: statistic(a[at]) - statistic(b[at]), len(a), n_draws, seed=seed, level=level
-    )
 
 
 def _percentile_interval(draws: FloatArray, level: float) -> Interval:

@@ -1,6 +1,6 @@
 """Correlations with p-values and intervals.
 
-What cannot be correlated (a constant, too few points) gives NaN and the reason, never a warning.
+An undefined correlation (of a constant, of too few points) is NaN, with a reason and without a warning.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike, level: float = 0.95) -> Correla
 def partial_correlation(
     x: npt.ArrayLike, y: npt.ArrayLike, given: npt.ArrayLike, level: float = 0.95, *, rank: bool = False
 ) -> Correlation:
-    """Correlation of what `given` leaves unexplained in `x` and in `y` by least squares.
+    """Correlation of the least-squares residuals of `x` and `y` given other variables.
 
     Args:
         x: float (points,).
@@ -82,15 +82,15 @@ def compare_predictors(
     n_draws: int = 2000,
     level: float = 0.95,
 ) -> Bootstrap:
-    """Which of two quantities goes with the outcome more closely? Paired over repeats.
+    """Which of two quantities correlates more with the outcome? Paired over repetitions.
 
-    Each array is averaged over the repeats drawn, then correlated over settings.
+    Each array is averaged over the repetitions drawn, then correlated over settings.
 
     Args:
         outcome: float (repeats, settings), such as AUC by width.
         first: float (repeats, settings), such as the gap.
         second: float (repeats, settings) or (settings,), such as log parameters.
-        seed: of the resamples.
+        seed: seed of the resamples.
         n_draws: number of resamples of repeats.
         level: two-sided confidence.
 
@@ -109,7 +109,7 @@ def compare_predictors(
 
 
 def midranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1, ties at their mean; float64 (points,)."""
+    """Ranks from 1, with mean ranks for ties; float64 (points,)."""
     ascending = np.sort(values)
     below = np.searchsorted(ascending, values, side="left")
     not_above = np.searchsorted(ascending, values, side="right")
@@ -150,15 +150,15 @@ def _orthonormal(columns: list[FloatArray], n: int) -> FloatArray:
 def _residual(values: FloatArray, basis: FloatArray) -> FloatArray:
     """Unit-length residual of the values on the basis; zeros when nothing is left."""
     unit = _centred(values)
-    left: FloatArray = unit - basis @ (basis.T @ unit)
-    length = float(np.linalg.norm(left))
-    return left / length if length > _RELATIVE_RESIDUAL else np.zeros(len(values))
+    residual: FloatArray = unit - basis @ (basis.T @ unit)
+    length = float(np.linalg.norm(residual))
+    return residual / length if length > _RELATIVE_RESIDUAL else np.zeros(len(values))
 
 
 def _correlate(
     a: FloatArray, b: FloatArray, level: float, *, rank: bool = False, n_given: int = 0
 ) -> Correlation:
-    """Correlation of unit-length deviations; all zeros stand for "constant"."""
+    """Correlation of unit-length deviations; all zeros mean "constant"."""
     n = len(a)
     degrees = n - 2 - n_given
     constant = [name for name, v in (("x", a), ("y", b)) if not v.any()]

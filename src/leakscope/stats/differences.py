@@ -1,13 +1,13 @@
-"""How far two figures differ, with an interval: over models, over records, or from two intervals.
+"""Differences of two figures with intervals: over models, over records, or from two intervals.
 
-Which difference means what; all are "other minus baseline":
+All are "other minus baseline":
 
-- `jackknife_difference`: of figures of two populations. Models are left out as targets and as references
-  alike, because targets that share their references scatter less than their mean does. Populations with the
-  same design leave out the same models, so what those have in common cancels.
+- `jackknife_difference`: of figures of two populations. Models are left out as targets and as references,
+  because targets that share references scatter less than their mean does. Populations with the same design
+  leave out the same models, so what these have in common cancels.
 - `auc_difference`: of two models' AUCs on the same records, after DeLong et al. (1988).
-- `rate_difference`: of two rates at thresholds taken as given (Newcombe 1998, square-and-add).
-- `advantage_difference`: of two largest TPR - FPR, whose thresholds were chosen on the same scores.
+- `rate_difference`: of two rates at given thresholds (Newcombe 1998, square-and-add).
+- `advantage_difference`: of two advantages, whose thresholds are chosen on the same scores.
 - `recovered_difference`: of two figures of which only the intervals are known (Zou and Donner 2008).
 """
 
@@ -29,7 +29,7 @@ from leakscope.stats.intervals import (
 
 
 class Difference(NamedTuple):
-    """Other minus baseline, with its interval; NaN where undefined, the interval's method says why."""
+    """Other minus baseline, with its interval; NaN where undefined, with the reason in the method."""
 
     value: float
     interval: Interval
@@ -62,8 +62,8 @@ def jackknife_difference(
     Args:
         baseline: one population.
         other: another, the same figures in the same order.
-        is_paired: both have the same design and left out the same models, group by group; otherwise the
-            populations are independent, and Welch's degrees of freedom hold.
+        is_paired: whether both have the same design and leave out the same models, group by group; if not,
+            the populations are independent, with Welch's degrees of freedom.
         level: two-sided confidence.
     """
     check_level(level)
@@ -105,10 +105,10 @@ def auc_difference(
     other_members: BoolArray,
     level: float = 0.95,
 ) -> Difference:
-    """Difference of two models' AUCs on the same records, record i of one being record i of the other.
+    """Difference of two models' AUCs on the same records, in the same order.
 
-    DeLong's variance of paired curves, with records sorted into strata by membership in both models: with the
-    same members it is DeLong's own; with other members, records still vary together.
+    DeLong's variance of paired curves, stratified by membership in the two models. With the same members it
+    is DeLong's own; with different members, records are still paired.
 
     Args:
         baseline: float (records,), higher means member.
@@ -136,12 +136,11 @@ def auc_difference(
 def rate_difference(baseline: tuple[int, int], other: tuple[int, int], level: float = 0.95) -> Difference:
     """Difference of two rates, each (successes, trials), as if from different records.
 
-    Answers about the same records go together, which makes the interval wider than need be.
+    Outputs on the same records are correlated, so the interval is conservative.
     """
     ends = [clopper_pearson(*counts, level) for counts in (baseline, other)]
     rates = [k / n if n else float("nan") for k, n in (baseline, other)]
-    found = _square_and_add(rates, ends, level)
-    return Difference(found.value, found.interval)
+    return _square_and_add(rates, ends, level)
 
 
 def advantage_difference(
@@ -150,13 +149,13 @@ def advantage_difference(
     n_other: tuple[int, int],
     level: float = 0.95,
 ) -> Difference:
-    """Difference of two largest TPR - FPR; wide, but valid however the two depend on each other.
+    """Difference of two advantages; wide, but valid under any dependence.
 
     Args:
         advantages: of the baseline and of the other.
         n_baseline: members and non-members.
         n_other: the same.
-        level: two-sided confidence; each advantage is known at half of the allowed error.
+        level: two-sided confidence; each advantage gets half of the error.
     """
     each = 1 - (1 - level) / 2
     first = advantage_interval(advantages[0], *n_baseline, each)
@@ -170,9 +169,9 @@ def advantage_difference(
 def recovered_difference(
     values: tuple[float, float], intervals: tuple[Interval, Interval], level: float = 0.95
 ) -> Difference:
-    """Difference of two figures known by their intervals, square-and-add; wide where both go together.
+    """Difference of two figures from their intervals, square-and-add; conservative where they are correlated.
 
-    An interval asked for at another level than the figures' own is widened as a normal one would be.
+    For another level than that of the figures, intervals are widened like normal ones.
     """
     check_level(level)
     own = intervals[0].level

@@ -1,9 +1,10 @@
 """Gaussian differential privacy: exact conversion, and a sharper epsilon where the trade-off is Gaussian.
 
-A mechanism is mu-GDP when telling two neighbouring training sets apart is as hard as telling N(0, 1) from
-N(mu, 1) (Dong, Roth and Su 2022). If the scores' trade-off has that shape, all of the scores speak about one
-mu, and epsilon follows at any delta: far sharper than `leakscope.stats.epsilon`, and wrong where the shape
-is. So the shape is tested first; where the test rejects, or could not have, the answer is NaN and the reason.
+A mechanism is mu-GDP if distinguishing two neighboring training sets is as hard as distinguishing N(0, 1)
+from N(mu, 1) (Dong, Roth and Su 2022). If the trade-off curve of the scores has that shape, all scores
+estimate one mu, and epsilon follows at any delta: far sharper than `leakscope.stats.epsilon`, but wrong where
+the shape is. So the shape is tested first; where the test rejects it, or has too little power, the bound is
+NaN, with the reason.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from leakscope.array_types import FloatArray
 from leakscope.stats.epsilon import EpsilonBound, check_delta
 from leakscope.stats.intervals import check_level, delong_of_split
-from leakscope.stats.roc import SplitScores, auc_of_split, split_scores
+from leakscope.stats.roc import SplitScores, auc_of_split
 
 _METHOD = "Gaussian trade-off, mu from the AUC (DeLong)"
 _N_THRESHOLDS = 12
-# With fewer scores of a side beyond a threshold, its rate's probit is too skew for a chi-square test.
+# With fewer scores of a side beyond a threshold, the probit of its rate is too skewed for a chi-square test.
 _LEAST_IN_TAIL = 20
-_LEAST_ON_SIDE = 500
+_LEAST_RECORDS = 500
 _LEAST_POWER = 0.9
 
 
@@ -32,7 +32,7 @@ class GaussianFit(NamedTuple):
 
     Attributes:
         p_value: small when the shape is not Gaussian; NaN when it cannot be tested.
-        power: chance that the test, at 5%, would tell a logistic trade-off of equal advantage; NaN likewise.
+        power: power of the test, at 5%, against a logistic trade-off of equal advantage; NaN likewise.
         reason: why the others are NaN; empty otherwise.
     """
 
@@ -65,67 +65,55 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-def gaussian_tradeoff_epsilon(
-    scores: npt.ArrayLike,
-    is_member: npt.ArrayLike,
-    *,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-    reject_below: float = 0.05,
-) -> EpsilonBound:
-    """Lower bound on epsilon where the trade-off between the two sides is Gaussian.
-
-    Then AUC = Phi(mu / sqrt 2) whatever monotone map the scores went through, so a lower confidence bound of
-    the AUC is one of mu. The bound is the lower end of the two-sided interval: it spends half of the error,
-    which leaves room for the interval being asymptotic. An AUC bound at or below 1/2 gives epsilon 0, which
-    needs no assumption. Above, the answer is NaN unless `gaussian_fit` does not reject the shape and had a
-    chance of at least 0.9 to reject a logistic one, which leaks a bounded epsilon: weak leaks are refused.
-    The shape is extrapolated from the scores seen down to `delta`; no test can vouch for that.
-
-    Args:
-        scores: float (records,), higher means member.
-        is_member: bool (records,).
-        delta: in [0, 1).
-        confidence: of the bound.
-        reject_below: p-value of `gaussian_fit` below which the shape is refused.
-    """
-    sides = split_scores(scores, is_member)
-    return gaussian_tradeoff_of_split(sides, delta=delta, confidence=confidence, reject_below=reject_below)
-
-
 def gaussian_tradeoff_of_split(
     sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, reject_below: float = 0.05
 ) -> EpsilonBound:
-    """`gaussian_tradeoff_epsilon` of sides that are already sorted."""
+    """Lower bound on epsilon where the trade-off between members and non-members is Gaussian.
+
+    Then AUC = Phi(mu / sqrt 2) under any monotone transformation of the scores, so a lower confidence bound
+    of the AUC gives one of mu. We use the lower end of the two-sided interval: it spends half of the error,
+    which leaves a margin for the interval being asymptotic. An AUC bound at or below 1/2 gives epsilon 0,
+    which needs no assumption. Otherwise the bound is NaN unless `gaussian_fit` does not reject the shape and
+    has a power of at least 0.9 against a logistic one, whose epsilon is bounded; weak leaks are therefore
+    undefined. The shape is extrapolated from the observed scores down to `delta`, which no test can justify.
+
+    Args:
+        sides: sorted scores, higher means member.
+        delta: in [0, 1).
+        confidence: confidence of the bound.
+        reject_below: the shape is rejected if the p-value of `gaussian_fit` is below this.
+    """
     check_delta(delta)
     check_level(confidence)
     if min(map(len, sides)) < 2:
-        return _undefined_bound("needs at least 2 records on each side", delta, confidence)
+        return _undefined_bound("it takes 2 members and 2 non-members", delta, confidence)
     auc_low = delong_of_split(sides, confidence).interval.low
     if auc_low <= 0.5:
-        return EpsilonBound(0.0, delta, confidence, float("nan"), f"{_METHOD}; the AUC is not above 1/2")
+        return EpsilonBound(0.0, delta, confidence, f"{_METHOD}; the AUC is not above 1/2")
     fit = gaussian_fit(sides)
     reason = _why_not_gaussian(fit, reject_below)
     if reason:
         return _undefined_bound(reason, delta, confidence)
     epsilon = gdp_epsilon(float(np.sqrt(2) * special.ndtri(auc_low)), delta)
     method = f"{_METHOD}; shape not rejected, p = {fit.p_value:.2g}"
-    return EpsilonBound(epsilon, delta, confidence, float("nan"), method)
+    return EpsilonBound(epsilon, delta, confidence, method)
 
 
 def gaussian_fit(sides: SplitScores) -> GaussianFit:
-    """Is probit(TPR) - probit(FPR) one constant, as a Gaussian trade-off makes it?
+    """Tests whether probit(TPR) - probit(FPR) is constant, as under a Gaussian trade-off.
 
-    At up to 12 thresholds, spread over the range where both sides have at least 20 scores beyond, the
-    difference is fitted by generalised least squares with its joint covariance; a slope (unequal variances)
-    and a curvature (heavy tails, mixtures) are tested together, chi-square with 2 degrees of freedom.
+    The difference is fitted by generalized least squares with its joint covariance at up to 12 thresholds,
+    spread over the range where both sides have at least 20 scores beyond. A slope (unequal variances) and a
+    curvature (heavy tails, mixtures) are tested together, chi-square with 2 degrees of freedom.
     """
     n_least = min(map(len, sides))
-    if n_least < _LEAST_ON_SIDE:
-        return _untestable(f"{n_least} records on a side; {_LEAST_ON_SIDE} are needed to test the shape")
+    if n_least < _LEAST_RECORDS:
+        return _untestable(
+            f"{n_least} members or non-members; testing the shape takes {_LEAST_RECORDS} of each"
+        )
     thresholds = _inner_thresholds(sides)
     if len(thresholds) < _N_THRESHOLDS // 2:
-        return _untestable("too few distinct scores where the sides overlap to test the shape")
+        return _untestable("too few distinct scores to test the shape")
     tpr, fpr = (_smoothed_rates(side, thresholds) for side in sides)  # (thresholds,) each
     covariance = _probit_covariance(tpr, len(sides.members)) + _probit_covariance(fpr, len(sides.nonmembers))
     wald = _slope_and_curvature(tpr, fpr, covariance)
@@ -141,12 +129,12 @@ def _why_not_gaussian(fit: GaussianFit, reject_below: float) -> str:
     if fit.p_value < reject_below:
         return f"the trade-off is not Gaussian (p = {fit.p_value:.2g})"
     if fit.power < _LEAST_POWER:
-        return f"too weak a leak or too few scores to test for a Gaussian trade-off (power {fit.power:.2f})"
+        return f"the leak is too weak, or the scores are too few, to test the shape (power {fit.power:.2f})"
     return ""
 
 
 def _undefined_bound(reason: str, delta: float, confidence: float) -> EpsilonBound:
-    return EpsilonBound(float("nan"), delta, confidence, float("nan"), _METHOD, reason)
+    return EpsilonBound(float("nan"), delta, confidence, _METHOD, reason)
 
 
 def _untestable(reason: str) -> GaussianFit:

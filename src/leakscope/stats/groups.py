@@ -1,7 +1,7 @@
-"""The attack's success by group: who carries more of the risk, with intervals and honest gaps.
+"""The success of an attack by group of records, with intervals.
 
-A group that is too small gives NaN and the reason, not a number. The threshold of a group's TPR at an FPR is
-the group's own, chosen on the scores it is judged on; the interval's method says so.
+Figures of a group that is too small are NaN, with a reason. The threshold for a group's TPR at an FPR is the
+group's own, chosen on the scores it is evaluated on; the interval's method says so.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from leakscope.stats.roc_summary import RocSummary, roc_summary_of_split
 
 
 class Grouping(NamedTuple):
-    """Who belongs to which group.
+    """The group of each record.
 
     Attributes:
-        names: of the groups, in order; each has a record.
-        codes: int32 (records,), the place of each record's group among the names.
+        names: names of the groups, sorted; none is empty.
+        codes: int32 (records,), index of each record's group in `names`.
     """
 
     names: tuple[str, ...]
@@ -42,12 +42,12 @@ class Grouping(NamedTuple):
 
     @classmethod
     def of(cls, labels: npt.ArrayLike) -> Grouping:
-        """Groups by their labels, one a record."""
-        found = distinct(np.asarray(labels, dtype=np.str_))
-        return cls(tuple(found.names.tolist()), found.codes)
+        """Groups by labels, one per record."""
+        names, codes = distinct(np.asarray(labels, dtype=np.str_))
+        return cls(tuple(names.tolist()), codes)
 
     def items(self) -> Iterator[tuple[str, IntArray]]:
-        """Each group's name and its records' indices."""
+        """Name and record indices of each group."""
         for code, name in enumerate(self.names):
             yield name, np.flatnonzero(self.codes == code)
 
@@ -64,12 +64,12 @@ class GroupMetrics(NamedTuple):
     """One attack on one target within one group; higher means more leakage.
 
     Attributes:
-        group: the label.
+        group: its name.
         n_members: members in the group.
         n_nonmembers: non-members in the group.
         auc: DeLong interval.
         advantage: largest TPR - FPR, Dvoretzky-Kiefer-Wolfowitz interval.
-        tpr_at_fpr: one a budget, in the order asked; Clopper-Pearson at the chosen threshold.
+        tpr_at_fpr: one per budget; Clopper-Pearson at the chosen threshold.
     """
 
     group: str
@@ -81,7 +81,7 @@ class GroupMetrics(NamedTuple):
 
 
 class GroupSpread(NamedTuple):
-    """The same over targets: means with t intervals; targets where the group is too small are left out."""
+    """One attack within one group over targets: means with t intervals, without targets that have too few."""
 
     group: str
     n_records: int
@@ -104,14 +104,14 @@ def group_metrics(
     Args:
         scores: float (records,), higher means member.
         is_member: bool (records,).
-        groups: of the records.
+        groups: group of each record.
         fpr_budgets: FPR budgets in [0, 1].
         level: two-sided confidence, one group at a time.
-        n_least: members and non-members that a group needs.
+        n_least: smallest number of members, and of non-members, of a group.
     """
     check_level(level)
     values, mask = np.asarray(scores), np.asarray(is_member)
-    _check_one_a_record(groups, values.shape)
+    _check_shape(groups, values.shape)
     return tuple(
         _metrics_of_group(name, values[at], mask[at], fpr_budgets, level, n_least)
         for name, at in groups.items()
@@ -132,20 +132,20 @@ def group_spread(
     Args:
         scores: float (targets, records), higher means member.
         in_mask: bool (targets, records).
-        groups: of the records.
+        groups: group of each record.
         fpr_budgets: FPR budgets in [0, 1].
         level: two-sided confidence, one group at a time.
-        n_least: members and non-members that a group needs in a target to count there.
+        n_least: smallest number of members, and of non-members, for a target to count.
     """
     check_level(level)
-    _check_one_a_record(groups, np.shape(scores)[1:])
-    found: dict[str, list[RocSummary]] = {name: [] for name in groups.names}
+    _check_shape(groups, np.shape(scores)[1:])
+    summaries: dict[str, list[RocSummary]] = {name: [] for name in groups.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
         for name, at in groups.items():
-            found[name].append(roc_summary_of_split(split_scores(row[at], mask[at]), fpr_budgets))
+            summaries[name].append(roc_summary_of_split(split_scores(row[at], mask[at]), fpr_budgets))
         evict_pages(scores, in_mask)
-    return tuple(_spread_of_group(name, rows, level, n_least) for name, rows in found.items())
+    return tuple(_spread_of_group(name, rows, level, n_least) for name, rows in summaries.items())
 
 
 def _metrics_of_group(
@@ -154,19 +154,19 @@ def _metrics_of_group(
     sides = split_scores(scores, is_member)
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
     if min(n_members, n_nonmembers) < n_least:
-        reason = f"{n_members} members and {n_nonmembers} non-members; {n_least} of each are needed"
+        reason = f"{n_members} members and {n_nonmembers} non-members; it takes {n_least} of each"
         missing = _undefined(reason, level)
         return GroupMetrics(group, n_members, n_nonmembers, missing, missing, (missing,) * len(budgets))
-    found = roc_summary_of_split(sides, budgets)
+    summary = roc_summary_of_split(sides, budgets)
     return GroupMetrics(
         group,
         n_members,
         n_nonmembers,
-        auc=Measured(found.auc, delong_of_split(sides, level).interval),
+        auc=Measured(summary.auc, delong_of_split(sides, level).interval),
         advantage=Measured(
-            found.advantage, advantage_interval(found.advantage, n_members, n_nonmembers, level)
+            summary.advantage, advantage_interval(summary.advantage, n_members, n_nonmembers, level)
         ),
-        tpr_at_fpr=tuple(_measured_tpr(point, n_members, level) for point in found.points),
+        tpr_at_fpr=tuple(_measured_tpr(point, n_members, level) for point in summary.points),
     )
 
 
@@ -193,9 +193,9 @@ def _spread_of_group(group: str, rows: Sequence[RocSummary], level: float, n_lea
     )
 
 
-def _check_one_a_record(groups: Grouping, shape: tuple[int, ...]) -> None:
+def _check_shape(groups: Grouping, shape: tuple[int, ...]) -> None:
     if groups.codes.shape != shape:
-        raise InputError(f"groups must have one label a record: {groups.codes.shape}, records {shape}")
+        raise InputError(f"groups need one label per record: {groups.codes.shape}, records {shape}")
 
 
 def _undefined(reason: str, level: float) -> Measured:

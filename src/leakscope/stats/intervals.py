@@ -2,10 +2,9 @@
 
 Which interval means what:
 
-- `clopper_pearson`, `rates_at_threshold`: a rate at a threshold fixed beforehand; never covers less often
-  than it says.
+- `clopper_pearson`: a rate at a predefined threshold; covers at least as often as stated.
 - `delong`: an AUC on one target, records drawn independently; asymptotic.
-- `spread_over_targets`: a mean over targets; how much the figure moves from one trained model to the next.
+- `spread_over_targets`: a mean over targets; how much the figure varies between trained models.
 - `advantage_interval`: the largest TPR - FPR, although its threshold was chosen on the same scores.
 - `fisher_interval`: a Pearson or Spearman correlation; asymptotic.
 """
@@ -32,7 +31,7 @@ class Interval:
         low: lower end; NaN when undefined.
         high: upper end; NaN when undefined.
         level: confidence, in (0, 1).
-        method: how it was made, or why it is undefined, in words a report prints.
+        method: how it was computed, or why it is undefined; printed in reports.
     """
 
     low: float
@@ -45,7 +44,7 @@ class Interval:
 
 
 class Bounds(NamedTuple):
-    """Ends of many intervals, float64 of one shape."""
+    """Ends of many intervals, float64 of the same shape."""
 
     low: FloatArray
     high: FloatArray
@@ -57,15 +56,6 @@ class AucEstimate(NamedTuple):
     auc: float
     standard_error: float
     interval: Interval
-
-
-class Rates(NamedTuple):
-    """TPR and FPR that a threshold reaches, with Clopper-Pearson intervals; NaN for an empty side."""
-
-    tpr: float
-    fpr: float
-    tpr_interval: Interval
-    fpr_interval: Interval
 
 
 class Spread(NamedTuple):
@@ -82,7 +72,7 @@ class Spread(NamedTuple):
 
 
 def check_level(level: float) -> None:
-    """Refuse a confidence level outside (0, 1)."""
+    """Raises InputError for a confidence level outside (0, 1)."""
     if not 0 < level < 1:
         raise InputError(f"level must be in (0, 1), such as 0.95; got {level}")
 
@@ -111,32 +101,12 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
     return Bounds(low, high)
 
 
-def rates_at_threshold(
-    scores: npt.ArrayLike, is_member: npt.ArrayLike, threshold: float, level: float = 0.95
-) -> Rates:
-    """The rates reached when everyone with `score >= threshold` is called a member.
-
-    The intervals hold for a threshold chosen without these scores, such as one calibrated on other models.
-
-    Args:
-        scores: float (records,), higher means member.
-        is_member: bool (records,).
-        threshold: fixed beforehand.
-        level: two-sided confidence.
-    """
-    sides = split_scores(scores, is_member)
-    n_called = [len(side) - int(np.searchsorted(side, threshold, side="left")) for side in sides]
-    tpr, fpr = (k / len(side) if len(side) else float("nan") for k, side in zip(n_called, sides, strict=True))
-    intervals = (clopper_pearson(k, len(side), level) for k, side in zip(n_called, sides, strict=True))
-    return Rates(tpr, fpr, *intervals)
-
-
 def delong(scores: npt.ArrayLike, is_member: npt.ArrayLike, level: float = 0.95) -> AucEstimate:
     """AUC with DeLong's standard error (1988) and an interval on the logit scale, so it stays in [0, 1].
 
-    O(n log n): a record's placement is found by search among the other side's sorted scores (the fast form
-    of Sun and Xu 2014). Where all pairs agree (AUC 0, 1/2 or 1, no variance) the interval is instead
-    Clopper-Pearson over the min(members, non-members) disjoint pairs, which is wider than need be.
+    O(n log n): a record's placement comes from a search in the sorted scores of the other side (Sun and
+    Xu 2014). Where all pairs agree (AUC 0, 1/2 or 1, no variance), the interval is instead Clopper-Pearson
+    over min(members, non-members) disjoint pairs, which is conservative.
 
     Args:
         scores: float (records,), higher means member.
@@ -147,7 +117,7 @@ def delong(scores: npt.ArrayLike, is_member: npt.ArrayLike, level: float = 0.95)
 
 
 def delong_of_split(sides: SplitScores, level: float = 0.95) -> AucEstimate:
-    """`delong` of sides that are already sorted."""
+    """`delong` of sorted scores."""
     check_level(level)
     auc = auc_of_split(sides)
     n_least = min(len(sides.members), len(sides.nonmembers))
@@ -171,16 +141,16 @@ def _placement_variance(side: FloatArray, other: FloatArray) -> float:
 
 
 def _all_pairs_agree(auc: float, n_pairs: int, level: float) -> Interval:
-    """If n independent pairs all agree, at least a share `least` of all pairs does, whatever the law."""
+    """If n independent pairs all agree, at least a share `least` of all pairs does, for any distribution."""
     least = clopper_pearson(n_pairs, n_pairs, level).low
     low, high = auc * least, 1 - (1 - auc) * least
     return Interval(low, high, level, "Clopper-Pearson over disjoint pairs (all pairs agree)")
 
 
 def advantage_interval(advantage: float, n_members: int, n_nonmembers: int, level: float = 0.95) -> Interval:
-    """Interval of the largest TPR - FPR that allows for the choice of its threshold; wide, but always valid.
+    """Interval of the largest TPR - FPR, valid although its threshold is chosen on the same scores; wide.
 
-    Both empirical distributions are within their Dvoretzky-Kiefer-Wolfowitz band (Massart 1990) at once.
+    Both empirical distributions are within their Dvoretzky-Kiefer-Wolfowitz bands (Massart 1990) at once.
     """
     check_level(level)
     band = sum(np.sqrt(np.log(4 / (1 - level)) / (2 * n)) for n in (n_members, n_nonmembers))
@@ -191,26 +161,26 @@ def advantage_interval(advantage: float, n_members: int, n_nonmembers: int, leve
 def spread_over_targets(values: npt.ArrayLike, level: float = 0.95) -> Spread:
     """Mean over targets with its t interval; NaN entries are left out and counted.
 
-    Targets of one population share records and references, so the interval describes this population's
-    models; it does not allow for another draw of records.
+    Targets of one population share records and references, so the interval describes the models of this
+    population; it does not account for another sample of records.
 
     Args:
-        values: float (targets,), one figure a target.
+        values: float (targets,), one figure per target.
         level: two-sided confidence.
     """
     check_level(level)
     given = np.asarray(values, dtype=np.float64).reshape(-1)
-    kept = given[~np.isnan(given)]
-    if np.isinf(kept).any():
+    defined = given[~np.isnan(given)]
+    if np.isinf(defined).any():
         raise InputError(
-            f"{int(np.isinf(kept).sum())} of {len(given)} values are infinite; report their median"
+            f"{int(np.isinf(defined).sum())} of {len(given)} values are infinite; report their median"
         )
-    n, n_undefined = len(kept), len(given) - len(kept)
-    mean = float(kept.mean()) if n else float("nan")
+    n, n_undefined = len(defined), len(given) - len(defined)
+    mean = float(defined.mean()) if n else float("nan")
     if n < 2:
         undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
         return Spread(mean, float("nan"), undefined, n, n_undefined)
-    sd = float(kept.std(ddof=1))
+    sd = float(defined.std(ddof=1))
     half_width = float(special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
     return Spread(
         mean, sd, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"), n, n_undefined

@@ -1,10 +1,10 @@
-"""Risk of each record over many targets: how often is it recognised when in, and accused when not?
+"""Risk of each record over many targets: how often is it recognized by models trained with and without it?
 
-With every model of a population a target in turn, record i has `n_in[i]` targets that were trained on it and
-`n_out[i]` that were not. The same counts repeat over records, so intervals and tests are computed once for
-each distinct set of counts: a million records take less than a second.
+When every model of a population is a target in turn, record i has `n_in[i]` targets trained on it and
+`n_out[i]` others. Many records share the same counts, so intervals and tests are computed once per distinct
+set of counts: a million records take less than a second.
 
-With few targets even harmless records scatter, so a list of exposed records needs `false_discovery`.
+With few targets, even safe records scatter, so a list of exposed records needs `false_discovery`.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
 
 DIFFERENCE_METHOD = "Newcombe's square-and-add with Clopper-Pearson limits"
-# Most hypergeometric terms held at once.
-_TERMS_AT_ONCE = 4_000_000
 _ALL = slice(None)
 
 
 class RiskTable(NamedTuple):
-    """One entry a distinct set of counts; rates are NaN where there is no target on that side.
+    """One entry per distinct set of counts; rates without targets are NaN.
 
     Attributes:
         n_in: int64, targets trained on the record.
-        n_out: int64, targets not trained on it.
+        n_out: int64, targets trained without it.
         tpr: share of the `n_in` targets where the attack says "member".
         fpr: share of the `n_out` targets where it does.
         advantage: `tpr - fpr`, in [-1, 1]; higher means more exposed.
         tpr_low, tpr_high, fpr_low, fpr_high: Clopper-Pearson.
-        advantage_low, advantage_high: by `DIFFERENCE_METHOD`. The end nearer to zero errs at most as often
-            as it says, so claims of exposure are conservative; the far end errs up to 8% instead of 2.5%
+        advantage_low, advantage_high: by `DIFFERENCE_METHOD`. The error of the end nearer to zero is at most
+            as stated, so claims of exposure are conservative; that of the far end is up to 8% instead of 2.5%
             where the true advantage is near -1 or 1.
-        p_value: one-sided Fisher exact test of "called a member no more often when in"; NaN if untested.
+        p_value: one-sided Fisher exact test of "called a member no more often by targets trained on it"; NaN
+            if untested.
     """
 
     n_in: IntArray
@@ -59,11 +57,11 @@ class RiskTable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecordRisk:
-    """Risk of each record, kept once for all records with the same counts.
+    """Risk of each record, stored once for all records with the same counts.
 
     Attributes:
         kind: int32 (records,), each record's row of the table.
-        table: of the distinct counts.
+        table: figures of the distinct counts.
         level: two-sided confidence of each interval, one record at a time.
     """
 
@@ -72,12 +70,12 @@ class RecordRisk:
     level: float
 
     def column(self, name: str, records: slice | IntArray = _ALL) -> AnyArray:
-        """One of the table's columns, record by record; (records,)."""
+        """One column of the table, per record; (records,)."""
         values: AnyArray = getattr(self.table, name)[self.kind[records]]
         return values
 
     def exposed(self, q: float) -> BoolArray:
-        """Records whose exposure is no chance, at a false-discovery rate of `q`; bool (records,)."""
+        """Records that are significantly exposed at a false discovery rate of `q`; bool (records,)."""
         n_records = np.bincount(self.kind, minlength=len(self.table.p_value))
         return false_discovery(self.table.p_value, q, n_records).exposed[self.kind]
 
@@ -88,8 +86,8 @@ class Discoveries:
 
     Attributes:
         exposed: bool, the discoveries; among them a share of at most `q` is expected to be false.
-        q_values: float64, the least `q` at which each would be discovered; NaN where untested.
-        q: the false-discovery rate asked for.
+        q_values: float64, the smallest `q` at which each would be a discovery; NaN where untested.
+        q: the false discovery rate.
         n_tests: number of p-values that are not NaN.
     """
 
@@ -107,14 +105,14 @@ def record_risk(
     Args:
         says_member: bool (targets, records), the attack's decisions.
         in_mask: bool (targets, records).
-        counted: bool (targets, records); decisions to leave out are false. None counts all.
+        counted: bool (targets, records); false for decisions to leave out. None: all count.
         level: two-sided confidence.
     """
     return risk_of_counts(decision_counts(says_member, in_mask, counted), level)
 
 
 def risk_of_counts(counts: IntArray | npt.NDArray[np.int32], level: float = 0.95) -> RecordRisk:
-    """The same from `decision_counts`, which can be made block by block."""
+    """`record_risk` from `decision_counts`, which can be computed block by block."""
     check_level(level)
     base = int(counts.max(initial=0)) + 1
     if base**4 > np.iinfo(np.int64).max:
@@ -130,9 +128,9 @@ def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | N
     """Benjamini and Hochberg's step-up procedure (1995); valid for independent or positively dependent tests.
 
     Args:
-        p_values: float (tests,); NaN means not tested, and is not counted.
-        q: false-discovery rate, in (0, 1).
-        n_tests: int (tests,), how many tests share each p-value; None: each is its own.
+        p_values: float (tests,); NaN: not tested, and not counted.
+        q: false discovery rate, in (0, 1).
+        n_tests: int (tests,), how many tests share each p-value; None: one each.
     """
     if not 0 < q < 1:
         raise InputError(f"q must be in (0, 1), got {q}")
@@ -147,44 +145,8 @@ def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | N
     return Discoveries(q_values <= q, q_values, q, n_in_all)
 
 
-def fisher_one_sided(n_true: IntArray, n_in: IntArray, n_false: IntArray, n_out: IntArray) -> FloatArray:
-    """P(at least `n_true` of the calls fall on the IN side), all calls being equally likely to; elementwise.
-
-    Args:
-        n_true: int (tables,), calls of "member" among IN targets.
-        n_in: int (tables,).
-        n_false: int (tables,), calls of "member" among OUT targets.
-        n_out: int (tables,).
-    """
-    width = int((np.minimum(n_in, n_true + n_false) - n_true).max(initial=0)) + 1
-    rows = max(_TERMS_AT_ONCE // width, 1)
-    log_factorial = special.gammaln(np.arange(int((n_in + n_out).max(initial=0)) + 1) + 1.0)
-    tables = np.stack([n_true, n_in, n_false, n_out])
-    tails = [
-        _upper_tail(tables[:, at : at + rows], log_factorial, width) for at in range(0, len(n_true), rows)
-    ]
-    return np.minimum(np.concatenate(tails), 1.0) if tails else np.empty(0)
-
-
-def _upper_tail(counts: IntArray, log_factorial: FloatArray, width: int) -> FloatArray:
-    """Sum of hypergeometric terms from `n_true` up; counts (4, tables), result (tables,)."""
-
-    def log_choose(n: IntArray, k: IntArray) -> FloatArray:
-        logs: FloatArray = log_factorial[n] - log_factorial[k] - log_factorial[n - k]
-        return logs
-
-    n_true, n_in, n_false, n_out = counts[:, :, None]  # each (tables, 1)
-    calls = n_true + n_false
-    wanted = n_true + np.arange(width)  # (tables, width)
-    possible = wanted <= np.minimum(n_in, calls)
-    k = np.where(possible, wanted, n_true)
-    log_terms = log_choose(n_in, k) + log_choose(n_out, calls - k) - log_choose(n_in + n_out, calls)
-    tail: FloatArray = np.where(possible, np.exp(log_terms), 0.0).sum(axis=1)
-    return tail
-
-
 def decision_counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | None = None) -> IntArray:
-    """True calls, IN targets, false calls, OUT targets of each record; int64 (4, records)."""
+    """Calls and targets trained on a record, calls and targets trained without it; int64 (4, records)."""
     use = np.ones_like(in_mask) if counted is None else counted
     if not says_member.shape == in_mask.shape == use.shape or in_mask.ndim != 2:
         shapes = f"{says_member.shape}, {in_mask.shape}, {use.shape}"
@@ -202,6 +164,8 @@ def decision_counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArr
 
 def _risk_of_counts(counts: IntArray, level: float) -> dict[str, FloatArray]:
     """The float columns of `RiskTable` by name, each (kinds,)."""
+    from scipy.stats import hypergeom  # slow to import
+
     n_true, n_in, n_false, n_out = counts
     tpr, fpr = _rate(n_true, n_in), _rate(n_false, n_out)
     undefined_in, undefined_out = np.isnan(tpr), np.isnan(fpr)
@@ -210,7 +174,8 @@ def _risk_of_counts(counts: IntArray, level: float) -> dict[str, FloatArray]:
     advantage = tpr - fpr
     low = advantage - np.hypot(tpr - tpr_low, fpr_high - fpr)
     high = advantage + np.hypot(tpr_high - tpr, fpr - fpr_low)
-    p_value = _blank_where(undefined_in | undefined_out, [fisher_one_sided(*counts)])[0]
+    fisher = hypergeom.sf(n_true - 1, n_in + n_out, n_in, n_true + n_false)
+    (p_value,) = _blank_where(undefined_in | undefined_out, [fisher])
     return {
         "tpr": tpr,
         "fpr": fpr,

@@ -1,4 +1,4 @@
-"""How often each model says yes, about its members and about the others."""
+"""How often a yes-or-no property holds for the members and for the non-members of each model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from leakscope.disk.scratch import over_blocks
 
 
 class RatesByModel(NamedTuple):
-    """Share of its members and of the others that each model says yes to; (models,) each.
-
-    NaN where a model has no such records.
-    """
+    """Shares of members and of non-members with the property; (models,) each, NaN without such records."""
 
     members: FloatArray
     nonmembers: FloatArray
@@ -23,7 +20,7 @@ class RatesByModel(NamedTuple):
 
 
 def rates_by_model(says_yes: AnyArray, in_mask: BoolArray) -> RatesByModel:
-    """Rates on both sides; says_yes (like right or wrong) and in_mask are bool (models, records)."""
+    """Shares by model; `says_yes` (such as "is correct") and `in_mask` are bool (models, records)."""
 
     def counts(columns: slice) -> IntArray:
         yes, mask = says_yes[:, columns], in_mask[:, columns]

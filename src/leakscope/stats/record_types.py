@@ -1,17 +1,17 @@
-"""What kinds of records there are: a prior over records, learned from all of them at once.
+"""Types of records: a prior over records, learned from all of them at once.
 
-With few models a record's own mean and variance are mostly noise. But records come in kinds: easy
-ones whose answer barely moves when they are trained on, hard ones whose answer jumps. This module
-learns those kinds and then asks how likely a record's values are under all of them.
+With few models, a record's own mean and variance are mostly noise. But there are types of records: easy ones,
+whose output hardly changes when they are trained on, and hard ones, whose output changes a lot. This module
+learns the types and computes the likelihood of a record's values under all of them.
 
-The model. A record is of type k with probability `weight[k]`. Its mean answers when IN and when OUT
-are drawn together from a two-dimensional Gaussian (`mean[k]`, `covariance[k]`), and each model's
-answer scatters around them with variance `noise[k]` (IN and OUT separately). All integrals are
-Gaussian, so the probability of a record's values has a closed form, also when one side has no
-value at all: the covariance then carries what is known from the other side.
+The model: a record is of type k with probability `weight[k]`. Its mean outputs over models trained with it
+(IN) and without it (OUT) are drawn jointly from a two-dimensional Gaussian (`mean[k]`, `covariance[k]`), and
+each model's output scatters around them with variance `noise[k]` (IN and OUT separately). All integrals are
+Gaussian, so the likelihood of a record's values has a closed form, even when one side has no values: the
+covariance then carries over what is known from the other side.
 
-Fitted by expectation-maximisation (Dempster, Laird and Rubin 1977); the idea of borrowing strength
-across units is empirical Bayes (Robbins 1956; Smyth 2004 for moderated variances in genomics).
+Fitted by expectation-maximization (Dempster, Laird and Rubin 1977). Borrowing strength across units is
+empirical Bayes (Robbins 1956; Smyth 2004 for moderated variances in genomics).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from leakscope.array_types import BoolArray, FloatArray
 
 _N_TYPES = 6
 _N_ROUNDS = 80
-_TOLERANCE = 1e-4  # gain in mean log-likelihood a record below which the fit has settled
+_TOLERANCE = 1e-4  # the fit has converged when the mean log-likelihood per record gains less
 _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall variance
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
 
 
 class SideSums(NamedTuple):
-    """All that the values of a record's IN and OUT models say; float64 (records,) each."""
+    """Sufficient statistics of a record's IN and OUT values; float64 (records,) each."""
 
     n_in: FloatArray
     sum_in: FloatArray
@@ -41,7 +41,7 @@ class SideSums(NamedTuple):
     square_out: FloatArray
 
     def added(self, values: FloatArray, to_in: FloatArray | float, to_out: FloatArray | float) -> SideSums:
-        """One model's values counted so many times on each side; -1 takes them off; (records,) each."""
+        """Adds one model's values so many times to each side; -1 removes them; (records,) each."""
         squares = values * values
         return SideSums(
             self.n_in + to_in,
@@ -53,7 +53,7 @@ class SideSums(NamedTuple):
         )
 
     def weighed_as(self, n_in: float, n_out: float) -> SideSums:
-        """The same means and scatters, as if they came from so many values; no side may be empty."""
+        """The same means and scatters, as if from so many values; neither side may be empty."""
         for_in, for_out = n_in / self.n_in, n_out / self.n_out
         return SideSums(
             for_in * self.n_in,
@@ -71,9 +71,9 @@ class RecordTypes:
 
     Attributes:
         weight: (types,), shares of records; sums to one.
-        mean: (types, 2), mean answers IN and OUT.
+        mean: (types, 2), mean outputs IN and OUT.
         covariance: (types, 3), over records of the type: variance IN, variance OUT, covariance.
-        noise: (types, 2), variance over models of one record's answers, IN and OUT.
+        noise: (types, 2), variance over models of one record's outputs, IN and OUT.
     """
 
     weight: FloatArray
@@ -94,13 +94,13 @@ def side_sums(values: FloatArray, in_mask: BoolArray) -> SideSums:
 def fit_record_types(
     sums: SideSums, n_types: int = _N_TYPES, resolution_variance: float = 0.0
 ) -> RecordTypes:
-    """The prior that makes all records' values most likely, from a start along the records' difficulty.
+    """Fits the prior by maximum likelihood, starting from types along the records' difficulty.
 
     Args:
-        sums: of all records.
-        n_types: kinds of records.
-        resolution_variance: no variance falls below it; values that come in steps need it, as a kind whose
-            values all tie would otherwise be sure of the impossible. See `resolution_variance`.
+        sums: statistics of all records.
+        n_types: number of types.
+        resolution_variance: lower bound on all variances, needed for values on a grid: a type whose values
+            all tie would otherwise have no variance. See `resolution_variance`.
     """
     types = _start(sums, n_types)
     smallest = max(_SMALLEST_SHARE * float(_overall_variance(sums)), resolution_variance)
@@ -114,7 +114,7 @@ def fit_record_types(
 
 
 def resolution_variance(values: FloatArray) -> float:
-    """How coarse the values are: share of ties within a record times the squared usual step; 0 without ties.
+    """Coarseness of the values: share of ties within a record times the squared median step; 0 without ties.
 
     Args:
         values: (models, records).
@@ -126,7 +126,7 @@ def resolution_variance(values: FloatArray) -> float:
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
-    """Log-probability of each record's values, up to a constant of the number of values; (records,).
+    """Log-likelihood of each record's values, up to a constant that depends on their number; (records,).
 
     Every record has values from the same models, IN and OUT together. For given counts the result is a
     quadratic in the sums, so records of equal counts share one small matrix product.
@@ -146,7 +146,7 @@ def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
 
 
 def _coefficients(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
-    """Of the log-probability under each type in the monomials of `log_marginal`; (8, types)."""
+    """Coefficients of the log-likelihood under each type in the monomials of `log_marginal`; (8, types)."""
     noise_in, noise_out = types.noise.T
     p = _posterior(types, np.array([n_in]), np.array([n_out]))
     a, b, c = p.variance_in[0], p.covariance[0], p.variance_out[0]  # of the record's means, given counts
@@ -202,7 +202,7 @@ def _posterior(types: RecordTypes, n_in: FloatArray, n_out: FloatArray) -> _Post
 
 
 def _improved(types: RecordTypes, sums: SideSums, smallest: float) -> tuple[RecordTypes, float]:
-    """One round of expectation and maximisation, and the mean log-likelihood before it."""
+    """One round of expectation and maximization, and the mean log-likelihood before it."""
     n_in, sum_in, square_in, n_out, sum_out, square_out = (s[:, None] for s in sums)
     noise_in, noise_out = types.noise.T
     p = _posterior(types, sums.n_in, sums.n_out)
@@ -237,7 +237,7 @@ def _improved(types: RecordTypes, sums: SideSums, smallest: float) -> tuple[Reco
 
 
 def _start(sums: SideSums, n_types: int) -> RecordTypes:
-    """Types along quantiles of the records' difficulty: the middle of the two sides' means."""
+    """Types along quantiles of the records' difficulty: the midpoint of the two sides' means."""
     gap = _usual_gap(sums)
     in_mean = np.where(sums.n_in > 0, sums.sum_in, 0) / np.maximum(sums.n_in, 1)
     out_mean = np.where(sums.n_out > 0, sums.sum_out, 0) / np.maximum(sums.n_out, 1)
@@ -275,7 +275,7 @@ def _overall_variance(sums: SideSums) -> float:
 
 
 def _within(squares: FloatArray, totals: FloatArray, n: FloatArray, overall: float) -> float:
-    """Pooled variance around the records' means, pulled a little to a tenth of the overall one."""
+    """Pooled variance around the records' means, shrunk slightly towards a tenth of the overall one."""
     several = n > 1
     scatter = float((squares[several] - totals[several] ** 2 / n[several]).sum())
     degrees = float((n[several] - 1).sum())
@@ -283,7 +283,7 @@ def _within(squares: FloatArray, totals: FloatArray, n: FloatArray, overall: flo
 
 
 def _ratio(total: FloatArray, count: FloatArray, otherwise: FloatArray, smallest: float) -> FloatArray:
-    """total / count, kept where there is nothing to count, never below `smallest`."""
+    """total / count, at least `smallest`; `otherwise` where the count is 0."""
     ratio = np.divide(total, count, out=otherwise.copy(), where=count > 1e-9)
     return np.maximum(ratio, smallest)
 

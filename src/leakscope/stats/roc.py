@@ -1,12 +1,12 @@
-"""How well scores tell members from non-members: ROC, AUC, TPR at a given FPR, advantage.
+"""How well scores separate members from non-members: ROC, AUC, TPR at a given FPR, advantage.
 
 Contract of every function here: a higher score means "member"; a record is called a member when
 `score >= threshold`; members are the positive class. Ties are exact: a threshold takes all records of one
 score or none, and a tied pair counts one half in the AUC (Mann and Whitney 1947). Nothing is interpolated.
-Undefined values are NaN; `OperatingPoint.reason` says why.
+Undefined values are NaN; `OperatingPoint.reason` states the reason.
 
-Everything follows from the sorted scores of the two sides (`Sides`), so nothing here sorts indices: values
-sort several times faster. `leakscope.stats.roc_summary` answers the usual questions without a curve.
+Everything is computed from the sorted scores of the two sides (`SplitScores`). Sorting values is several
+times faster than sorting indices. `leakscope.stats.roc_summary` computes the usual figures without a curve.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROUNDING = 1e-12
 
 
 class SplitScores(NamedTuple):
-    """Scores of the two sides, each float64 and ascending; higher means member."""
+    """Scores of members and of non-members, each float64 and ascending; higher means member."""
 
     members: FloatArray
     nonmembers: FloatArray
@@ -36,9 +36,9 @@ class Roc:
     """One point for each distinct score, from (0, 0) to (1, 1).
 
     Attributes:
-        fpr: float64 (points,), share of non-members called members; rises.
-        tpr: float64 (points,), share of members called members; rises.
-        thresholds: float64 (points,), falls; the first calls nobody a member (inf; NaN if a score is inf).
+        fpr: float64 (points,), share of non-members called members; ascending.
+        tpr: float64 (points,), share of members called members; ascending.
+        thresholds: float64 (points,), descending; the first is above all scores (inf; NaN if a score is inf).
         n_members: number of members.
         n_nonmembers: number of non-members.
     """
@@ -53,8 +53,8 @@ class Roc:
 class OperatingPoint(NamedTuple):
     """The best threshold within an FPR budget, and the rates it reaches.
 
-    `tpr`, `fpr` and `threshold` are NaN where the budget cannot be resolved, and `reason` says why;
-    otherwise `reason` is empty. The threshold is chosen on the scores it is judged on.
+    `tpr`, `fpr` and `threshold` are NaN where the budget is not measurable, and `reason` states why;
+    otherwise `reason` is empty. The threshold is chosen on the scores it is evaluated on.
     """
 
     fpr_budget: float
@@ -90,7 +90,7 @@ def split_scores(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> SplitScores
 
 
 def roc(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> Roc:
-    """The whole curve, ties exact; arguments as in `split_sides`. A rate of an empty side is NaN."""
+    """The whole curve, with exact ties; arguments as in `split_scores`. A rate of an empty side is NaN."""
     members, nonmembers = sides = split_scores(scores, is_member)
     distinct = np.concatenate(sides)
     distinct.sort()
@@ -108,13 +108,13 @@ def roc(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> Roc:
 def auc(scores: npt.ArrayLike, is_member: npt.ArrayLike) -> float:
     """P(member scores higher) + P(tie) / 2, over all pairs; NaN when a side is empty.
 
-    Arguments as in `split_sides`. O(n log n); the pair counts are integers, so the value is exact.
+    Arguments as in `split_scores`. O(n log n); the pair counts are integers, so the value is exact.
     """
     return auc_of_split(split_scores(scores, is_member))
 
 
 def auc_of_split(sides: SplitScores) -> float:
-    """The AUC of sides that are already sorted; NaN when one is empty."""
+    """The AUC of sorted scores; NaN when a side is empty."""
     members, nonmembers = sides
     n_pairs = len(members) * len(nonmembers)
     if n_pairs == 0:
@@ -129,21 +129,16 @@ def advantage(curve: Roc) -> float:
     return float((curve.tpr - curve.fpr).max())
 
 
-def balanced_accuracy(curve: Roc) -> float:
-    """Largest mean of TPR and TNR over all thresholds, in [1/2, 1]; NaN when a side is empty."""
-    return (1 + advantage(curve)) / 2
-
-
 def tpr_at_fpr(curve: Roc, fpr_budget: float) -> float:
-    """TPR of the best threshold whose FPR is at most the budget; NaN where that is not resolvable.
+    """TPR of the best threshold whose FPR is at most the budget; NaN where it is not measurable.
 
-    `operating_point` gives the same with the FPR reached, the threshold and the reason.
+    `operating_point` also gives the FPR reached, the threshold and the reason.
     """
     return operating_point(curve, fpr_budget).tpr
 
 
 def operating_point(curve: Roc, fpr_budget: float) -> OperatingPoint:
-    """The point of the curve with the highest TPR within the budget (of several, the lowest FPR)."""
+    """The point of the curve with the highest TPR within the budget, at the lowest such FPR."""
     reason = why_unresolvable(fpr_budget, curve.n_members, curve.n_nonmembers)
     if reason:
         return undefined_point(fpr_budget, reason)
@@ -156,7 +151,7 @@ def operating_point(curve: Roc, fpr_budget: float) -> OperatingPoint:
 
 
 def why_unresolvable(fpr_budget: float, n_members: int, n_nonmembers: int) -> str:
-    """Why a TPR at this FPR budget is undefined, in words; empty when it is defined."""
+    """Why a TPR at this FPR budget is undefined; empty when it is defined."""
     if not 0 <= fpr_budget <= 1:
         raise InputError(f"fpr_budget must be in [0, 1], got {fpr_budget}")
     if n_members == 0 or n_nonmembers == 0:
@@ -170,15 +165,15 @@ def why_unresolvable(fpr_budget: float, n_members: int, n_nonmembers: int) -> st
 
 
 def precision_at_prior(tpr: npt.ArrayLike, fpr: npt.ArrayLike, prior: npt.ArrayLike) -> FloatArray:
-    """Share of true members among those called members, if a share `prior` of the people are members.
+    """Share of members among the records called members, if a share `prior` of all records are members.
 
     Args:
         tpr: rates in [0, 1], any shape that broadcasts.
         fpr: the same.
-        prior: share of members among the people the attacker asks about, in [0, 1].
+        prior: share of members among the records an attacker considers, in [0, 1].
 
     Returns:
-        float64 of the broadcast shape; NaN where nobody is called a member.
+        float64 of the broadcast shape; NaN where no record is called a member.
     """
     true_calls = np.asarray(prior, dtype=np.float64) * np.asarray(tpr, dtype=np.float64)
     false_calls = (1 - np.asarray(prior, dtype=np.float64)) * np.asarray(fpr, dtype=np.float64)
@@ -199,7 +194,7 @@ def false_positives_allowed(fpr_budget: float, n_nonmembers: int) -> int:
 
 
 def threshold_for_nobody(sides: SplitScores) -> float:
-    """A threshold that no score reaches under `>=`: NaN is the only one when a score is infinite."""
+    """A threshold that no score reaches: inf, or NaN when a score is infinite."""
     reached = any(len(side) and side[-1] == np.inf for side in sides)
     return float("nan") if reached else float("inf")
 

@@ -1,6 +1,6 @@
-"""AUC, advantage and TPR at a few FPRs from two sorts, without building a curve; one target or many.
+"""AUC, advantage and TPR at a few FPRs from two sorts, without a curve; for one target or many.
 
-Same contract and same values as `leakscope.stats.roc`, in less than half the time and memory.
+The contract and the values are those of `leakscope.stats.roc`, in less than half the time and memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from leakscope.stats.roc import (
 
 
 class RocSummary(NamedTuple):
-    """What most reports need, without a curve. Rates in [0, 1]; higher means more leakage."""
+    """What most reports need of a ROC curve. Rates are in [0, 1]; higher means more leakage."""
 
     auc: float
     advantage: float
@@ -35,18 +35,18 @@ class RocSummary(NamedTuple):
     n_nonmembers: int
 
 
-def headline(
+def roc_summary(
     scores: npt.ArrayLike, is_member: npt.ArrayLike, fpr_budgets: Sequence[float] = (0.001, 0.01)
 ) -> RocSummary:
-    """AUC, advantage and the TPR at some FPR budgets from two sorts, without building the curve.
+    """AUC, advantage and the TPR at some FPR budgets.
 
-    Arguments as in `split_sides`. Equal to the values of `auc`, `advantage` and `operating_point`.
+    Arguments as in `split_scores`. The values equal those of `auc`, `advantage` and `operating_point`.
     """
     return roc_summary_of_split(split_scores(scores, is_member), fpr_budgets)
 
 
 def roc_summary_of_split(sides: SplitScores, fpr_budgets: Sequence[float]) -> RocSummary:
-    """`headline` of sides that are already sorted."""
+    """`roc_summary` of sorted scores."""
     return RocSummary(
         auc=auc_of_split(sides),
         advantage=_advantage_of_sides(sides),
@@ -56,36 +56,23 @@ def roc_summary_of_split(sides: SplitScores, fpr_budgets: Sequence[float]) -> Ro
     )
 
 
-def headline_rows(
+def roc_summaries(
     scores: FloatArray,
     in_mask: BoolArray,
     fpr_budgets: Sequence[float] = (0.001, 0.01),
     counted: BoolArray | None = None,
 ) -> tuple[RocSummary, ...]:
-    """One `Headline` a target.
+    """One `RocSummary` per target.
 
     Args:
         scores: float (targets, records), higher means member.
         in_mask: bool (targets, records).
         fpr_budgets: FPR budgets in [0, 1].
-        counted: bool (targets, records); records to leave out, such as those without a score, are false.
+        counted: bool (targets, records); false for records to leave out, such as those without a score.
     """
     return tuple(
         roc_summary_of_split(sides, fpr_budgets) for sides in _sides_of_rows(scores, in_mask, counted)
     )
-
-
-def auc_rows(scores: FloatArray, in_mask: BoolArray, counted: BoolArray | None = None) -> FloatArray:
-    """AUC of each target, float64 (targets,); arguments as in `headline_rows`."""
-    return np.array([auc_of_split(sides) for sides in _sides_of_rows(scores, in_mask, counted)])
-
-
-def tpr_at_fpr_rows(
-    scores: FloatArray, in_mask: BoolArray, fpr_budget: float, counted: BoolArray | None = None
-) -> FloatArray:
-    """TPR of each target within one FPR budget, float64 (targets,); arguments as in `headline_rows`."""
-    rows = _sides_of_rows(scores, in_mask, counted)
-    return np.array([operating_point_of_split(sides, fpr_budget).tpr for sides in rows])
 
 
 def _sides_of_rows(
@@ -100,7 +87,7 @@ def _sides_of_rows(
 
 
 def _advantage_of_sides(sides: SplitScores) -> float:
-    """The largest TPR - FPR is reached at a member's score, or at nobody."""
+    """The largest TPR - FPR is reached at the score of a member, or where no record is called."""
     members, nonmembers = sides
     if not len(members) or not len(nonmembers):
         return float("nan")
@@ -110,7 +97,7 @@ def _advantage_of_sides(sides: SplitScores) -> float:
 
 
 def operating_point_of_split(sides: SplitScores, fpr_budget: float) -> OperatingPoint:
-    """The best threshold within the budget, as `operating_point` finds on the curve."""
+    """The best threshold within the budget; equals `operating_point` on the curve."""
     members, nonmembers = sides
     reason = why_unresolvable(fpr_budget, len(members), len(nonmembers))
     if reason:

@@ -1,4 +1,4 @@
-"""Thresholds a real attacker can set: from the non-members of models other than the target."""
+"""Thresholds that an attacker can choose: from the non-members of models other than the target."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from leakscope.stats.roc import false_positives_allowed
 
 
 def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence[float]) -> FloatArray:
-    """For each target the lowest thresholds at which the other targets' non-members keep the budgets.
+    """For each target, the lowest thresholds at which the other targets' non-members stay within the budgets.
 
-    The k-th largest of many sorted arrays, by bisection over all floating-point numbers: exact, and nothing
-    is pooled.
+    Computes the k-th largest of many sorted arrays by bisection over all floating-point numbers: exact, and
+    without pooling the arrays.
 
     Args:
-        nonmembers: one float64 array a target, ascending.
-        fpr_budgets: shares of the others that may reach the threshold.
+        nonmembers: one float64 array per target, ascending.
+        fpr_budgets: shares of the other targets' non-members that may reach the threshold.
 
     Returns:
         float64 (targets, budgets).
@@ -29,7 +29,7 @@ def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence
     allowed = [[false_positives_allowed(b, int(n)) for b in fpr_budgets] for n in n_others[:, 0]]
     n_out = (
         np.array(allowed).reshape(len(nonmembers), len(fpr_budgets)) + 1
-    )  # the first that may not reach it
+    )  # rank of the first that may not reach it
     low, high = (np.full(n_out.shape, _ordinal(end)) for end in (np.array(-np.inf), np.array(np.inf)))
     while (low < high).any():  # the largest number that at least `n_out` of the others reach
         middle = low + (high - low + np.uint64(1)) // np.uint64(2)
@@ -42,12 +42,12 @@ def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence
     last = _of_ordinal(low)
     above = np.where(
         np.isinf(last) & (last > 0), np.nan, np.nextafter(last, np.inf)
-    )  # NaN: nobody reaches it
+    )  # NaN: no score reaches it
     return np.where(n_out > n_others, -np.inf, above)
 
 
 def _ordinal(values: FloatArray) -> npt.NDArray[np.uint64]:
-    """Whole numbers in the order of the floating-point numbers they stand for."""
+    """Integers in the order of the floating-point numbers they represent."""
     bits = values.view(np.uint64)
     return np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
 

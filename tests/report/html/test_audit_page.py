@@ -61,7 +61,7 @@ def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
         "16, each attacked with the others",
         "5555555555555555",
         "adam with learning rate 0.01",
-        "seed 0",
+        "<dt>Seed</dt><dd>0</dd>",
     ):
         assert fact in first
     assert "Limitations" in first and "another recipe" in first
@@ -99,9 +99,9 @@ def test_records_come_most_exposed_first_with_their_figures(run: Path) -> None:
 
 def test_the_models_trained_on_a_record_are_those_of_the_design(run: Path) -> None:
     found, design = arrays((run / PAGE).read_text()), np.load(run / "design.npy")
-    saw = np.unpackbits(found["saw"].astype(np.uint8), axis=1, bitorder="little")[:, :16]
+    in_mask = np.unpackbits(found["in_mask"].astype(np.uint8), axis=1, bitorder="little")[:, :16]
     for row, name in enumerate(found["id"][:5].tolist()):
-        assert saw[row].tolist() == design[:, int(name.removeprefix("person-"))].tolist()
+        assert in_mask[row].tolist() == design[:, int(name.removeprefix("person-"))].tolist()
 
 
 def test_previews_name_what_is_distinctive_about_a_record(run: Path) -> None:
@@ -133,16 +133,16 @@ def test_a_redacted_report_reveals_only_figures_of_a_record(tmp_path: Path) -> N
 
 def given_model(with_references: bool = True) -> Predictions:
     rng = np.random.default_rng(0)
-    is_member, saw = np.arange(80) < 40, rng.random((8, 80)) < 0.5
+    is_member, in_mask = np.arange(80) < 40, rng.random((8, 80)) < 0.5
     logits = rng.normal(size=(80, 2)) + 2 * is_member[:, None] * [1, -1]
-    shadows = rng.normal(size=(8, 80, 2)) + 2 * saw[..., None] * [1, -1]
+    shadows = rng.normal(size=(8, 80, 2)) + 2 * in_mask[..., None] * [1, -1]
     return Predictions(
         logits=logits.astype(np.float32),
         labels=np.zeros(80, dtype=np.int64),
         ids=np.array([f"person-{i}" for i in range(80)]),
         is_member=is_member,
         shadow_logits=shadows.astype(np.float32) if with_references else None,
-        shadow_in_mask=saw if with_references else None,
+        shadow_in_mask=in_mask if with_references else None,
     )
 
 
@@ -150,17 +150,19 @@ def test_membership_of_a_given_model_is_revealed_only_on_request(tmp_path: Path)
     audit_predictions(given_model(), tmp_path)
     silent = arrays((tmp_path / PAGE).read_text())
     assert "is_member" not in silent and not any(name.startswith("other:score_") for name in silent)
-    assert silent["answers"].shape == (
+    assert silent["outputs"].shape == (
         80,
         8,
     )  # the references; the model's own outputs would reveal its members
     assert "--with-membership" in text(tmp_path)
-    asked = arrays(rebuild_report(tmp_path, Disclosure(with_membership=True)).read_text())
+    requested = arrays(rebuild_report(tmp_path, Disclosure(with_membership=True)).read_text())
     members = {
-        name for name, flag in zip(asked["id"].tolist(), asked["is_member"].tolist(), strict=True) if flag
+        name
+        for name, flag in zip(requested["id"].tolist(), requested["is_member"].tolist(), strict=True)
+        if flag
     }
     assert members == {f"person-{i}" for i in range(40)}
-    assert "other:score_loss" in asked and asked["answers"].shape == (80, 9)
+    assert "other:score_loss" in requested and requested["outputs"].shape == (80, 9)
 
 
 def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
@@ -255,5 +257,5 @@ def test_the_page_says_what_was_audited_and_how_to_repeat_it(
 
 
 def test_a_recipe_as_text_whoever_trained() -> None:
-    assert recipe_text({"saved": "logits"}) == "saved outputs (logits)"
+    assert recipe_text({"saved": "logits"}) == "saved logits"
     assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"

@@ -225,4 +225,4 @@ def test_the_command_asks_for_the_same_study(config: DynamicsConfig, expected: s
 
 def test_settings_no_preset_makes_have_no_command(compared: Study) -> None:
     assert not command(compared.results.config).words
-    assert "run.json holds them all" in written(compared)
+    assert "run.json contains them" in written(compared)

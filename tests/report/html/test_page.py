@@ -125,11 +125,11 @@ def test_paragraphs_escape() -> None:
     assert paragraphs(["a<b"]) == Markup("<p>a&lt;b</p>\n")
 
 
-def test_a_gauge_says_all_of_it_in_words() -> None:
+def test_a_gauge_has_a_text_description() -> None:
     words = "AUC: 60.0% (95% interval 55.0% to 65.0%); the limit is 52.0%"
     made = gauge_svg(Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True))
     assert f'aria-label="{words}"' in made and "failed" in made
-    assert "not resolvable" in gauge_svg(Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False))
+    assert "not measurable" in gauge_svg(Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False))
 
 
 def luminance(colour: str) -> float:

@@ -69,7 +69,7 @@ def markdown(results: AuditResults) -> str:
         "![ROC](figures/roc.png)",
         "",
         *_sections(results),
-        f"{seeds_text(population)}; records sha256 {population.records_sha256[:16]}; recipe: {recipe}.",
+        f"Seed {seeds_text(population)}; records sha256 {population.records_sha256[:16]}; recipe: {recipe}.",
         "",
     ]
     return "\n".join(lines)

@@ -101,6 +101,7 @@ def detectable(results: AuditResults) -> str:
 def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
     """What was audited."""
     population, manifest = results.population, bank.manifest
+    is_saved = "saved" in population.recipe
     known = [
         ("Records", f"{population.records:,} ({results.config.records})"),
         (
@@ -108,14 +109,14 @@ def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
             f"{population.members:,} per model" if population.targets > 1 else f"{population.members:,}",
         ),
         ("Models", _models(results)),
-        ("Recipe", recipe_text(population.recipe)),
+        ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
         ("Attacks", ", ".join(results.attacks)),
         ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", _training_cost(manifest)),
-        ("Randomness", seeds_text(population)),
+        ("Seed", "" if is_saved else seeds_text(population)),
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
         ("Design sha256", bank.identity.design.sha256[:_SHOWN_HASH]),
-        ("Version", f"leakscope {manifest.versions.get('leakscope', 'unknown')}"),
+        ("leakscope", manifest.versions.get("leakscope", "")),
     ]
     return [(name, value) for name, value in known if value]
 
@@ -123,7 +124,7 @@ def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
 def recipe_text(recipe: Mapping[str, Any]) -> str:
     """The settings a person looks for first."""
     if "saved" in recipe:
-        return f"saved outputs ({recipe['saved']})"
+        return f"saved {recipe['saved']}"
     if "net" not in recipe:
         return str(recipe.get("estimator") or recipe.get("train") or "a training function")
     options = "".join(f" {name} {value}" for name, value in recipe["net_options"].items())

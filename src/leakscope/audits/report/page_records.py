@@ -233,8 +233,8 @@ def _add_outputs(rows: RecordRows, attacked: Attacked, order: IntArray, hidden_m
     in_mask = design.in_mask[np.ix_(models, shown)]  # (models, shown)
     outputs = [signals.arrays[name][:, at][np.ix_(models, shown)] for at in range(n_epochs)]
     last = outputs[-1].astype(np.float64)
-    rows.arrays["answers"] = quantised(last.T, *_range(last), bits=16)  # (shown, models)
-    rows.arrays["saw"] = np.packbits(in_mask.T, axis=1, bitorder="little")
+    rows.arrays["outputs"] = quantised(last.T, *_range(last), bits=16)  # (shown, models)
+    rows.arrays["in_mask"] = np.packbits(in_mask.T, axis=1, bitorder="little")
     if n_epochs > 1:
         paths = np.stack([_in_out_means(values, in_mask) for values in outputs])  # (checkpoints, 2, shown)
         rows.arrays["paths"] = quantised(np.moveaxis(paths, 2, 0), *_range(paths), bits=16)

@@ -28,7 +28,7 @@ def reproduce_section(results: AuditResults, bank: Bank) -> Section:
         facts={
             **source.facts,
             "Records sha256": population.records_sha256,
-            "Randomness": seeds_text(population),
+            "Seed": seeds_text(population),
         },
         toml=source.toml,
         recipe=json.dumps(dict(population.recipe), indent=2, ensure_ascii=False),

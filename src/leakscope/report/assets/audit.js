@@ -32,7 +32,7 @@
     update();
   }
 
-  // ---- a choice of which traces a chart shows ----
+  // ---- a select that chooses the visible traces of a chart ----
   for (const select of document.querySelectorAll("select[data-chart]")) {
     select.addEventListener("change", () => {
       const given = figure(select.dataset.chart);
@@ -47,7 +47,7 @@
   const { columns } = settings;
   const values = {}; // array name -> its values
   let shown = []; // rows that pass the filters, in order
-  let sorting = null; // {key, falling}; null: most exposed first, as the arrays are
+  let sorting = null; // {key, falling}; null: the order of the arrays, most exposed first
   let page = 0;
 
   async function load() {
@@ -247,13 +247,13 @@
     return facts;
   }
   async function drawAnswers(row) {
-    const [answers, saw] = await Promise.all(["answers", "saw"].map(array));
+    const [outputs, inMask] = await Promise.all(["outputs", "in_mask"].map(array));
     const n = settings.models;
-    const bytes = saw.shape[1];
+    const bytes = inMask.shape[1];
     const sides = [[], []];
     for (let model = 0; model < n; model += 1) {
-      const isIn = (saw.values[row * bytes + (model >> 3)] >> (model & 7)) & 1;
-      sides[isIn ? 0 : 1].push(answers.values[row * n + model]);
+      const isIn = (inMask.values[row * bytes + (model >> 3)] >> (model & 7)) & 1;
+      sides[isIn ? 0 : 1].push(outputs.values[row * n + model]);
     }
     const names = ["trained on it", "others"];
     await draw("record-strip", {

@@ -1,23 +1,23 @@
 "use strict";
-// Charts. To evaluate plotly is one piece of work that nothing can interrupt (0.6 s of a slow core), so it is
-// done once and early: after what the page shows first, before anything opens that must answer at once. Then
-// one chart at a time, the near ones first, and none while somebody moves a slider.
+// Charts. Evaluating plotly blocks the page (0.6 s on a slow core), so it is done once and early: after the first
+// screen, before anything interactive opens. Then charts are drawn one at a time, the nearest first, and none
+// while the user moves a slider.
 Object.assign(window.leakscope, (() => {
   const { unpacked, colour, onTheme, stillness, nextFrame } = window.leakscope;
-  const NEAR_MS = 600, FAR_MS = 2000, LOOK_AGAIN_MS = 100; // how long nobody must have moved anything
+  const NEAR_MS = 600, FAR_MS = 2000, LOOK_AGAIN_MS = 100; // idle time before drawing
 
   // ---- plotly ----
-  const openings = []; // promises of what is to be seen before
+  const openings = []; // promises of work to finish first
   let plotly = null;
   async function evaluated() {
     await nextFrame();
     const buffer = await unpacked(document.getElementById("plotly").textContent);
     await Promise.all(openings);
     const script = document.createElement("script"), start = performance.now();
-    script.textContent = new TextDecoder().decode(buffer); // the policy knows its hash
+    script.textContent = new TextDecoder().decode(buffer); // allowed by its hash
     document.body.append(script);
     performance.measure("plotly evaluated", { start, end: performance.now() });
-    await nextFrame(); // the first chart is another piece of work
+    await nextFrame(); // the first chart blocks as well
     return window.Plotly;
   }
   const library = () => (plotly ??= evaluated());
@@ -32,7 +32,7 @@ Object.assign(window.leakscope, (() => {
     return value;
   }
   const isNarrow = (plot) => plot.clientWidth < 520;
-  const fitting = (data, plot) => (isNarrow(plot) // a scale beside the numbers would leave them no room
+  const fitting = (data, plot) => (isNarrow(plot) // there is no room for a color bar
     ? data.map((trace) => (trace.type === "heatmap" ? { ...trace, showscale: false } : trace)) : data);
   function themedLayout(data, layout, plot) {
     const axis = {
@@ -56,8 +56,8 @@ Object.assign(window.leakscope, (() => {
   }
 
   // ---- one chart ----
-  const figures = new Map(); // id -> figure as given, once drawn or asked for
-  const drawn = new Set(); // in the present theme, or about to be
+  const figures = new Map(); // id -> figure, once drawn or requested
+  const drawn = new Set(); // ids drawn in the current theme, or about to be
   function figure(id) {
     if (!figures.has(id)) {
       figures.set(id, JSON.parse(document.querySelector(`#${CSS.escape(id)} > script.figure`).textContent));
@@ -80,7 +80,7 @@ Object.assign(window.leakscope, (() => {
   const ids = charts.map((c) => c.id), near = new Set();
   const missing = () => ids.filter((id) => !drawn.has(id));
   const idle = () => new Promise((free) => { (window.requestIdleCallback ?? setTimeout)(free); });
-  async function drawMissing() { // those far away too, so that printing finds them
+  async function drawMissing() { // also the distant ones, for printing
     await settled();
     while (missing().length) {
       const next = missing().find((id) => near.has(id)) ?? missing()[0];
@@ -89,7 +89,7 @@ Object.assign(window.leakscope, (() => {
       else await new Promise((later) => { setTimeout(later, LOOK_AGAIN_MS); });
     }
   }
-  async function settled() { // plotly's first chart takes longer than any later one
+  async function settled() { // plotly's first chart takes longest
     await library();
     await Promise.all(missing().slice(0, 1).map((id) => draw(id)));
   }
@@ -104,7 +104,7 @@ Object.assign(window.leakscope, (() => {
       plot.style.minHeight = `${plot.dataset.height}px`;
       observer.observe(c);
     }
-    onTheme(() => { // what can be seen at once, the others in their turn
+    onTheme(() => { // visible charts at once, the others in turn
       const before = [...drawn];
       drawn.clear();
       before.filter((id) => near.has(id) || !ids.includes(id)).forEach((id) => draw(id));

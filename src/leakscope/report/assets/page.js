@@ -1,9 +1,9 @@
 "use strict";
-// What every page shares: theme, arrays, times, menu. Text from data is only ever set as textContent.
+// Common to all pages: theme, arrays, timing, menu. Text from data is only set as textContent.
 window.leakscope = (() => {
   const root = document.documentElement;
 
-  // ---- theme: the system's until somebody chooses; paper is light ----
+  // ---- theme: that of the system until the user chooses; print is light ----
   const themeListeners = [];
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("theme");
@@ -25,14 +25,14 @@ window.leakscope = (() => {
   addEventListener("afterprint", () => applyTheme(wanted()));
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  // ---- arrays: base64, deflated; unpacked when asked for ----
+  // ---- arrays: deflated base64, decoded on demand ----
   const KINDS = {
     uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array,
     uint32: Uint32Array, int32: Int32Array, float32: Float32Array, float64: Float64Array,
   };
   async function unpacked(text) {
     const letters = atob(text), bytes = new Uint8Array(letters.length);
-    for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i); // a tenth of Uint8Array.from's time
+    for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i); // ten times faster than Uint8Array.from
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Response(stream).arrayBuffer();
   }
@@ -58,12 +58,12 @@ window.leakscope = (() => {
   }
   const has = (name) => [...document.querySelectorAll("script.array")].some((s) => s.dataset.name === name);
 
-  // ---- measured by the page itself: from a key or a pointer to the frame that shows it, in milliseconds ----
+  // ---- response times, in milliseconds from the input event to the next frame ----
   const nextFrame = () => new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)));
-  let moved = -Infinity; // when somebody last moved something that must answer at once
+  let moved = -Infinity; // time of the last interactive input
   const hold = () => { moved = performance.now(); };
   const stillness = () => performance.now() - moved;
-  let began = null; // when the key or pointer did what is being answered; later than that we may only have heard of it
+  let began = null; // time of the input event being handled, which may precede its delivery
   for (const kind of ["keydown", "pointerdown", "pointermove"]) {
     addEventListener(kind, (event) => {
       began = event.timeStamp;
@@ -79,7 +79,7 @@ window.leakscope = (() => {
     return result;
   }
 
-  // ---- menu: where the reader is ----
+  // ---- menu: highlights the current section ----
   function followScroll() {
     const links = new Map([...document.querySelectorAll(".top nav a")].map((a) => [a.hash.slice(1), a]));
     const observer = new IntersectionObserver((entries) => {

@@ -1,4 +1,4 @@
-"""The jinja2 templates: everything that goes into one is escaped, unless it is markup we made ourselves."""
+"""The jinja2 templates; every value is escaped unless it is markup of our own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def template(name: str, **values: Any) -> Markup:
-    """A template of this folder filled in; an undefined name in it is an error."""
+    """Renders a template of this folder; an undefined name is an error."""
     return Markup(_environment().get_template(name).render(**values))
 
 
