@@ -1,4 +1,4 @@
-"""Audits of made-up answers: a bank whose leakage and accuracy are chosen, judged like any other."""
+"""Audits of made-up outputs: a bank with chosen leakage and accuracy, evaluated like any other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pytest
 
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.spec import resolve
-from leakscope.audits.population import KIND, concluded, evaluation_config
+from leakscope.audits.run import KIND, evaluate_and_report
+from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.design import make_design
+from leakscope.disclosure import DEFAULT_DISCLOSURE
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from tests.claims import claim
 
@@ -24,9 +27,9 @@ N_RECORDS, N_MODELS = 120, 16
 
 @contextmanager
 def quick_single_records() -> Iterator[None]:
-    """Single records are judged by LiRA, which needs no fit of all records at once."""
+    """Evaluates single records with LiRA, which fits no model to all records at once."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("evaluate.judge", "compare.runs", "compare.figures"):
+        for module in ("evaluate.judge", "compare.audits"):
             patch.setattr(f"leakscope.{module}.PER_RECORD", Lira())
         yield
 
@@ -43,9 +46,9 @@ def made_up_audit(
     attacks: tuple[str, ...] = ("correctness", "loss", "lira"),
     fpr_budgets: tuple[float, ...] = (0.1, 0.05),
     towns: tuple[str, ...] = ("north", "south"),
-    lost: tuple[int, ...] = (),
+    diverged: tuple[int, ...] = (),
 ) -> Verdict:
-    """A population whose log-odds are higher by `gap` on members; `level` sets how many it gets right."""
+    """A population whose log-odds are higher by `gap` on members; `level` sets the accuracy."""
     design = make_design("balanced", models, N_RECORDS, design_seed)
     rng = np.random.default_rng([noise_seed, 7])
     difficulty = np.random.default_rng(99).normal(0, 1, N_RECORDS)  # the records' own, the same in all runs
@@ -64,13 +67,13 @@ def made_up_audit(
     labels = np.arange(N_RECORDS) % 2
     bank = Bank.create(folder, identity, design, labels)
     bank.add_block(
-        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in lost}}
+        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in diverged}}
     )
     bank.finish({})
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
-    facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
-    config = evaluation_config("made up", attacks, fpr_budgets)
+    metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
+    evidence = Evidence(bank, metadata, EvaluationConfig("made up", attacks, fpr_budgets))
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
         patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
-        return concluded(bank, config, facts, folder)
+        return evaluate_and_report(evidence, folder, DEFAULT_DISCLOSURE)
