@@ -102,7 +102,7 @@ def _failed_checks(runs: list[RunSummary]) -> list[str]:
 def _outcome(comparison: RunComparison, baseline: str) -> list[str]:
     run, leakage = comparison.run, comparison.leakage
     if all(figure.low is None for figure in leakage):
-        return [f"{run} and {baseline} have too few models to tell whether their leakage differs."]
+        return [f"Whether {run} leaks more or less than {baseline} is unknown: too few models."]
     conclusion = {
         "helped": f"{run} leaks less than {baseline}.",
         "worse": f"{run} LEAKS MORE than {baseline}.",
@@ -154,8 +154,9 @@ def _records(comparison: RunComparison, baseline: str) -> list[str]:
 
 def _diverged(runs: list[RunSummary]) -> list[str]:
     return [
-        f"{run.diverged_models} {'model' if run.diverged_models == 1 else 'models'} of {run.name} diverged; "
-        "left out."
+        f"{run.diverged_models} models of {run.name} diverged and are left out."
+        if run.diverged_models > 1
+        else f"1 model of {run.name} diverged and is left out."
         for run in runs
         if run.diverged_models
     ]
