@@ -39,6 +39,7 @@ def drawn(page: Page, chart: str) -> int:
 def test_the_first_screen_says_whether_it_helped(page_file: Path, open_page: Callable[..., Page]) -> None:
     page = open_page(page_file)
     first = page.locator("main, body").first.inner_text()
+    assert "1 of 2 leak more" in first
     assert "defended leaks less than plain" in first
     assert EVIL in first  # as text
     assert page.title() != "gone"

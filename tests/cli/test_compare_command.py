@@ -81,16 +81,19 @@ def test_what_cannot_be_compared_ends_with_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_name_full_of_markup_stays_text(audits: Path, tmp_path: Path) -> None:
+def test_a_name_full_of_markup_stays_text(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>|&'"
-    made_up_audit(tmp_path / name, 0.2, noise_seed=1, towns=("<script>alert(2)</script>", "ا🙂|"))
-    done = run_command("compare", audits / "leaky", tmp_path / name, "--out", tmp_path / "out", "-q")
+    towns = ("<script>alert(2)</script>", "ا🙂|")
+    made_up_audit(tmp_path / "leaky", 2.0, towns=towns)
+    made_up_audit(tmp_path / name, 0.2, noise_seed=1, towns=towns)
+    done = run_command("compare", tmp_path / "leaky", tmp_path / name, "--out", tmp_path / "out", "-q")
     assert done.exit_code == 0, done
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<img src=x" not in page and "<script>alert" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;" in page
     markdown = (tmp_path / "out" / "report.md").read_text()
-    assert "<script>" not in markdown and "\\|" in markdown
+    assert "<script>" not in markdown and "<img" not in markdown and "\\|" in markdown
 
 
 def test_the_schema_command_prints_and_lists() -> None:

@@ -141,6 +141,13 @@ def test_what_some_run_lacks_is_left_out_and_named(audits: Path, tmp_path: Path)
     assert list(run.groups) == ["label"]
 
 
+def test_groups_that_are_defined_differently_are_left_out(audits: Path, tmp_path: Path) -> None:
+    made_up_audit(tmp_path / "moved", 2.0, towns=("south", "north"))
+    comparison = compare([audits / "leaky", tmp_path / "moved"], tmp_path / "out")
+    assert comparison.results.left_out.groups == ("town",)
+    assert list(only(comparison).groups) == ["label"]
+
+
 def test_a_binary_attack_is_compared_by_its_auc_alone(helped: Comparison) -> None:
     measures = {figure.measure for figure in only(helped).leakage if figure.attack == "correctness"}
     assert measures == {"auc"}

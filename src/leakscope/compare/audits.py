@@ -20,9 +20,10 @@ from leakscope.bank.identity import differences
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, read_run
 from leakscope.compare.results import LeftOut, RunSummary
-from leakscope.compare.spec import ComparisonSpec
+from leakscope.compare.spec import ComparisonSpec, Groups
 from leakscope.disk.storage import sha256_of
 from leakscope.errors import InputError
+from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.stats.estimate import Estimate
 
@@ -36,12 +37,14 @@ class FinishedAudit:
         folder: its run folder.
         results: its results.
         bank: the outputs of its models.
+        groups: the groups of its records.
     """
 
     name: str
     folder: Path
     results: AuditResults
     bank: Bank
+    groups: Groups
 
     @property
     def design_sha256(self) -> str:
@@ -89,13 +92,16 @@ def open_audits(folders: list[Path]) -> list[FinishedAudit]:
             raise InputError(f"{folder} is a run of kind {kind!r}; compare takes audits")
         if not (folder / RESULTS).exists():
             raise InputError(f"{folder / RESULTS} is missing; run the same audit again to write it")
-    audits = [
-        FinishedAudit(name, folder, read_results(folder, AuditResults), Bank.open(folder))
-        for name, folder in zip(_names(folders), folders, strict=True)
-    ]
+    audits = list(map(_open_audit, _names(folders), folders))
     for audit in audits[1:]:
         _check_comparable(audits[0], audit)
     return audits
+
+
+def _open_audit(name: str, folder: Path) -> FinishedAudit:
+    results, metadata = read_results(folder, AuditResults), RecordMetadata.read(folder)
+    groups = {"label": metadata.labels, **metadata.groups}
+    return FinishedAudit(name, folder, results, Bank.open(folder), groups)
 
 
 def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:
@@ -119,11 +125,18 @@ def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:
         attacks=attacks,
         fpr_budgets=tuple(sorted(set.intersection(*(a.measurable_fprs for a in audits)), reverse=True)),
         strongest_attack=max((attack.label for attack in attacks), key=mean_auc),
-        columns=tuple(sorted(set.intersection(*(audit.columns for audit in audits)))),
+        columns=_common_columns(audits),
         record_attack=PER_RECORD if all(r.exposed is not None for r in results) else None,
         with_accuracy=all(r.accuracy is not None for r in results),
         with_bits=all(audit.bits is not None for audit in audits),
     )
+
+
+def _common_columns(audits: list[FinishedAudit]) -> tuple[str, ...]:
+    """Columns that every audit evaluated, with the same group for each record."""
+    shared = set.intersection(*(audit.columns for audit in audits))
+    first = audits[0].groups
+    return tuple(c for c in sorted(shared) if all(np.array_equal(a.groups[c], first[c]) for a in audits))
 
 
 def run_summary(audit: FinishedAudit) -> RunSummary:

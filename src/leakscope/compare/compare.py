@@ -41,7 +41,6 @@ from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import leakage_table
 from leakscope.evaluate.judge import converged_models
-from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.report.notebook import summary_and_table
 from leakscope.stats.differences import Difference, recovered_difference
 from leakscope.stats.intervals import Interval
@@ -154,16 +153,14 @@ def _results(
 
 
 def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> AuditFigures:
-    metadata = RecordMetadata.read(audit.folder)
-    groups = {"label": metadata.labels, **metadata.groups}
     targets = audit.results.config.targets
     if targets is not None:
-        return one_model_figures(*converged_models(audit.bank), spec, groups, targets[0])
+        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0])
     # Models of the same design are compared in pairs, so one that diverged in any run counts in none.
     diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
     design = audit.bank.design()
     converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
-    return population_figures(audit.bank.signals(), design, spec, groups, converged)
+    return population_figures(audit.bank.signals(), design, spec, audit.groups, converged)
 
 
 def _compared(

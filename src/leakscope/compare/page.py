@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from leakscope.compare.results import ComparisonResults, Outcome, RunComparison, RunSummary
 from leakscope.compare.sentences import (
+    headline,
     method_sentences,
     recipe_sentence,
     run_summary,
     share_sentence,
-    summary,
 )
 from leakscope.compare.tables import accuracy_table, figure_name, group_tables, leakage_table, record_table
 from leakscope.disk.storage import write_bytes
@@ -56,14 +56,21 @@ def page(results: ComparisonResults) -> str:
     most_important = next((c for c in comparisons if c.is_regression), comparisons[0])
     return Page(
         title=f"{', '.join(c.run for c in comparisons)} compared with {results.baseline.name}",
-        headline=summary(results),
+        headline=headline(results),
         facts=_facts(results),
         sections=sections,
         arrays={},
         limits=_LIMITS,
         gauge=_gauge(most_important, results.strongest_attack),
-        badge=_BADGES[most_important.outcome],
+        badge=_badge(comparisons),
     ).render()
+
+
+def _badge(comparisons: Sequence[RunComparison]) -> Badge:
+    if len(comparisons) == 1:
+        return _BADGES[comparisons[0].outcome]
+    n_worse = sum(comparison.is_regression for comparison in comparisons)
+    return Badge(f"{n_worse} of {len(comparisons)} leak more", "bad" if n_worse else "good")
 
 
 def _facts(results: ComparisonResults) -> list[tuple[str, str]]:
@@ -88,7 +95,7 @@ def _gauge(comparison: RunComparison, attack: str) -> Gauge:
     ends = [abs(end) for end in (auc.difference, auc.low, auc.high) if end is not None]
     reach = next((reach for reach in (0.01, 0.02, 0.05, 0.1, 0.2) if max(ends) <= reach), 0.5)
     return Gauge(
-        label=f"Change in the AUC of {attack}, {comparison.run}",
+        label=f"Change in the area under the ROC curve (AUC) of {attack}, {comparison.run}",
         value=auc.difference,
         low=auc.low,
         high=auc.high,

@@ -76,7 +76,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What is not compared, because some run lacks it or cannot measure it.
+    """What is not compared, because some run lacks it, cannot measure it or defines it differently.
 
     Attributes:
         attacks: attacks as text, see `leakscope.attacks.spec`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from leakscope.compare.results import ComparisonResults, DifferenceFigure, RunComparison, RunSummary
 from leakscope.compare.tables import figure_name, tpr_name
 
@@ -19,12 +21,24 @@ def run_summary(results: ComparisonResults, comparison: RunComparison) -> list[s
     runs = [baseline, *(run for run in results.runs if run.name == comparison.run)]
     return [
         *_failed_checks(runs),
-        *_outcome(comparison, baseline.name),
+        *conclusion(comparison, baseline.name),
         _strongest(comparison, results.strongest_attack, baseline.name),
         *regressions(comparison),
         _cost(comparison),
         *_records(comparison, baseline.name),
         *_diverged(runs),
+    ]
+
+
+def headline(results: ComparisonResults) -> list[str]:
+    """What the first screen says: failed checks, then the conclusion for each run, regressions first."""
+    if len(results.comparisons) == 1:
+        return summary(results)
+    ordered = sorted(results.comparisons, key=lambda comparison: not comparison.is_regression)
+    return [
+        *_failed_checks(results.runs),
+        *(conclusion(comparison, results.baseline.name)[0] for comparison in ordered),
+        *(line for comparison in ordered for line in regressions(comparison)),
     ]
 
 
@@ -88,10 +102,10 @@ def _left_out(results: ComparisonResults) -> list[str]:
     items = [*left_out.attacks, *rates, *left_out.groups, *left_out.parts]
     if not items:
         return []
-    return [f"Not compared, because some run lacks it or cannot measure it: {', '.join(items)}."]
+    return [f"Not compared, because the runs do not all have it: {', '.join(items)}."]
 
 
-def _failed_checks(runs: list[RunSummary]) -> list[str]:
+def _failed_checks(runs: Sequence[RunSummary]) -> list[str]:
     return [
         f"DO NOT TRUST THIS COMPARISON ({run.name}): {sentence}"
         for run in runs
@@ -99,11 +113,12 @@ def _failed_checks(runs: list[RunSummary]) -> list[str]:
     ]
 
 
-def _outcome(comparison: RunComparison, baseline: str) -> list[str]:
+def conclusion(comparison: RunComparison, baseline: str) -> list[str]:
+    """Whether the run leaks less or more than the baseline, and by how many figures."""
     run, leakage = comparison.run, comparison.leakage
     if all(figure.low is None for figure in leakage):
         return [f"Whether {run} leaks more or less than {baseline} is unknown: too few models."]
-    conclusion = {
+    outcome = {
         "helped": f"{run} leaks less than {baseline}.",
         "worse": f"{run} LEAKS MORE than {baseline}.",
         "mixed": f"{run} LEAKS MORE than {baseline} by some figures, and less by others.",
@@ -111,7 +126,7 @@ def _outcome(comparison: RunComparison, baseline: str) -> list[str]:
     }[comparison.outcome]
     outcomes = [figure.outcome for figure in leakage]
     return [
-        conclusion,
+        outcome,
         f"Of {len(outcomes)} leakage figures, {outcomes.count('lower')} are significantly lower and "
         f"{outcomes.count('higher')} significantly higher, corrected for the number of figures.",
     ]
@@ -147,12 +162,12 @@ def _records(comparison: RunComparison, baseline: str) -> list[str]:
     return [
         f"Individually exposed records: {changes.exposed_other:,}, compared with "
         f"{changes.exposed_baseline:,} in {baseline}. {changes.less_exposed:,} records are significantly "
-        f"less exposed and {changes.more_exposed:,} more (false discovery rate "
+        f"less exposed and {changes.more_exposed:,} significantly more exposed (false discovery rate "
         f"{changes.false_discovery_rate:.0%})."
     ]
 
 
-def _diverged(runs: list[RunSummary]) -> list[str]:
+def _diverged(runs: Sequence[RunSummary]) -> list[str]:
     return [
         f"{run.diverged_models} models of {run.name} diverged and are left out."
         if run.diverged_models > 1
