@@ -102,7 +102,9 @@ def _left_out(results: ComparisonResults) -> list[str]:
     items = [*left_out.attacks, *rates, *left_out.groups, *left_out.parts]
     if not items:
         return []
-    return [f"Not compared, because the runs do not all have it: {', '.join(items)}."]
+    return [
+        f"Not compared, because some run lacks it, cannot measure it or defines it differently: {', '.join(items)}."
+    ]
 
 
 def _failed_checks(runs: Sequence[RunSummary]) -> list[str]:
