@@ -63,7 +63,7 @@ def _draw(results: ComparisonResults, path: Path) -> None:
         axes.invert_yaxis()
         run = results.baseline
         axes.set_xlabel(f"difference from {run.name}; right is worse ({run.targets} targets per run)")
-        axes.set_title("Differences in leakage: 95% (thick) and simultaneous (thin) intervals")
+        axes.set_title("Differences with 95% and simultaneous (thin) intervals")
         axes.legend(loc="best", fontsize=9)
 
 

@@ -31,7 +31,7 @@ def run_summary(results: ComparisonResults, comparison: RunComparison) -> list[s
 
 
 def headline(results: ComparisonResults) -> list[str]:
-    """What the first screen says: failed checks, then the conclusion for each run, regressions first."""
+    """The first screen: failed checks, conclusions, regressions and costs; runs that leak more come first."""
     if len(results.comparisons) == 1:
         return summary(results)
     ordered = sorted(results.comparisons, key=lambda comparison: not comparison.is_regression)
@@ -39,6 +39,7 @@ def headline(results: ComparisonResults) -> list[str]:
         *_failed_checks(results.runs),
         *(conclusion(comparison, results.baseline.name)[0] for comparison in ordered),
         *(line for comparison in ordered for line in regressions(comparison)),
+        *(f"{comparison.run}: {_cost(comparison)}" for comparison in ordered),
     ]
 
 
@@ -102,9 +103,8 @@ def _left_out(results: ComparisonResults) -> list[str]:
     items = [*left_out.attacks, *rates, *left_out.groups, *left_out.parts]
     if not items:
         return []
-    return [
-        f"Not compared, because some run lacks it, cannot measure it or defines it differently: {', '.join(items)}."
-    ]
+    why = "some run lacks it, cannot measure it or defines it differently"
+    return [f"Not compared, because {why}: {', '.join(items)}."]
 
 
 def _failed_checks(runs: Sequence[RunSummary]) -> list[str]:
