@@ -1,4 +1,4 @@
-"""Audits of made-up answers: a bank whose leakage and accuracy are chosen, judged like any other."""
+"""Audits of made-up outputs: a bank with chosen leakage and accuracy, evaluated like any other."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.spec import resolve
-from leakscope.audits.population import KIND, concluded, evaluation_config
+from leakscope.audits.run import KIND, evaluate_and_report
+from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.manifest import BlockNotes
 from leakscope.design import make_design
+from leakscope.disclosure import DEFAULT_DISCLOSURE
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from tests.claims import claim
 
@@ -25,9 +28,9 @@ N_RECORDS, N_MODELS = 120, 16
 
 @contextmanager
 def quick_single_records() -> Iterator[None]:
-    """Single records are judged by LiRA, which needs no fit of all records at once."""
+    """Evaluates single records with LiRA, which fits no model to all records at once."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("evaluate.judge", "compare.runs", "compare.figures"):
+        for module in ("evaluate.judge", "compare.audits"):
             patch.setattr(f"leakscope.{module}.PER_RECORD", Lira())
         yield
 
@@ -44,9 +47,9 @@ def made_up_audit(
     attacks: tuple[str, ...] = ("correctness", "loss", "lira"),
     fpr_budgets: tuple[float, ...] = (0.1, 0.05),
     towns: tuple[str, ...] = ("north", "south"),
-    lost: tuple[int, ...] = (),
+    diverged: tuple[int, ...] = (),
 ) -> Verdict:
-    """A population whose log-odds are higher by `gap` on members; `level` sets how many it gets right."""
+    """A population whose log-odds are higher by `gap` on members; `level` sets the accuracy."""
     design = make_design("balanced", models, N_RECORDS, design_seed)
     rng = np.random.default_rng([noise_seed, 7])
     difficulty = np.random.default_rng(99).normal(0, 1, N_RECORDS)  # the records' own, the same in all runs
@@ -64,13 +67,14 @@ def made_up_audit(
     claim(folder, KIND, {})
     labels = np.arange(N_RECORDS) % 2
     bank = Bank.create(folder, identity, design, labels)
-    notes = BlockNotes(diverged_models=dict.fromkeys(lost, 1))
-    bank.add_block(0, {k: v[:, None] for k, v in signals.items()}, notes)
-    bank.finish()
+    bank.add_block(
+        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in diverged}}
+    )
+    bank.finish({})
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
-    facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
-    config = evaluation_config("made up", attacks, fpr_budgets)
+    metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
+    evidence = Evidence(bank, metadata, EvaluationConfig("made up", attacks, fpr_budgets))
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
         patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
-        return concluded(bank, config, facts, folder)
+        return evaluate_and_report(evidence, folder, DEFAULT_DISCLOSURE)

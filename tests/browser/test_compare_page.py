@@ -1,4 +1,4 @@
-"""A comparison's page in a real browser: no complaint, no request, both charts drawn, at every width."""
+"""The page of a comparison in a browser: no error, no request, both charts drawn, at every width."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ def drawn(page: Page, chart: str) -> int:
     return page.locator(f"#{chart} .point").count()
 
 
-def test_the_first_screen_answers(page_file: Path, open_page: Callable[..., Page]) -> None:
+def test_the_first_screen_says_whether_it_helped(page_file: Path, open_page: Callable[..., Page]) -> None:
     page = open_page(page_file)
     first = page.locator("main, body").first.inner_text()
-    assert "defended gives away less than plain" in first
+    assert "1 of 2 leak more" in first
+    assert "defended leaks less than plain" in first
     assert EVIL in first  # as text
     assert page.title() != "gone"
     assert page.locator("img[src=x]").count() == 0
@@ -60,7 +61,7 @@ def test_both_charts_draw_a_mark_for_each_run(
     assert drawn(page, "differences-chart") >= 2 * 10
     assert drawn(page, "trade-off-chart") == 3
     wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wider <= 1  # nothing sticks out sideways
+    assert wider <= 1  # no horizontal scrolling
 
 
 def test_it_prints(page_file: Path, open_page: Callable[..., Page]) -> None:

@@ -1,4 +1,4 @@
-"""`leakscope compare`: exit codes, what is printed and written, and refusals that write nothing."""
+"""`leakscope compare`: exit codes, output, files, and refusals that write nothing."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def audits(quick: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_defence_that_helps_ends_with_0_and_everything_is_written(audits: Path, tmp_path: Path) -> None:
+def test_a_defense_that_helps_ends_with_0_and_everything_is_written(audits: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run_command("compare", audits / "leaky", audits / "defended", "--out", out)
     assert (done.exit_code, done.err) == (0, "")
-    assert "defended gives away less than leaky" in " ".join(done.out.split())
-    assert "It costs accuracy" in done.out and str(out) in done.out.replace("\n", "")
+    assert "defended leaks less than leaky" in " ".join(done.out.split())
+    assert "Accuracy on non-members falls" in done.out and str(out) in done.out.replace("\n", "")
     expected = {"run.json", "results.json", "records.parquet", "report.md", "report.html"}
     assert expected | {"figures/differences.png"} <= set(files_under(out))
     markdown = (out / "report.md").read_text()
-    assert markdown.startswith("# Did it help?") and "| AUC (lira) |" in markdown
+    assert markdown.startswith("# Leakage compared with leaky") and "| AUC (lira) |" in markdown
     assert run_command("verify", out).exit_code == 0
     before = files_under(out)
     assert run_command("compare", audits / "leaky", audits / "defended", "--out", out, "-q").exit_code == 0
@@ -46,23 +46,24 @@ def test_a_defence_that_helps_ends_with_0_and_everything_is_written(audits: Path
 
 def test_a_regression_ends_with_1_and_says_so_even_when_quiet(audits: Path, tmp_path: Path) -> None:
     runs = (audits / "defended", audits / "leaky")
-    told = run_command("compare", *runs, "--out", tmp_path / "out")
-    assert told.exit_code == 1 and told.err == "" and "Regression: " in told.out
+    shown = run_command("compare", *runs, "--out", tmp_path / "out")
+    assert shown.exit_code == 1 and shown.err == "" and "Regression in leaky: " in shown.out
     quiet = run_command("compare", *runs, "--out", tmp_path / "out", "--quiet")
     assert (quiet.exit_code, quiet.out) == (1, "")
-    assert quiet.err == "leakscope: leaky gives away more than defended, beyond the interval\n"
+    (line,) = quiet.err.splitlines()
+    assert line.startswith("leakscope: Regression in leaky: AUC (")
     as_json = run_command("compare", *runs, "--out", tmp_path / "out", "--json")
     assert as_json.exit_code == 1
     assert json.loads(as_json.out) == json.loads((tmp_path / "out" / "results.json").read_text())
 
 
-def test_by_default_the_comparison_lies_beside_the_baseline(audits: Path) -> None:
+def test_by_default_the_comparison_is_next_to_the_baseline(audits: Path) -> None:
     assert run_command("compare", audits / "leaky", audits / "defended", "-q").exit_code == 0
     assert (audits / "compare-leaky-defended" / "results.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ("others", "cannot be compared with"),
         ("study", "is a run of kind 'study scaling'; compare takes audits"),
@@ -70,26 +71,29 @@ def test_by_default_the_comparison_lies_beside_the_baseline(audits: Path) -> Non
     ],
 )
 def test_what_cannot_be_compared_ends_with_2_and_writes_nothing(
-    audits: Path, tmp_path: Path, other: str, said: str
+    audits: Path, tmp_path: Path, other: str, message: str
 ) -> None:
     if other == "study":
         claim(audits / "study", "study scaling", {})
     refused = run_command("compare", audits / "leaky", audits / other, "--out", tmp_path / "out")
     assert (refused.exit_code, refused.out) == (2, "")
-    assert said in refused.err and len(refused.err.splitlines()) == 1
+    assert message in refused.err and len(refused.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_name_full_of_markup_stays_text(audits: Path, tmp_path: Path) -> None:
+def test_a_name_full_of_markup_stays_text(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>|&'"
-    made_up_audit(tmp_path / name, 0.2, noise_seed=1, towns=("<script>alert(2)</script>", "ا🙂|"))
-    done = run_command("compare", audits / "leaky", tmp_path / name, "--out", tmp_path / "out", "-q")
+    towns = ("<script>alert(2)</script>", "ا🙂|")
+    made_up_audit(tmp_path / "leaky", 2.0, towns=towns)
+    made_up_audit(tmp_path / name, 0.2, noise_seed=1, towns=towns)
+    done = run_command("compare", tmp_path / "leaky", tmp_path / name, "--out", tmp_path / "out", "-q")
     assert done.exit_code == 0, done
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<img src=x" not in page and "<script>alert" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;" in page
     markdown = (tmp_path / "out" / "report.md").read_text()
-    assert "<script>" not in markdown and "\\|" in markdown
+    assert "<script>" not in markdown and "<img" not in markdown and "\\|" in markdown
 
 
 def test_the_schema_command_prints_and_lists() -> None:

@@ -1,1 +1,1 @@
-"""Audits beside each other: differences with intervals."""
+"""Compare audits of the same records: differences in leakage and accuracy, with intervals."""

@@ -1,228 +1,240 @@
-"""Did the defence help, and what did it cost? Audits of the same records beside the first of them.
+"""Compares audits of the same records with the first of them: does a defense help, and what does it cost?
 
     comparison = compare(["runs/plain", "runs/dropout"], out="runs/compare")
+    print(comparison)
 
 Leakage decides: a run is a regression when a leakage figure over all records is higher than the baseline's
-beyond an interval that allows for all of the figures at once (Bonferroni over attacks, figures and runs).
-Accuracy on records the models did not see is the cost; it is reported and decides nothing. Groups and
-single records are for looking: their intervals are 95% each, single records at a false-discovery rate of 5%.
+and its simultaneous interval (Bonferroni over attacks, figures and runs) excludes zero. Accuracy on
+non-members is the cost; it is reported and decides nothing. Groups and single records are exploratory: their
+intervals hold one by one, and single records have a false discovery rate of 5%.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from leakscope.bank.identity import differences
-from leakscope.bank.run_folder import RESULTS, as_corrupt_run_error, locked_run_folder, to_jsonable
-from leakscope.compare.figures import Asked, Key, OneModel, Population, one_model_of, population_of
+from leakscope.bank.results import write_results
+from leakscope.bank.run_folder import as_corrupt_run_error, locked_run_folder
+from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary
+from leakscope.compare.figures import AuditFigures, one_model_figures, population_figures
 from leakscope.compare.records import changed_records, write_changes
-from leakscope.compare.runs import (
-    Run,
-    about,
-    common_columns,
-    common_questions,
-    last_bits,
-    left_out,
-    opened_runs,
+from leakscope.compare.results import (
+    AccuracyDifferences,
+    ComparisonConfig,
+    ComparisonResults,
+    DifferenceFigure,
+    GroupDifference,
+    IntervalLevels,
+    LeakageDifference,
+    LeakageMeasure,
+    Outcome,
+    RunComparison,
 )
-from leakscope.compare.words import outcome_of, sentences
-from leakscope.disk.storage import write_json
-from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.compare.sentences import summary
+from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
+from leakscope.compare.tables import leakage_table
+from leakscope.evaluate.judge import converged_models
+from leakscope.report.notebook import summary_and_table
 from leakscope.stats.differences import Difference, recovered_difference
 from leakscope.stats.intervals import Interval
 
 KIND = "compare"
-LEVEL = 0.95
-BITS = Key("bits")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comparing found.
+    """The outcome of a comparison. `print(comparison)` prints its summary; a notebook also displays tables.
 
     Attributes:
         results: the content of results.json.
         folder: the run folder.
     """
 
-    results: dict[str, Any]
+    results: ComparisonResults
     folder: Path
 
     @property
     def is_regression(self) -> bool:
-        """True when some run leaks more than the baseline, beyond the interval."""
-        return bool(self.results["regression"])
+        """True when some run leaks more than the baseline, by at least one figure."""
+        return self.results.regression
 
-    def words(self) -> list[str]:
-        """The answer in plain sentences, run by run."""
-        return [line for found in self.results["comparisons"] for line in found["sentences"]]
+    def summary(self) -> list[str]:
+        """The comparison in plain sentences, run by run."""
+        return summary(self.results)
+
+    def __str__(self) -> str:
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        tables = [leakage_table(comparison) for comparison in self.results.comparisons]
+        rows = [
+            [c.run, *row]
+            for c, table in zip(self.results.comparisons, tables, strict=True)
+            for row in table.rows
+        ]
+        return summary_and_table(self.summary(), ("run", *tables[0].head), rows)
 
 
 def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
-    """Compares audits with the first of them; writes results.json, records.parquet and reports.
+    """Compares audits with the first of them; writes results.json, records.parquet and the reports.
 
     Args:
         runs: run folders of audits, the baseline first; at least two.
         out: folder of the comparison; the folder of another run is refused.
 
     Raises:
-        InputError: the runs cannot be compared; the message says in what they differ.
+        InputError: the audits are not comparable; the message says how they differ.
     """
     from leakscope.compare.report import write_report
 
-    folder, given = Path(out), [Path(run) for run in runs]
-    with as_corrupt_run_error(*given):
-        opened = opened_runs(given)
-        asked = common_questions(opened)
-    # Relative to the comparison: both may move together.
-    config = {"runs": [Path(os.path.relpath(run.folder, folder)).as_posix() for run in opened]}
-    with locked_run_folder(folder, KIND, config):
-        with as_corrupt_run_error(*given):
-            results = _judged(opened, asked, config)
-        write_json(folder / RESULTS, results)
-        write_changes(folder, opened[0].folder, {run.name: run.folder for run in opened[1:]})
+    folder, folders = Path(out), [Path(run) for run in runs]
+    with as_corrupt_run_error(*folders):
+        audits = open_audits(folders)
+        spec = common_spec(audits)
+    # Relative paths, so that the audits and the comparison can be moved together.
+    config = ComparisonConfig(tuple(Path(os.path.relpath(run, folder)).as_posix() for run in folders))
+    with locked_run_folder(folder, KIND, asdict(config)):
+        with as_corrupt_run_error(*folders):
+            computed = _results(audits, spec, config)
+        results = write_results(folder, computed)
+        if spec.record_attack is not None:
+            write_changes(folder, audits[0].folder, {audit.name: audit.folder for audit in audits[1:]})
         write_report(results, folder)
     return Comparison(results, folder)
 
 
-def recompute(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The results again, from the runs' banks; what `leakscope verify` compares."""
-    opened = opened_runs([folder / run for run in config["runs"]])
-    return _judged(opened, common_questions(opened), config)
+def recompute(folder: Path, config: ComparisonConfig) -> ComparisonResults:
+    """The results from the audits alone; `leakscope verify` compares them with the stored ones."""
+    audits = open_audits([folder / run for run in config.runs])
+    return _results(audits, common_spec(audits), config)
 
 
-def _judged(runs: list[Run], asked: Asked, config: dict[str, Any]) -> dict[str, Any]:
-    found = [_measured(run, asked, runs) for run in runs]
-    n_figures = (len(runs) - 1) * (len(asked.leakage_keys()) + int(_has_bits(runs)))
-    each = 1 - (1 - LEVEL) / n_figures
-    comparisons = [
-        _compared(runs[0], run, found[0], figures, asked, each, _has_bits(runs))
-        for run, figures in zip(runs[1:], found[1:], strict=True)
-    ]
-    results: dict[str, Any] = to_jsonable({
-        "experiment": "compare",
-        "config": config,
-        "intervals": {
-            "level": LEVEL,
-            "simultaneous_level": each,
-            "leakage_figures": n_figures,
-            "adjusted": "Bonferroni over all leakage figures of all runs; accuracy, groups and single "
-            "records are not part of it",
-        },
-        "runs": [about(run) for run in runs],
-        "strongest_attack": asked.grouped_attack,
-        "left_out": left_out(runs, asked),
-        "comparisons": comparisons,
-        "regression": any(c["outcome"] in ("worse", "mixed") for c in comparisons),
-    })  # fmt: skip
-    return results
+class _Measured(NamedTuple):
+    """An audit and its figures."""
+
+    audit: FinishedAudit
+    figures: AuditFigures
 
 
-def _measured(run: Run, asked: Asked, runs: list[Run]) -> Population | OneModel:
-    signals, design = run.bank.signals(), run.bank.design()
-    facts = RecordMetadata.read(run.folder)
-    columns = common_columns(runs)
-    known = {"label": facts.labels, **facts.groups}
-    groups = {name: known[name] for name in columns}
-    if run.is_of_one_model:
-        return one_model_of(signals, design, asked, groups, int(run.results["config"]["targets"][0]))
-    # Where designs are equal, models are compared in pairs: one that diverged in any run counts in none.
-    lost = {m for other in runs if other.design_sha256 == run.design_sha256 for m in other.bank.diverged}
-    models = np.setdiff1d(np.arange(design.n_models), sorted(lost | set(run.bank.diverged)))
-    return population_of(signals, design, asked, groups, models)
+class _Row(NamedTuple):
+    """One figure of two audits, and its difference at two levels of confidence."""
+
+    key: FigureKey
+    baseline: float
+    other: float
+    alone: Difference
+    simultaneous: Difference
+
+
+def _results(
+    audits: list[FinishedAudit], spec: ComparisonSpec, config: ComparisonConfig
+) -> ComparisonResults:
+    n_figures = (len(audits) - 1) * (len(spec.leakage_keys()) + int(spec.with_bits))
+    simultaneous_level = 1 - (1 - LEVEL) / n_figures
+    baseline, *others = (_Measured(audit, _figures(audit, spec, audits)) for audit in audits)
+    comparisons = tuple(_compared(baseline, other, spec, simultaneous_level) for other in others)
+    return ComparisonResults(
+        experiment="compare",
+        config=config,
+        intervals=IntervalLevels(LEVEL, simultaneous_level, n_figures),
+        runs=tuple(map(run_summary, audits)),
+        strongest_attack=spec.strongest_attack,
+        left_out=left_out(audits, spec),
+        comparisons=comparisons,
+        regression=any(comparison.is_regression for comparison in comparisons),
+    )
+
+
+def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> AuditFigures:
+    targets = audit.results.config.targets
+    if targets is not None:
+        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0])
+    # Models of the same design are compared in pairs, so one that diverged in any run counts in none.
+    diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
+    design = audit.bank.design()
+    converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
+    return population_figures(audit.bank.signals(), design, spec, audit.groups, converged)
 
 
 def _compared(
-    baseline: Run,
-    other: Run,
-    first: Population | OneModel,
-    second: Population | OneModel,
-    asked: Asked,
-    each: float,
-    with_bits: bool,
-) -> dict[str, Any]:
-    is_paired = baseline.design_sha256 == other.design_sha256
-    alone, together = (_all_differences(first, second, is_paired, level) for level in (LEVEL, each))
-    pairs = list(zip(first.keys, first.values(), second.values(), alone, together, strict=True))
-    rows = [_row(*pair) for pair in pairs]
-    leakage, n_accuracy = rows[: len(asked.leakage_keys())], len(asked.accuracy_keys())
-    if with_bits:
-        leakage.append(_bits_row(baseline, other, each))
-    accuracy = {
-        row["measure"].removeprefix("accuracy_"): _without_verdict(row)
-        for row in rows[len(asked.leakage_keys()) :][:n_accuracy]
-    }
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for pair in pairs[len(asked.leakage_keys()) + n_accuracy :]:
-        groups.setdefault(str(pair[0].column), []).append(
-            {"group": pair[0].group, **_without_verdict(_row(*pair))}
-        )
-    found = {
-        "run": other.name,
-        "differs": differences(
-            baseline.results["population"]["recipe"], other.results["population"]["recipe"], here="here"
-        ),
-        "is_paired": is_paired or baseline.is_of_one_model,
-        "leakage": leakage,
-        "accuracy": accuracy or None,
-        "records": changed_records(baseline.folder, other.folder) if asked.with_records else None,
-        "groups": groups,
-        "outcome": outcome_of(leakage),
-    }
-    words = sentences(to_jsonable(found), about(baseline), about(other), asked.grouped_attack)
-    return {**found, "sentences": words}
+    baseline: _Measured, other: _Measured, spec: ComparisonSpec, simultaneous_level: float
+) -> RunComparison:
+    audits = baseline.audit, other.audit
+    is_paired = audits[0].design_sha256 == audits[1].design_sha256
+    first, second = baseline.figures, other.figures
+    alone, simultaneous = (
+        first.differences(second, is_paired, level) for level in (LEVEL, simultaneous_level)
+    )
+    values = first.values().tolist(), second.values().tolist()
+    rows = {row.key: row for row in map(_Row, first.keys, *values, alone, simultaneous)}
+    leakage = [_leakage(rows[key]) for key in spec.leakage_keys()]
+    if spec.with_bits:
+        leakage.append(_leakage(_bits_row(*audits, simultaneous_level)))
+    accuracy = [DifferenceFigure(*_figure(rows[key])) for key in spec.accuracy_keys()]
+    groups: dict[str, list[GroupDifference]] = {column: [] for column in spec.columns}
+    for row in rows.values():
+        if row.key.column is not None:
+            groups[row.key.column].append(GroupDifference(*_figure(row), group=str(row.key.group)))
+    first_recipe, second_recipe = (dict(audit.results.population.recipe) for audit in audits)
+    has_records = spec.record_attack is not None
+    return RunComparison(
+        run=other.audit.name,
+        recipe_differences=tuple(differences(first_recipe, second_recipe, here="here")),
+        is_paired=is_paired or audits[0].results.is_of_one_model,
+        leakage=tuple(leakage),
+        accuracy=AccuracyDifferences(*accuracy) if accuracy else None,
+        records=changed_records(*(audit.folder for audit in audits)) if has_records else None,
+        groups={column: tuple(figures) for column, figures in groups.items()},
+        outcome=outcome(leakage),
+    )
 
 
-def _all_differences(
-    first: Population | OneModel, second: Population | OneModel, is_paired: bool, level: float
-) -> tuple[Difference, ...]:
-    if isinstance(first, Population):
-        assert isinstance(second, Population), "checked before"
-        return first.differences(second, is_paired, level)
-    assert isinstance(second, OneModel), "checked before"
-    return first.differences(second, is_paired, level)
+def outcome(leakage: Sequence[LeakageDifference]) -> Outcome:
+    """The outcome of a comparison, by its leakage figures."""
+    outcomes = {figure.outcome for figure in leakage}
+    if "higher" in outcomes:
+        return "mixed" if "lower" in outcomes else "worse"
+    return "helped" if "lower" in outcomes else "no difference"
 
 
-def _row(key: Key, first: float, second: float, alone: Difference, together: Difference) -> dict[str, Any]:
-    """One figure of results.json."""
-    ends = together.interval
-    outcome = "higher" if ends.low > 0 else "lower" if ends.high < 0 else "unresolved"
-    return {
-        "measure": key.measure,
-        "attack": key.attack,
-        "fpr": key.fpr,
-        "baseline": first,
-        "other": second,
-        "difference": alone.value,
-        "low": alone.interval.low,
-        "high": alone.interval.high,
-        "simultaneous_low": ends.low,
-        "simultaneous_high": ends.high,
-        "outcome": outcome,
-        "method": alone.interval.method,
-    }
+def _leakage(row: _Row) -> LeakageDifference:
+    low, high = row.simultaneous.interval.low, row.simultaneous.interval.high
+    return LeakageDifference(
+        *_figure(row),
+        measure=cast(LeakageMeasure, row.key.measure),  # as every key of `leakage_keys`
+        attack=row.key.attack,
+        fpr=row.key.fpr,
+        simultaneous_low=low,
+        simultaneous_high=high,
+        outcome="higher" if low > 0 else "lower" if high < 0 else "unresolved",
+    )
 
 
-def _without_verdict(row: dict[str, Any]) -> dict[str, Any]:
-    """A figure that decides nothing: value and plain interval."""
-    return {k: row[k] for k in ("baseline", "other", "difference", "low", "high", "method")}
+def _figure(row: _Row) -> tuple[float, float, float, float, float, str]:
+    """The fields of a `DifferenceFigure`."""
+    interval = row.alone.interval
+    return row.baseline, row.other, row.alone.value, interval.low, interval.high, interval.method
 
 
-def _has_bits(runs: list[Run]) -> bool:
-    """False for one given model too: its run's bits are mostly those of the references."""
-    return all(last_bits(run) is not None and not run.is_of_one_model for run in runs)
+def _bits_row(baseline: FinishedAudit, other: FinishedAudit, simultaneous_level: float) -> _Row:
+    """Bits are compared by the intervals that the audits report."""
+    (first, first_interval), (second, second_interval) = map(_bits, (baseline, other))
+    alone, simultaneous = (
+        recovered_difference((first, second), (first_interval, second_interval), level)
+        for level in (LEVEL, simultaneous_level)
+    )
+    return _Row(FigureKey("bits"), first, second, alone, simultaneous)
 
 
-def _bits_row(baseline: Run, other: Run, each: float) -> dict[str, Any]:
-    found = [last_bits(run) for run in (baseline, other)]
-    first, second = (bits for bits in found if bits is not None)
-    values = first["value"], second["value"]
-    ends = tuple(Interval(bits["low"], bits["high"], LEVEL, "") for bits in (first, second))
-    alone, together = (recovered_difference(values, (ends[0], ends[1]), level) for level in (LEVEL, each))
-    return _row(BITS, *values, alone, together)
+def _bits(audit: FinishedAudit) -> tuple[float, Interval]:
+    bits = audit.bits
+    assert bits is not None, "the spec has bits where every audit has"
+    assert bits.value is not None and bits.low is not None and bits.high is not None
+    return bits.value, Interval(bits.low, bits.high, LEVEL, "")

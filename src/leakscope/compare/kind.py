@@ -1,20 +1,20 @@
-"""What every run folder offers, for comparisons."""
+"""What every run folder offers, for comparisons: recompute the results, write the reports again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from leakscope.compare.compare import recompute
+from leakscope.compare.results import ComparisonResults
 from leakscope.disclosure import Disclosure
 
-RESULTS_TYPE = dict
+RESULTS_TYPE = ComparisonResults
 
 __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 
-def write_reports(folder: Path, results: dict[str, Any], disclosure: Disclosure) -> None:
-    """Reports again, from the results; they say nothing about single records."""
+def write_reports(folder: Path, results: ComparisonResults, disclosure: Disclosure) -> None:
+    """Writes the reports again; they reveal nothing about single records."""
     from leakscope.compare.report import write_report
 
     write_report(results, folder)

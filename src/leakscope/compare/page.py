@@ -1,98 +1,104 @@
-"""A comparison's page: did it help, by how much, at what cost."""
+"""The page of a comparison: does it help, by how much, and at what cost?"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from leakscope.compare.report import (
-    LEAKAGE_HEAD,
-    PLAIN_HEAD,
-    accuracy_table,
-    conventions,
-    differs_in_words,
-    group_tables,
-    leakage_rows,
+from leakscope.compare.results import ComparisonResults, Outcome, RunComparison, RunSummary
+from leakscope.compare.sentences import (
+    headline,
+    method_sentences,
+    recipe_sentence,
+    run_summary,
+    share_sentence,
 )
-from leakscope.compare.words import figure_name
+from leakscope.compare.tables import accuracy_table, figure_name, group_tables, leakage_table, record_table
 from leakscope.disk.storage import write_bytes
 from leakscope.report.charts import chart, colour, label
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
 from leakscope.report.tables import Table, table
 
-Results = dict[str, Any]
+Trace = dict[str, Any]
+"""A trace or a figure as plotly reads it: JSON."""
 
 _LIMITS = (
-    "Whether a stronger attacker would find a difference, or none.",
-    "What other training data would show: the intervals hold for these records.",
-    "That a change which is not resolved is zero: it lies somewhere in its interval.",
+    "Whether a stronger attack would detect a difference.",
+    "What other training data would give: the intervals hold for these records.",
+    "That an unresolved difference is zero: it can be anywhere in its interval.",
 )
-_BADGES = {
+_BADGES: Mapping[Outcome, Badge] = {
     "helped": Badge("Leaks less", "good"),
     "worse": Badge("Leaks more", "bad"),
     "mixed": Badge("Mixed", "bad"),
-    "no difference": Badge("No difference found"),
+    "no difference": Badge("No difference detected"),
 }
 
 
-def write_page(results: Results, folder: Path) -> None:
+def write_page(results: ComparisonResults, folder: Path) -> None:
     """report.html of a comparison's folder."""
     write_bytes(folder / PAGE, page(results).encode())
 
 
-def page(results: Results) -> str:
+def page(results: ComparisonResults) -> str:
     """The whole page as text."""
-    comparisons, names = results["comparisons"], [run["name"] for run in results["runs"]]
-    sections = [_differences(results)]
-    if all(found["accuracy"] for found in comparisons):
-        sections.append(_trade_off(results))
-    for at, found in enumerate(comparisons):
-        sections += _of_run(found, at, results["strongest_attack"])
-    sections += [_method(results), _reproduce(results)]
-    worst = next((c for c in comparisons if c["outcome"] in ("worse", "mixed")), comparisons[0])
+    comparisons = results.comparisons
+    sections = [_differences_section(results)]
+    if all(comparison.accuracy for comparison in comparisons):
+        sections.append(_trade_off_section(results))
+    sections += [_run_section(results, index) for index in range(len(comparisons))]
+    sections.append(Section("method", "Method", paragraphs(method_sentences(results))))
+    sections.append(_reproduce_section(results))
+    most_important = next((c for c in comparisons if c.is_regression), comparisons[0])
     return Page(
-        title=f"{', '.join(names[1:])} against {names[0]}",
-        headline=[line for found in comparisons for line in found["sentences"]],
+        title=f"{', '.join(c.run for c in comparisons)} compared with {results.baseline.name}",
+        headline=headline(results),
         facts=_facts(results),
         sections=sections,
         arrays={},
         limits=_LIMITS,
-        gauge=_gauge(worst, results["strongest_attack"]),
-        badge=_BADGES[worst["outcome"]],
+        gauge=_gauge(most_important, results.strongest_attack),
+        badge=_badge(comparisons),
     ).render()
 
 
-def _facts(results: Results) -> list[tuple[str, str]]:
-    first = results["runs"][0]
-    facts = [
-        ("Records", f"{first['records']:,} {first['records_name']}, sha256 {first['records_sha256'][:16]}"),
-        ("Baseline", _run_in_words(first)),
+def _badge(comparisons: Sequence[RunComparison]) -> Badge:
+    if len(comparisons) == 1:
+        return _BADGES[comparisons[0].outcome]
+    n_worse = sum(comparison.is_regression for comparison in comparisons)
+    return Badge(f"{n_worse} of {len(comparisons)} leak more", "bad" if n_worse else "good")
+
+
+def _facts(results: ComparisonResults) -> list[tuple[str, str]]:
+    baseline = results.baseline
+    return [
+        ("Records", f"{baseline.records:,} ({baseline.records_name}), sha256 {baseline.records_sha256[:16]}"),
+        ("Baseline", _description(baseline)),
+        *(("Compared", _description(run)) for run in results.runs[1:]),
     ]
-    for run, found in zip(results["runs"][1:], results["comparisons"], strict=True):
-        facts += [("Compared", _run_in_words(run)), ("What differs", differs_in_words(found))]
-    return facts
 
 
-def _run_in_words(run: Results) -> str:
+def _description(run: RunSummary) -> str:
+    seeds = run.seed if isinstance(run.seed, int) else ", ".join(map(str, run.seed))
     return (
-        f"{run['name']}: {run['models']} models, {run['targets']} judged, seed {run['seed']}, "
-        f"bank {run['bank_sha256'][:16]}"
+        f"{run.name}: {run.models} models, {run.targets} attacked, seed {seeds}, bank {run.bank_sha256[:16]}"
     )
 
 
-def _gauge(found: Results, attack: str) -> Gauge:
-    """The change of the strongest attack's AUC; the scale is wide enough for its interval."""
-    (row,) = (r for r in found["leakage"] if r["measure"] == "auc" and r["attack"] == attack)
-    ends = [abs(row[name]) for name in ("difference", "low", "high") if row[name] is not None]
-    reach = next((r for r in (0.01, 0.02, 0.05, 0.1, 0.2) if max(ends) <= r), 0.5)
+def _gauge(comparison: RunComparison, attack: str) -> Gauge:
+    """The change in the AUC of the strongest attack, on a scale wide enough for its interval."""
+    auc = comparison.auc_of(attack)
+    ends = [abs(end) for end in (auc.difference, auc.low, auc.high) if end is not None]
+    reach = next((reach for reach in (0.01, 0.02, 0.05, 0.1, 0.2) if max(ends) <= reach), 0.5)
     return Gauge(
-        label=f"Change of the AUC ({attack}), {found['run']}",
-        value=row["difference"],
-        low=row["low"],
-        high=row["high"],
+        label=f"Change in the area under the ROC curve (AUC) of {attack}, {comparison.run}",
+        value=auc.difference,
+        low=auc.low,
+        high=auc.high,
         start=-reach,
         end=reach,
         reference=0.0,
@@ -100,9 +106,9 @@ def _gauge(found: Results, attack: str) -> Gauge:
     )
 
 
-def _differences(results: Results) -> Section:
-    comparisons = results["comparisons"]
-    names, n_runs = [figure_name(row) for row in comparisons[0]["leakage"]], len(comparisons)
+def _differences_section(results: ComparisonResults) -> Section:
+    comparisons = results.comparisons
+    names, n_runs = [figure_name(figure) for figure in comparisons[0].leakage], len(comparisons)
     zero = {
         "type": "scatter",
         "mode": "lines",
@@ -113,9 +119,9 @@ def _differences(results: Results) -> Section:
         "showlegend": False,
     }
     figure = {
-        "data": [zero, *(_interval_trace(found, at, n_runs, names) for at, found in enumerate(comparisons))],
+        "data": [zero, *(_differences_trace(c, index, n_runs, names) for index, c in enumerate(comparisons))],
         "layout": {
-            "xaxis": {"title": {"text": "difference to the baseline (right is worse)"}, "zeroline": False},
+            "xaxis": {"title": {"text": "difference from the baseline (right is worse)"}, "zeroline": False},
             "yaxis": {
                 "tickvals": list(range(len(names))),
                 "ticktext": [label(name) for name in names],
@@ -126,49 +132,49 @@ def _differences(results: Results) -> Section:
             "hovermode": "closest",
         },
     }
-    alt = "Difference of every leakage figure to the baseline, with 95% intervals; right of zero is worse."
-    rows = [[found["run"], *row] for found in comparisons for row in leakage_rows(found)]
-    numbers = Table(("run", *LEAKAGE_HEAD), rows, "All differences with their intervals")
-    height = 110 + (22 + 12 * n_runs) * len(names)
-    note = "Points with 95% intervals, each alone; outcomes go by the wider intervals in the tables below."
-    body = chart("differences-chart", figure, alt, numbers, height)
-    return Section("differences", "What changed", body, note)
+    tables = [leakage_table(comparison) for comparison in comparisons]
+    rows = [[c.run, *row] for c, one in zip(comparisons, tables, strict=True) for row in one.rows]
+    body = chart(
+        "differences-chart",
+        figure,
+        "Difference of every leakage figure from the baseline, with 95% intervals; right of zero is worse.",
+        Table(("run", *tables[0].head), rows, "All differences with their intervals"),
+        height=110 + (22 + 12 * n_runs) * len(names),
+    )
+    note = "Each 95% interval holds on its own; the tables below add the wider, simultaneous intervals."
+    return Section("differences", "Differences", body, note)
 
 
-def _interval_trace(found: Results, at: int, n_runs: int, names: list[str]) -> Results:
-    """One run's differences; runs stand a little above each other."""
-    rows, shift = found["leakage"], 0.7 * ((at + 0.5) / n_runs - 0.5)
-    above = [0 if row["high"] is None else row["high"] - row["difference"] for row in rows]
-    below = [0 if row["low"] is None else row["difference"] - row["low"] for row in rows]
+def _differences_trace(comparison: RunComparison, index: int, n_runs: int, names: list[str]) -> Trace:
+    """The differences of one run, shifted so that runs do not cover each other."""
+    figures, shift = comparison.leakage, 0.7 * ((index + 0.5) / n_runs - 0.5)
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": label(found["run"]),
-        "x": [row["difference"] for row in rows],
-        "y": [place + shift for place in range(len(rows))],
+        "name": label(comparison.run),
+        "x": [figure.difference for figure in figures],
+        "y": [row + shift for row in range(len(figures))],
         "text": [label(name) for name in names],
         "hovertemplate": "%{text}: %{x:+.4f}<extra></extra>",
-        "marker": {"color": colour(at), "size": 9},
+        "marker": {"color": colour(index), "size": 9},
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": above,
-            "arrayminus": below,
-            "color": colour(at),
+            "array": [_distance(figure.difference, figure.high) for figure in figures],
+            "arrayminus": [_distance(figure.difference, figure.low) for figure in figures],
+            "color": colour(index),
         },
     }
 
 
-def _trade_off(results: Results) -> Section:
-    """Leakage against accuracy, a point a run."""
-    comparisons, attack = results["comparisons"], results["strongest_attack"]
-    aucs = [next(r for r in found["leakage"] if r["measure"] == "auc" and r["attack"] == attack)
-            for found in comparisons]  # fmt: skip
-    right = [found["accuracy"]["nonmembers"] for found in comparisons]
-    x = [right[0]["baseline"], *(row["other"] for row in right)]
-    y = [aucs[0]["baseline"], *(row["other"] for row in aucs)]
-    names = [run["name"] for run in results["runs"]]
-    points = zip(names, x, y, strict=True)
+def _distance(value: float | None, end: float | None) -> float:
+    return 0.0 if value is None or end is None else abs(end - value)
+
+
+def _trade_off_section(results: ComparisonResults) -> Section:
+    """Leakage against accuracy, one point per run."""
+    attack = results.strongest_attack
+    points = _trade_off_points(results)
     figure = {
         "data": [
             {
@@ -177,62 +183,68 @@ def _trade_off(results: Results) -> Section:
                 "name": label(name),
                 "x": [accuracy],
                 "y": [auc],
-                "marker": {"color": colour(at), "size": 12},
+                "marker": {"color": colour(index), "size": 12},
             }
-            for at, (name, accuracy, auc) in enumerate(points)
+            for index, (name, accuracy, auc) in enumerate(points)
         ],
         "layout": {
-            "xaxis": {"title": {"text": "accuracy on records not trained on (right is better)"}},
-            "yaxis": {"title": {"text": f"AUC of {attack} (lower is better)"}},
+            "xaxis": {"title": {"text": "accuracy on non-members (right is better)"}},
+            "yaxis": {"title": {"text": f"AUC of {label(attack)} (lower is better)"}},
             "showlegend": True,
         },
     }
-    rows = [[n, f"{a:.4f}", f"{b:.4f}"] for n, a, b in zip(names, x, y, strict=True)]
-    numbers = Table(("run", "accuracy", "AUC"), rows, "Accuracy and AUC of every run")
-    alt = (
-        "Each run as a point: accuracy on records it was not trained on, and the AUC of the strongest attack."
+    rows = [[name, _number(accuracy), _number(auc)] for name, accuracy, auc in points]
+    body = chart(
+        "trade-off-chart",
+        figure,
+        "One point per run: accuracy on non-members, and the AUC of the strongest attack.",
+        Table(("run", "accuracy", "AUC"), rows, "Accuracy and AUC of every run"),
     )
-    return Section("trade-off", "Leakage against accuracy", chart("trade-off-chart", figure, alt, numbers))
+    return Section("trade-off", "Leakage and accuracy", body, "The best runs are at the bottom right.")
 
 
-def _of_run(found: Results, at: int, attack: str) -> list[Section]:
-    parts = [paragraphs(found["sentences"]), table(LEAKAGE_HEAD, leakage_rows(found), "Leakage")]
-    parts += [table(("", *PLAIN_HEAD), rows, title) for title, rows in accuracy_table(found)]
-    parts.append(_records(found))
-    groups = group_tables(found, attack)
-    parts += [table(("group", *PLAIN_HEAD), rows, title) for title, rows in groups]
-    if not groups:
-        parts.append(paragraphs(["Groups are not compared: the runs have none in common."]))
-    return [Section(f"run-{at}", found["run"], Markup("").join(parts))]
+def _trade_off_points(results: ComparisonResults) -> list[tuple[str, float | None, float | None]]:
+    """Name, accuracy on non-members and AUC of every run."""
+    pairs = [
+        (comparison.run, comparison.accuracy.nonmembers, comparison.auc_of(results.strongest_attack))
+        for comparison in results.comparisons
+        if comparison.accuracy is not None
+    ]
+    _, accuracy, auc = pairs[0]
+    baseline = (results.baseline.name, accuracy.baseline, auc.baseline)
+    return [baseline, *((name, accuracy.other, auc.other) for name, accuracy, auc in pairs)]
 
 
-def _records(found: Results) -> Markup:
-    records = found["records"]
-    if not records:
-        return paragraphs(["Single records are not compared: that needs several models in every run."])
-    both, n = records["exposed_both"], records["records"]
-    share = records["share_difference"]
-    rows = [
-        ["exposed in both", f"{both:,}", f"{both / n:.1%}"],
-        ["exposed in the baseline only", f"{records['exposed_baseline'] - both:,}",
-         f"{(records['exposed_baseline'] - both) / n:.1%}"],
-        ["exposed in this run only", f"{records['exposed_other'] - both:,}",
-         f"{(records['exposed_other'] - both) / n:.1%}"],
-        ["less exposed, beyond chance", f"{records['less_exposed']:,}", f"{records['less_exposed'] / n:.1%}"],
-        ["more exposed, beyond chance", f"{records['more_exposed']:,}", f"{records['more_exposed'] / n:.1%}"],
-    ]  # fmt: skip
-    caption = (
-        f"Single records; share exposed {share['value']:+.1%} (95% interval {share['low']:+.1%} to "
-        f"{share['high']:+.1%} over records, models as given). records.parquet lists them."
-    )
-    return table(("records", "number", "share"), rows, caption)
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
 
 
-def _method(results: Results) -> Section:
-    return Section("method", "How this was computed", paragraphs(conventions(results)))
+def _run_section(results: ComparisonResults, index: int) -> Section:
+    comparison, baseline = results.comparisons[index], results.baseline.name
+    is_only_run = len(results.comparisons) == 1  # its summary is on the first screen
+    lines = [] if is_only_run else run_summary(results, comparison)
+    records = record_table(comparison)
+    parts = [
+        paragraphs([*lines, recipe_sentence(comparison, baseline)]),
+        *_tables(leakage_table(comparison), accuracy_table(comparison), records),
+        paragraphs(
+            [share_sentence(comparison)]
+            if records
+            else ["Single records are not compared: every run needs several targets."]
+        ),
+        *_tables(*group_tables(comparison, results.strongest_attack)),
+    ]
+    if not comparison.groups:
+        parts.append(paragraphs(["Groups are not compared: the runs have no groups in common."]))
+    return Section(f"run-{index}", comparison.run, Markup("").join(parts))
 
 
-def _reproduce(results: Results) -> Section:
-    runs = " ".join(run["name"] for run in results["runs"])
-    lines = [f"leakscope compare {runs}", "leakscope verify recomputes every number from the runs' banks."]
-    return Section("reproduce", "How to reproduce", paragraphs(lines))
+def _tables(*tables: Table | None) -> list[Markup]:
+    return [table(one.head, one.rows, one.caption) for one in tables if one is not None]
+
+
+def _reproduce_section(results: ComparisonResults) -> Section:
+    runs = " ".join(run.name for run in results.runs)
+    commands = f"leakscope compare {runs}\nleakscope verify COMPARISON    # recompute every number"
+    body = Markup("<pre><code>{}</code></pre>").format(commands)
+    return Section("reproduce", "Reproduce", body)

@@ -1,0 +1,203 @@
+"""The audits to compare: open them, check that they are comparable, find what they have in common.
+
+Audits are comparable when they have the same records and the same number of models: attacks grow stronger
+with more reference models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakscope.attacks.registry import PER_RECORD
+from leakscope.attacks.spec import resolve_all
+from leakscope.audits.run import KIND as AUDIT
+from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.identity import differences
+from leakscope.bank.results import read_results
+from leakscope.bank.run_folder import RESULTS, read_run
+from leakscope.compare.results import LeftOut, RunSummary
+from leakscope.compare.spec import ComparisonSpec, Groups
+from leakscope.disk.storage import sha256_of
+from leakscope.errors import InputError
+from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import AuditResults
+from leakscope.stats.estimate import Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedAudit:
+    """An audit on disk.
+
+    Attributes:
+        name: unique among the audits compared.
+        folder: its run folder.
+        results: its results.
+        bank: the outputs of its models.
+        groups: the groups of its records.
+    """
+
+    name: str
+    folder: Path
+    results: AuditResults
+    bank: Bank
+    groups: Groups
+
+    @property
+    def design_sha256(self) -> str:
+        """Equal for audits whose models have the same training sets."""
+        return str(self.bank.identity["design"]["sha256"])
+
+    @property
+    def columns(self) -> set[str]:
+        """Columns whose groups were evaluated."""
+        return {column for figures in self.results.attacks.values() for column in figures.groups}
+
+    @property
+    def measurable_fprs(self) -> set[float]:
+        """The FPR budgets within which a TPR could be measured, for every attack."""
+        return set.intersection(
+            *(
+                {point.fpr for point in figures.tpr_at_fpr if point.reason is None}
+                for figures in self.results.attacks.values()
+            )
+        )
+
+    @property
+    def bits(self) -> Estimate | None:
+        """Mean bits at the last checkpoint; None without an interval, or for an audit of one given model.
+
+        The bits of one given model would mostly be those of its reference models.
+        """
+        checkpoints = self.results.leakage.checkpoints
+        if self.results.is_of_one_model or not checkpoints or checkpoints[-1].bits.low is None:
+            return None
+        return checkpoints[-1].bits
+
+
+def open_audits(folders: list[Path]) -> list[FinishedAudit]:
+    """The audits in these folders, the baseline first.
+
+    Raises:
+        InputError: a folder holds no finished audit, or one that is not comparable with the first.
+    """
+    if len(folders) < 2:
+        raise InputError(f"runs={[str(f) for f in folders]}: give at least two run folders, baseline first")
+    for folder in folders:
+        kind, _ = read_run(folder)
+        if kind != AUDIT:
+            raise InputError(f"{folder} is a run of kind {kind!r}; compare takes audits")
+        if not (folder / RESULTS).exists():
+            raise InputError(f"{folder / RESULTS} is missing; run the same audit again to write it")
+    audits = list(map(_open_audit, _names(folders), folders))
+    for audit in audits[1:]:
+        _check_comparable(audits[0], audit)
+    return audits
+
+
+def _open_audit(name: str, folder: Path) -> FinishedAudit:
+    results, metadata = read_results(folder, AuditResults), RecordMetadata.read(folder)
+    groups = {"label": metadata.labels, **metadata.groups}
+    return FinishedAudit(name, folder, results, Bank.open(folder), groups)
+
+
+def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:
+    """What every audit can provide.
+
+    Raises:
+        InputError: the audits share no attack.
+    """
+    results = [audit.results for audit in audits]
+    shared = [spec for spec in results[0].config.attacks if all(spec in r.config.attacks for r in results)]
+    if not shared:
+        listed = "; ".join(f"{audit.name}: {', '.join(audit.results.config.attacks)}" for audit in audits)
+        raise InputError(f"the runs share no attack ({listed}); run the audits again with the same attacks")
+    attacks = resolve_all(shared)
+
+    def mean_auc(label: str) -> float:
+        """Over the runs, so that the choice of the strongest attack favors none of them."""
+        return float(np.mean([r.attacks[label].auc.value or 0.0 for r in results]))
+
+    return ComparisonSpec(
+        attacks=attacks,
+        fpr_budgets=tuple(sorted(set.intersection(*(a.measurable_fprs for a in audits)), reverse=True)),
+        strongest_attack=max((attack.label for attack in attacks), key=mean_auc),
+        columns=_common_columns(audits),
+        record_attack=PER_RECORD if all(r.exposed is not None for r in results) else None,
+        with_accuracy=all(r.accuracy is not None for r in results),
+        with_bits=all(audit.bits is not None for audit in audits),
+    )
+
+
+def _common_columns(audits: list[FinishedAudit]) -> tuple[str, ...]:
+    """Columns that every audit evaluated, with the same group for each record."""
+    shared = set.intersection(*(audit.columns for audit in audits))
+    first = audits[0].groups
+    return tuple(c for c in sorted(shared) if all(np.array_equal(a.groups[c], first[c]) for a in audits))
+
+
+def run_summary(audit: FinishedAudit) -> RunSummary:
+    """What results.json says about an audit."""
+    results, population = audit.results, audit.results.population
+    return RunSummary(
+        name=audit.name,
+        records=population.records,
+        records_name=results.config.records,
+        records_sha256=population.records_sha256,
+        models=population.models,
+        targets=population.targets,
+        diverged_models=len(population.diverged_models),
+        seed=population.seed,
+        recipe=population.recipe,
+        bank_sha256=sha256_of(audit.folder / IDENTITY),
+        hygiene_failed=tuple(check.sentence for check in results.hygiene if check.status == "failed"),
+    )
+
+
+def left_out(audits: list[FinishedAudit], spec: ComparisonSpec) -> LeftOut:
+    """What some audits have and others lack."""
+    configs = [audit.results.config for audit in audits]
+    shared = set.intersection(*(set(config.attacks) for config in configs))
+    attacks = {attack for config in configs for attack in config.attacks} - shared
+    budgets = {budget for config in configs for budget in config.fpr_budgets} - set(spec.fpr_budgets)
+    columns = {column for audit in audits for column in audit.columns} - set(spec.columns)
+    has_records = spec.record_attack is not None or audits[0].results.is_of_one_model
+    return LeftOut(
+        attacks=tuple(sorted(attacks)),
+        fpr_budgets=tuple(sorted(budgets)),
+        groups=tuple(sorted(columns)),
+        parts=() if has_records else (f"records ({PER_RECORD.label})",),
+    )
+
+
+def _names(folders: list[Path]) -> list[str]:
+    """Names of the folders; their paths where two have the same name."""
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    if len(set(names)) < len(names):
+        raise InputError(f"runs={names}: the same run is given twice")
+    return names
+
+
+def _check_comparable(baseline: FinishedAudit, other: FinishedAudit) -> None:
+    problems = differences(_comparable_facts(baseline), _comparable_facts(other), here="here")
+    if problems:
+        raise InputError(
+            f"{other.folder} cannot be compared with {baseline.folder}: {'; '.join(problems)}; "
+            "audit the same records with the same number of models"
+        )
+
+
+def _comparable_facts(audit: FinishedAudit) -> dict[str, Any]:
+    """What must be equal. Models that diverged count, as their number differs by chance."""
+    population = audit.results.population
+    return {
+        "records": population.records,
+        "records_sha256": population.records_sha256,
+        "models": audit.bank.identity["design"]["models"],
+        "audit of": "one given model" if audit.results.is_of_one_model else "a population",
+    }
