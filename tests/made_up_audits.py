@@ -11,11 +11,14 @@ import pytest
 
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.spec import resolve
-from leakscope.audits.population import KIND, concluded, evaluation_config
+from leakscope.audits.run import KIND, evaluate_and_report
+from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.design import make_design
+from leakscope.disclosure import DEFAULT_DISCLOSURE
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from tests.claims import claim
 
@@ -69,8 +72,8 @@ def made_up_audit(
     bank.finish({})
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
-    facts = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
-    config = evaluation_config("made up", attacks, fpr_budgets)
+    metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
+    config = EvaluationConfig("made up", attacks, fpr_budgets)
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
         patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
-        return concluded(bank, config, facts, folder)
+        return evaluate_and_report(Evidence(bank, metadata, config), folder, DEFAULT_DISCLOSURE)

@@ -39,7 +39,7 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
         raise InputError(
             f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}, and run "
             "leakscope from the folder that holds the module, or install it"

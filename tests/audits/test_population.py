@@ -15,10 +15,12 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from leakscope.attacks.registry import attack_classes
-from leakscope.audits.population import DEFAULT_ATTACKS, audit
+from leakscope.attacks.registry import attack_classes, default_attacks
+from leakscope.audits.run import audit
+from leakscope.bank.results import read_results, results_json
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
@@ -27,11 +29,12 @@ from tests.cli.command import files_under
 from tests.engine.small_population import N_RECORDS, RECIPE, records, regression_records
 
 FRAGILE = "tests.engine.nets:fragile"
+DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
 
 
 def small_audit(out: Path, **changes: Any) -> Verdict:
     given: dict[str, Any] = {"records": records(), "recipe": RECIPE, "models": 8, "device": "cpu", **changes}
-    return audit(out=out, **given)
+    return audit(given.pop("records"), out=out, **given)
 
 
 def noise(n: int = 120) -> Records:
@@ -52,13 +55,13 @@ def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     verdict = small_audit(tmp_path, records=noise(), recipe=recipe, models=16)
     for name in DEFAULT_ATTACKS:
-        found = verdict.results["attacks"][name]
-        assert found["auc"]["low"] > 0.65
-        assert found["advantage"]["value"] > 0.35
-    assert verdict.results["accuracy"]["members"]["value"] == 1.0
-    assert verdict.results["accuracy"]["nonmembers"]["value"] < 0.65
-    assert verdict.results["exposed"]["share"] > 0.2
-    assert verdict.results["leakage"]["checkpoints"][-1]["bits"]["low"] > 0.2
+        figures = verdict.results.attacks[name]
+        assert figures.auc.low > 0.65
+        assert figures.advantage.value > 0.35
+    assert verdict.results.accuracy.members.value == 1.0
+    assert verdict.results.accuracy.nonmembers.value < 0.65
+    assert verdict.results.exposed.share > 0.2
+    assert verdict.results.leakage.checkpoints[-1].bits.low > 0.2
 
 
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
@@ -66,94 +69,90 @@ def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(DummyClassifier(strategy="constant", constant=1), processes=1)
     verdict = small_audit(tmp_path, records=noise(), recipe=recipe, models=16)
     for name in DEFAULT_ATTACKS:
-        auc = verdict.results["attacks"][name]["auc"]
-        assert auc["low"] <= 0.5 <= auc["high"]
-        assert abs(auc["value"] - 0.5) < 0.05
-    assert verdict.results["exposed"]["records"] == 0
-    bits = verdict.results["leakage"]["checkpoints"][-1]["bits"]
-    assert bits["low"] <= 0 <= bits["high"]
+        auc = verdict.results.attacks[name].auc
+        assert auc.low <= 0.5 <= auc.high
+        assert abs(auc.value - 0.5) < 0.05
+    assert verdict.results.exposed.records == 0
+    bits = verdict.results.leakage.checkpoints[-1].bits
+    assert bits.low <= 0 <= bits.high
 
 
 def test_figures_are_means_over_targets(tmp_path: Path) -> None:
-    verdict = small_audit(tmp_path, fpr_budgets=(0.25, 0.01))
+    verdict = small_audit(tmp_path, fpr=(0.25, 0.01))
     loss = np.load(tmp_path / "signals" / "loss.npy")[:, -1]
     in_mask = np.load(tmp_path / "design.npy")
     aucs = [roc_auc_score(members, -row) for row, members in zip(loss, in_mask, strict=True)]
-    found = verdict.results["attacks"]["loss"]
-    assert found["auc"]["value"] == pytest.approx(np.mean(aucs))
-    assert found["auc"]["sd"] == pytest.approx(np.std(aucs, ddof=1))
-    assert found["auc"]["low"] < found["auc"]["value"] < found["auc"]["high"]
-    assert found["targets"] == 8
-    quarter, hundredth = found["tpr_at_fpr"]
+    figures = verdict.results.attacks["loss"]
+    assert figures.auc.value == pytest.approx(np.mean(aucs))
+    assert figures.auc.sd == pytest.approx(np.std(aucs, ddof=1))
+    assert figures.auc.low < figures.auc.value < figures.auc.high
+    assert figures.targets == 8
+    quarter, hundredth = figures.tpr_at_fpr
     n_out = N_RECORDS // 2
     best = [_best_tpr(-row, members, allowed=n_out // 4) for row, members in zip(loss, in_mask, strict=True)]
-    assert quarter["value"] == pytest.approx(np.mean(best))
-    assert quarter["reason"] is None
-    assert hundredth["value"] is None
-    assert "1/12" in hundredth["reason"]
+    assert quarter.value == pytest.approx(np.mean(best))
+    assert quarter.reason is None
+    assert hundredth.value is None
+    assert "1/12" in hundredth.reason
 
 
 def test_every_file_of_a_run(tmp_path: Path) -> None:
     people = noise(60)
     verdict = small_audit(tmp_path / "run", records=people, recipe=RECIPE)
-    assert json.loads((tmp_path / "run" / "results.json").read_text()) == verdict.results
+    assert read_results(tmp_path / "run", AuditResults) == verdict.results
     table = pl.read_parquet(tmp_path / "run" / "records.parquet")
     assert table["id"].to_list() == people.ids.tolist()
     assert table["label"].to_list() == [people.class_names[label] for label in people.labels]
     assert table["town"].to_list() == people.groups["town"].tolist()
-    assert table["exposed"].sum() == verdict.results["exposed"]["records"]
+    assert table["exposed"].sum() == verdict.results.exposed.records
     assert {"p_value", "bits", "rho_kl", "advantage_bound"} < set(table.columns)
-    assert table["bits"].mean() == pytest.approx(
-        verdict.results["leakage"]["checkpoints"][-1]["bits"]["value"]
-    )
+    assert table["bits"].mean() == pytest.approx(verdict.results.leakage.checkpoints[-1].bits.value)
     text = (tmp_path / "run" / "report.md").read_text()
-    for line in verdict.words():
+    for line in verdict.summary():
         assert line in text
-    for name, figures in verdict.results["attacks"].items():
-        assert re.search(rf"\| {name} \| {figures['auc']['value']:.3f}", text)
+    for name, figures in verdict.results.attacks.items():
+        assert re.search(rf"\| {name} \| {figures.auc.value:.3f}", text)
     assert "nan" not in text.lower()
     assert (tmp_path / "run" / "figures" / "roc.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["kind"] == "audit"
 
 
-def test_the_verdict_says_the_numbers_in_words(tmp_path: Path) -> None:
+def test_a_printed_verdict_states_the_numbers(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path)
-    words = " ".join(verdict.words())
-    strongest = verdict.results["attacks"][verdict.strongest_attack]["auc"]
-    assert strongest["value"] == max(f["auc"]["value"] for f in verdict.results["attacks"].values())
-    assert "8 models were trained on random halves of 24 three classes records" in words
-    assert f"{strongest['value']:.1%}" in words
-    assert f"{strongest['low']:.1%} to {strongest['high']:.1%}" in words
-    assert f"{verdict.results['accuracy']['members']['value']:.1%}" in words
+    text = str(verdict)
+    assert text.splitlines() == verdict.summary()
+    strongest = verdict.results.attacks[verdict.strongest_attack].auc
+    assert strongest.value == max(figures.auc.value for figures in verdict.results.attacks.values())
+    assert "8 models were each trained on a random half of 24 records (three classes)." in text
+    assert f"{strongest.value:.1%}" in text
+    assert f"{strongest.low:.1%} to {strongest.high:.1%}" in text
+    assert f"{verdict.results.accuracy.members.value:.1%} on members" in text
 
 
-def test_bits_are_said_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
+def test_bits_are_stated_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=replace(RECIPE, epochs=4, checkpoints=(1, 4)))
-    leakage = verdict.results["leakage"]
-    assert leakage["signal"] == "log_odds"
-    assert [at["epoch"] for at in leakage["checkpoints"]] == [1, 4]
-    last = leakage["checkpoints"][-1]
-    mean, top = max(last["bits"]["value"], 0), max(last["most_exposed"]["value"], 0)
-    words = " ".join(verdict.words())
-    assert (
-        f"The model's answer about a record carries {mean:.3f} bits about its membership on average" in words
-    )
-    assert f"the most exposed 1% carry {top:.2f}." in words
-    assert "## Bits about one membership" in (tmp_path / "report.md").read_text()
+    leakage = verdict.results.leakage
+    assert leakage.signal == "log_odds"
+    assert [at.epoch for at in leakage.checkpoints] == [1, 4]
+    last = leakage.checkpoints[-1]
+    mean, top = max(last.bits.value, 0), max(last.most_exposed.value, 0)
+    assert f"An output reveals {mean:.3f} bits about a record's membership on average" in str(verdict)
+    assert f"The most exposed 1% of records reveal {top:.2f} bits." in str(verdict)
+    assert "## Bits of membership per record" in (tmp_path / "report.md").read_text()
     assert verify_run(tmp_path).problems == []
 
 
-def test_where_bits_cannot_be_told_the_report_says_why(tmp_path: Path) -> None:
+def test_where_bits_are_undefined_the_report_says_why(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path / "two", models=2)
-    assert "no record has two models" in verdict.results["leakage"]["reason"]
-    assert "Not computed: no record has two models" in (tmp_path / "two" / "report.md").read_text()
+    assert "no record has two models" in verdict.results.leakage.reason
+    assert "Undefined: no record has two models" in (tmp_path / "two" / "report.md").read_text()
     assert "bits" not in pl.read_parquet(tmp_path / "two" / "records.parquet").columns
-    assert not any("bits about its membership" in line for line in verdict.words())
+    assert "bits about a record's membership" not in str(verdict)
     losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
-    assert losses.results["leakage"]["signal"] in (None, "log_density")
+    assert losses.results.leakage.signal in (None, "log_density")
 
 
-def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
+def test_copied_records_are_reported_first_and_loudly(tmp_path: Path) -> None:
     people = noise(60)
     twice = Records(
         np.concatenate([people.features, people.features]),
@@ -163,9 +162,9 @@ def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
         class_names=people.class_names,
     )
     verdict = small_audit(tmp_path, records=twice)
-    first = verdict.words()[0]
+    first = verdict.summary()[0]
     assert first.startswith("DO NOT TRUST THESE FIGURES (duplicates): 120 records have an exact copy")
-    checks = {check["name"]: check["status"] for check in verdict.results["hygiene"]}
+    checks = {check.name: check.status for check in verdict.results.hygiene}
     assert list(checks) == ["duplicates", "sides", "accuracy", "members", "shift"]
     assert checks["duplicates"] == "failed"
     text = (tmp_path / "report.md").read_text()
@@ -174,8 +173,8 @@ def test_copied_records_are_said_first_and_loudly(tmp_path: Path) -> None:
 
 def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=noise(), attacks=("loss",))
-    groups = verdict.results["attacks"]["loss"]["groups"]
-    assert {name: [g["group"] for g in found] for name, found in groups.items()} == {
+    columns = verdict.results.attacks["loss"].groups
+    assert {column: [figures.group for figures in groups] for column, groups in columns.items()} == {
         "town": ["a", "b", "c"],
         "label": ["no", "yes"],
     }
@@ -184,16 +183,16 @@ def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> N
         people.features, people.labels, people.ids, class_names=people.class_names, groups={"own": people.ids}
     )
     crowded = small_audit(tmp_path / "many", records=many, attacks=("loss",))
-    assert list(crowded.results["attacks"]["loss"]["groups"]) == ["label"]
-    assert crowded.results["groups_left_out"] == {"own": "120 groups; at most 50 are judged"}
+    assert list(crowded.results.attacks["loss"].groups) == ["label"]
+    assert crowded.results.groups_left_out == {"own": "120 groups; at most 50 are evaluated"}
 
 
 def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
     gate = Gate(max_auc=0.1, max_tpr=(TprLimit(0.25, 1.0),))
-    verdict = small_audit(tmp_path, fpr_budgets=(0.5,), gate=gate)
+    verdict = small_audit(tmp_path, fpr=(0.5,), gate=gate)
     assert verdict.gate_failed
-    assert verdict.results["config"]["fpr_budgets"] == [0.5, 0.25]
-    assert any(line.startswith("Gate failed: AUC is up to") for line in verdict.words())
+    assert verdict.results.config.fpr_budgets == (0.5, 0.25)
+    assert any(line.startswith("Gate failed: the AUC is up to") for line in verdict.summary())
     assert verify_run(tmp_path).problems == []
     assert not small_audit(tmp_path).gate_failed
 
@@ -203,20 +202,21 @@ def test_the_same_audit_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     small_audit(tmp_path / "second")
     first, second = files_under(tmp_path / "first"), files_under(tmp_path / "second")
     assert first.keys() == second.keys()
-    dated = ("manifest.json", "report.html")  # they tell when the run was finished
+    dated = ("manifest.json", "report.html")  # they say when the run was finished
     assert [n for n in first if first[n] != second[n] and n not in dated] == []
 
 
-def test_an_audit_again_trains_nothing_and_may_ask_for_other_attacks(tmp_path: Path) -> None:
+def test_a_rerun_trains_nothing_and_keeps_the_attacks_of_earlier_runs(tmp_path: Path) -> None:
     small_audit(tmp_path)
     before = files_under(tmp_path)
     done: list[float] = []
     small_audit(tmp_path, progress=done.append)
     assert done == [8]
     assert files_under(tmp_path) == before
-    fewer = small_audit(tmp_path, attacks=("loss",), signals=("correct", "log_odds"), progress=done.append)
+    fewer = small_audit(tmp_path, attacks=("loss",), progress=done.append)
     assert done == [8, 8]
-    assert list(fewer.results["attacks"]) == ["loss"]
+    assert list(fewer.results.attacks) == list(DEFAULT_ATTACKS)
+    assert files_under(tmp_path) == before
 
 
 def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -231,37 +231,38 @@ def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("models", [2, 4])
 def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models: int) -> None:
     verdict = small_audit(tmp_path, design=design, models=models, attacks=sorted(attack_classes()))
-    assert verdict.results["population"]["models"] == models
-    json.dumps(verdict.results, allow_nan=False)
-    assert len(verdict.words()) >= 4
+    assert verdict.results.population.models == models
+    json.dumps(results_json(verdict.results), allow_nan=False)
+    assert len(verdict.summary()) >= 4
 
 
-def test_diverged_models_are_left_out_and_said(tmp_path: Path) -> None:
+def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)
-    lost = verdict.results["population"]["lost_models"]
-    assert 2 <= len(lost) <= 14
-    assert verdict.results["population"]["models"] == 16 - len(lost)
-    assert all(np.isnan(np.load(tmp_path / "signals" / "loss.npy")[int(m)]).all() for m in lost)
-    json.dumps(verdict.results, allow_nan=False)
+    diverged = verdict.results.population.diverged_models
+    assert 2 <= len(diverged) <= 14
+    assert verdict.results.population.models == 16 - len(diverged)
+    assert f"Left out because training diverged: {len(diverged)} models" in str(verdict)
+    assert all(np.isnan(np.load(tmp_path / "signals" / "loss.npy")[int(m)]).all() for m in diverged)
+    json.dumps(results_json(verdict.results), allow_nan=False)
 
 
 def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
-    """With this share of broken nets exactly one of the eight models lives."""
+    """With this share of broken nets exactly one of the eight models converges."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
     verdict = small_audit(tmp_path, recipe=recipe, attacks=("correctness", "loss"))
-    assert verdict.results["population"]["models"] == 1
-    auc = verdict.results["attacks"]["loss"]["auc"]
-    assert auc["low"] < auc["value"] < auc["high"]  # DeLong: there is no spread over targets
-    assert auc["sd"] is None
-    assert "exposed" not in verdict.results
-    assert "None" not in " ".join(verdict.words())
+    assert verdict.results.population.models == 1
+    auc = verdict.results.attacks["loss"].auc
+    assert auc.low < auc.value < auc.high  # DeLong: there is no spread over targets
+    assert auc.sd is None
+    assert verdict.results.exposed is None
+    assert "None" not in str(verdict)
 
 
 def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
-    verdict = small_audit(tmp_path, records=regression_records(), attacks=("loss",))
-    assert list(verdict.results["attacks"]) == ["loss"]
-    assert verdict.results["accuracy"] is None
-    assert "exposed" not in verdict.results
+    verdict = small_audit(tmp_path, records=regression_records())
+    assert list(verdict.results.attacks) == ["loss"]
+    assert verdict.results.accuracy is None
+    assert verdict.results.exposed is None
 
 
 def test_images_go_from_start_to_end(tmp_path: Path) -> None:
@@ -274,23 +275,26 @@ def test_images_go_from_start_to_end(tmp_path: Path) -> None:
     )
     recipe = Recipe(net="cnn", epochs=1, batch_size=8)
     verdict = small_audit(tmp_path, records=images, recipe=recipe, models=4)
-    assert verdict.results["population"]["records"] == 20
+    assert verdict.results.population.records == 20
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown attack": (
         {"attacks": ("guess",)},
-        f"['guess']: choose from {', '.join(sorted(attack_classes()))}",
+        f"attack='guess' is unknown; choose from {', '.join(sorted(attack_classes()))}",
     ),
     "no attack": ({"attacks": ()}, "attacks=[]: choose from"),
     "odd models": ({"models": 7}, "models=7"),
-    "unknown design": ({"design": "random"}, "design='random' is unknown"),
+    "unknown design": ({"design": "random"}, "design='random': choose one of balanced, bernoulli, pairs"),
     "negative seed": ({"seed": -1}, "seed=-1: must be 0 or more"),
     "unknown signal": ({"signals": ("gossip",)}, "signals=['gossip']"),
     "unknown device": ({"device": "tpu"}, "device='tpu'"),
     "unknown net": ({"recipe": Recipe(net="nope")}, "net='nope'"),
-    "impossible budget": ({"fpr_budgets": (2.0,)}, "2.0"),
-    "correctness of a regression": ({"records": regression_records()}, "a regression model has"),
+    "impossible budget": ({"fpr": (2.0,)}, "fpr=[2.0]: must be rates above 0"),
+    "correctness of a regression": (
+        {"records": regression_records(), "attacks": ("correctness",)},
+        "a regression model has",
+    ),
 }
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
 from leakscope.audits.target import audit_target, read_members
+
 from leakscope.data.digits import digits
 from leakscope.errors import InputError
 from leakscope.models.registry import build

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge
 from leakscope.engine import request
@@ -35,7 +35,7 @@ def part(out: Path, seed: int, max_auc: float | None = None) -> Path:
     )
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     gate = None if max_auc is None else Gate(max_auc=max_auc)
-    audit(records, recipe, out, models=6, seed=seed, attacks=("loss",), fpr_budgets=(0.1,), gate=gate)
+    audit(records, recipe, out, models=6, seed=seed, attacks=("loss",), fpr=(0.1,), gate=gate)
     return out
 
 
@@ -69,7 +69,7 @@ def test_it_says_what_it_did_and_what_is_next(tmp_path: Path, audits: tuple[Path
     assert first == (
         "2 banks of 60 noise records became one of 12 models (6 with seed 0, 6 with seed 1): " + str(out)
     )
-    assert "12 models were trained on random halves of 60 noise records." in done.out
+    assert "12 models were each trained on a random half of 60 records (noise)." in done.out
     assert f"Next: leakscope verify {out}" in done.out
     assert run_command("verify", out).exit_code == 0
     assert json.loads((out / "results.json").read_text())["population"]["models"] == 12
@@ -88,7 +88,7 @@ def test_a_broken_gate_is_exit_code_1(tmp_path: Path) -> None:
     parts = [part(tmp_path / str(seed), seed, max_auc=0.55) for seed in (0, 1)]
     failed = run_command("bank", "merge", *parts, "--out", tmp_path / "merged", "--quiet")
     assert failed.exit_code == 1
-    assert failed.err.startswith("leakscope: Gate failed: AUC is up to ")
+    assert failed.err.startswith("leakscope: Gate failed: the AUC is up to ")
 
 
 def test_unfinished_copies_say_what_is_missing(tmp_path: Path, halves: tuple[Path, Path]) -> None:

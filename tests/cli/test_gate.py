@@ -36,17 +36,17 @@ def test_without_a_gate_and_with_one_that_holds_the_code_is_0(tmp_path: Path) ->
     plain = audited(tmp_path, "")
     assert plain.exit_code == 0
     assert "Gate" not in plain.out
-    kept = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_epsilon = 50")
-    assert kept.exit_code == 0, kept
-    assert "Gate passed: AUC is up to" in kept.out
+    passed = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_epsilon = 50")
+    assert passed.exit_code == 0, passed
+    assert "Gate passed: the AUC is up to" in passed.out
     assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["passed"] is True
 
 
 def test_a_broken_limit_gives_1_after_everything_was_printed_and_written(tmp_path: Path) -> None:
     failed = audited(tmp_path, "[gate]\nmax_auc = 0.1\nmax_tpr = [{ fpr = 0.001, tpr = 0.5 }]")
     assert failed.exit_code == 1
-    assert "Gate failed: AUC is up to" in failed.out
-    assert "not resolvable: an FPR of 0.001 is below 1/" in " ".join(failed.out.split())
+    assert "Gate failed: the AUC is up to" in failed.out
+    assert "cannot be measured (an FPR of 0.001 is below 1/" in " ".join(failed.out.split())
     assert str(tmp_path / "run") in failed.out
     assert "Gate failed" in (tmp_path / "run" / "report.md").read_text()
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -57,7 +57,7 @@ def test_a_broken_limit_gives_1_after_everything_was_printed_and_written(tmp_pat
 def test_quiet_and_json_still_say_why(tmp_path: Path) -> None:
     quiet = audited(tmp_path, "[gate]\nmax_auc = 0.1", "", "--quiet")
     assert (quiet.exit_code, quiet.out) == (1, "")
-    assert "Gate failed: AUC" in quiet.err
+    assert "Gate failed: the AUC" in quiet.err
     as_json = audited(tmp_path, "[gate]\nmax_auc = 0.1", "", "--json")
     assert as_json.exit_code == 1
     assert json.loads(as_json.out)["gate"]["passed"] is False

@@ -112,7 +112,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "three mistakes": (
         "[data]\ndataset = 'digits'\n[population]\nmodels = 7\n[training]\nlr = -1\n"
         "[attacks]\nnames = ['guess']",
-        ("training.lr=-1: should be greater than 0", "models=7", "even", "names=['guess']", "lira"),
+        ("lr=-1", "models=7", "even", "attack='guess' is unknown", "lira"),
     ),
     "three more": (
         "[data]\n[training]\nepochs = 'many'\n[model]\nnett = 'mlp'",
@@ -122,16 +122,16 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown dataset": ("[data]\ndataset = 'digit'", ("unknown dataset 'digit'", "did you mean 'digits'?")),
     "unknown attack": (
         "[data]\ndataset = 'digits'\n[attacks]\nnames = ['lyra']",
-        ("names=['lyra']", f"choose from {', '.join(sorted(attack_classes()))}"),
+        ("attack='lyra' is unknown", "did you mean 'lira'?", f"choose from {', '.join(sorted(attack_classes()))}"),
     ),
-    "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("names=[]", "choose from")),
+    "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("attacks=[]", "choose from")),
     "odd number of models": (
         "[data]\ndataset = 'digits'\n[population]\nmodels = 9",
         ("models=9", "an even number of models"),
     ),
     "an impossible budget": (
         "[data]\ndataset = 'digits'\n[attacks]\nfpr = [0.1, 2]",
-        ("attacks.fpr.1=2", "less than or equal to 1"),
+        ("fpr=[2.0]", "must be rates above 0 and at most 1"),
     ),
     "bad checkpoints": (
         "[data]\ndataset = 'digits'\n[training]\nepochs = 3\ncheckpoints = [2, 9]",

@@ -18,10 +18,11 @@ N_MODELS = 4
 
 @pytest.fixture(autouse=True)
 def few_models_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = leakscope.audits.population
+    whole = leakscope.audit
 
     def smaller(*arguments: Any, **options: Any) -> Verdict:
-        return whole(*arguments, **{**options, "models": N_MODELS, "device": "cpu"})
+        trains = not isinstance(arguments[0], leakscope.SavedPredictions)
+        return whole(*arguments, **options | ({"models": N_MODELS, "device": "cpu"} if trains else {}))
 
     monkeypatch.setattr(leakscope, "audit", smaller)
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
@@ -62,25 +63,24 @@ def n_code_lines(name: str) -> int:
 def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("forest.py") <= 10
     assert run_script("forest.py") in (0, 1)
-    told = capsys.readouterr().out
-    assert f"{N_MODELS} models were trained on random halves of 1,797 digits records" in told
-    assert "Gate " in told
+    printed = capsys.readouterr().out
+    assert f"{N_MODELS} models were each trained on a random half of 1,797 records (digits)." in printed
+    assert "Gate " in printed
 
 
 def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("predictions.py") <= 3
     run_script("make_predictions.py")
     assert run_script("predictions.py") == 0
-    assert (
-        "One model's answers about 1,797 predictions records were judged, beside the answers of 8 other"
-        in (capsys.readouterr().out)
-    )
+    printed = capsys.readouterr().out
+    assert "One model was audited by its outputs on 1,797 records (predictions)" in printed
+    assert "with 8 reference models." in printed
     assert run_command("verify", "runs/predictions").exit_code == 0
 
 
 def test_the_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_script("quickstart.py") == 0
-    assert "digits records" in capsys.readouterr().out
+    assert "records (digits)" in capsys.readouterr().out
 
 
 def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_a_config(name: str, tmp_path: Path) -> None:
         maker = tmp_path / makers[name]  # writes its table or pictures beside itself
         maker.write_text((EXAMPLES / maker.name).read_text())
         runpy.run_path(str(maker))
-    assert f"{N_MODELS} models were trained" in run_config(name, tmp_path)
+    assert f"{N_MODELS} models were each trained" in run_config(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["monitor_torch.py", "monitor_partial_fit.py"])
 def test_the_monitor_finds_flipped_labels(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines(name) <= 30
     assert run_script(name) == 0
-    *told, last = capsys.readouterr().out.splitlines()
-    shares = [int(line.split()[2].rstrip("%")) for line in told]
+    *lines, last = capsys.readouterr().out.splitlines()
+    shares = [int(line.split()[2].rstrip("%")) for line in lines]
     assert shares[1] >= 80 and shares[2] >= 80
     assert last.startswith("look at these first: ")

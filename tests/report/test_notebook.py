@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -113,12 +114,12 @@ def test_a_verdict_shows_its_words_and_a_table(tmp_path: Path) -> None:
         verdict = made_up_audit(tmp_path / "run", 1.0)
     html = verdict._repr_html_()
     check_stays_here(html)
-    for sentence in verdict.words():
+    for sentence in verdict.summary():
         assert sentence.replace("'", "&#x27;") in html
-    assert html.count("<tr>") == 1 + len(verdict.results["attacks"])
-    evil = json.loads(json.dumps(verdict.results))
-    evil["config"]["records"] = "<img src=x onerror=alert(1)>"
-    assert "<img" not in Verdict(evil, tmp_path)._repr_html_()
+    assert html.count("<tr>") == 1 + len(verdict.results.attacks)
+    config = replace(verdict.results.config, records="<img src=x onerror=alert(1)>")
+    evil = Verdict(replace(verdict.results, config=config), tmp_path)._repr_html_()
+    assert "<img" not in evil and "&lt;img" in evil
 
 
 def test_showing_a_result_needs_no_torch() -> None:
@@ -145,7 +146,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 def test_the_example_notebook_runs_and_every_picture_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = leakscope.audits.population
+    whole = leakscope.audit
 
     def smaller(records: Any, recipe: Any, **options: Any) -> Verdict:
         return whole(records.take(np.arange(200)), recipe, **{**options, "models": 4, "device": "cpu"})

@@ -16,8 +16,8 @@ from leakscope.compare.compare import compare
 from leakscope.data.predictions import read_predictions
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.runs.schema import FILES, kinds, schema
-from leakscope.runs.verification import RECOMPUTE
+from leakscope.runs.kinds import KINDS
+from leakscope.runs.schema import kinds, schema
 from leakscope.single_model.ensemble import attackers
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -25,14 +25,14 @@ from leakscope.studies.ensemble import study as ensemble
 from leakscope.studies.leakage import study as leakage
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import study as scaling
+from tests.audits.test_population import small_audit
+from tests.audits.test_predictions import saved
 from tests.cli.test_attack_command import SMALL as SMALL_ATTACKERS
 from tests.cli.test_attack_command import save_predictions
 from tests.made_up_audits import made_up_audit, quick_single_records
 from tests.studies.test_ensemble import CONFIG as ENSEMBLE
 from tests.studies.test_leakage import SMALL as LEAKAGE
 from tests.studies.test_scaling import SMALL as SCALING
-from tests.test_audit import small_audit
-from tests.test_predictions_audit import saved
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
 
@@ -69,9 +69,8 @@ def run_regression(out: Path) -> None:
 
 
 def run_saved_answers(out: Path) -> None:
-    leakscope.audit_predictions(
-        saved(n_shadows=6), out, ("loss", "lira"), fpr_budgets=(0.1, 0.001), gate=GATE
-    )
+    source = leakscope.SavedPredictions(saved(n_shadows=6))
+    leakscope.audit(source, out=out, attacks=("loss", "lira"), fpr=(0.1, 0.001), gate=GATE)
 
 
 def run_attack(out: Path) -> None:
@@ -93,7 +92,7 @@ def run_comparison(out: Path) -> None:
 def run_comparison_of_models(out: Path) -> None:
     runs = [out.with_name(name) for name in ("first", "second")]
     for run in runs:
-        leakscope.audit_predictions(saved(), run, ("loss",), fpr_budgets=(0.1,))
+        leakscope.audit(leakscope.SavedPredictions(saved()), out=run, attacks=("loss",), fpr=(0.1,))
     compare(runs, out)
 
 
@@ -142,14 +141,15 @@ def test_what_a_run_writes_fits_its_schema(kind: str, run: Callable[[Path], None
 
 
 def test_every_kind_of_run_has_a_schema_and_a_test() -> None:
-    assert set(FILES) == set(RECOMPUTE) == {kind for kind, _ in RUNS} == set(kinds())
+    assert set(KINDS) == {kind for kind, _ in RUNS} == set(kinds())
     with pytest.raises(InputError, match="choose from audit"):
         schema("dream")
 
 
 @pytest.fixture
 def audit(tmp_path: Path) -> dict[str, Any]:
-    return made_up_audit(tmp_path / "run", 1.0).results
+    made_up_audit(tmp_path / "run", 1.0)
+    return dict(json.loads((tmp_path / "run" / RESULTS).read_text()))
 
 
 def test_a_new_field_is_refused_wherever_it_is(audit: dict[str, Any]) -> None:

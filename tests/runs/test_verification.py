@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.verification import verify_run
 from leakscope.studies.scaling import judge as scaling_judge
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
         study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")
-        audit(records(), RECIPE, folder / "audit", models=8, fpr_budgets=(0.1,), device="cpu")
+        audit(records(), RECIPE, folder / "audit", models=8, fpr=(0.1,), device="cpu")
         yield {"study": folder / "study", "audit": folder / "audit"}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ def resolve(spec: AttackSpec, folder: Path | None = None) -> Attack:
         InputError: there is no such attack or option, or a value does not fit.
     """
     if isinstance(spec, Attack):
+        _check_class(type(spec), type(spec).__qualname__)
         return spec
     if isinstance(spec, Mapping):
         options = dict(spec)
@@ -87,7 +88,19 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
     found = import_object("attack", name, "my_package.attacks:MyAttack", folder)
     if not (isinstance(found, type) and issubclass(found, Attack)):
         raise InputError(f"attack={name!r} is not a subclass of leakscope.Attack")
+    _check_class(found, name)
     return found
+
+
+def _check_class(cls: type[Attack], name: str) -> None:
+    """Refuses a class that does not declare what every attack must."""
+    missing = [attribute for attribute in ("name", "needs") if not hasattr(cls, attribute)]
+    if missing:
+        raise InputError(f"attack={name!r} has no `{missing[0]}`; see leakscope.Attack for what to declare")
+    if not is_dataclass(cls):
+        raise InputError(f"attack={name!r} is not a dataclass; put @dataclass(frozen=True) above the class")
+    if isinstance(cls.needs, str):
+        raise InputError(f"attack={name!r}: needs={cls.needs!r} is text; write needs = ({cls.needs!r},)")
 
 
 def _parsed(text: str) -> tuple[str, dict[str, Any]]:
@@ -117,7 +130,7 @@ def _value(text: str) -> Any:
 
 
 def _made(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:
-    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # `_class_of` has checked it
     unknown = sorted(set(options) - known)
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)

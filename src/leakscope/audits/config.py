@@ -197,11 +197,11 @@ def read_config(path: Path) -> AuditConfig:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
         raise InputError(f"{path} is not there; give the path of a TOML file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        raise InputError(f"{path} cannot be read ({error}); give the path of a TOML file in UTF-8") from error
 
 
 def _config(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditConfig | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.audits.population import attacks_for, evaluation_config, training_request
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
@@ -55,6 +55,10 @@ class GivenTarget:
     recipe: AnyRecipe
 
     uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_member", _as_bool(self.is_member))
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -83,6 +87,16 @@ class GivenTarget:
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
         return PreparedModel(request, engine, config, logits, self.is_member)
+
+
+def _as_bool(is_member: Any) -> BoolArray:
+    """Membership as bool; 0 and 1 mean what they say, and anything else is refused."""
+    values = np.asarray(is_member)
+    if values.dtype != np.bool_ and not (values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()):
+        raise InputError(
+            f"is_member holds {values.dtype} {values.shape}; give one bool per record, true for members"
+        )
+    return values.astype(np.bool_)
 
 
 @dataclass(frozen=True, eq=False)

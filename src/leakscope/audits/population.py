@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
-from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
@@ -34,6 +34,7 @@ class TrainedPopulation:
     recipe: AnyRecipe
 
     uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

@@ -18,7 +18,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import JUDGING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.identity import Identity
 from leakscope.data.predictions import Predictions, read_predictions
@@ -41,12 +41,18 @@ class SavedPredictions:
     given: Predictions | Path | str
 
     uses: ClassVar[frozenset[str]] = JUDGING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @cached_property
     def predictions(self) -> Predictions:
         """The predictions, read once."""
         if isinstance(self.given, Predictions):
             return self.given
+        if not isinstance(self.given, Path | str):
+            raise InputError(
+                f"SavedPredictions of {type(self.given).__name__}: give a npz, csv or parquet file, or "
+                "leakscope.data.predictions.Predictions"
+            )
         return read_predictions(self.given, membership="required")
 
     @property

@@ -58,11 +58,21 @@ def audit(
 def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
     """The source that the arguments of `audit` and `plan` name."""
     if not isinstance(source, Records):
+        if not hasattr(source, "prepare"):
+            raise InputError(
+                f"source is {type(source).__name__}: give records, for example leakscope.load('digits'), or "
+                "what to audit, for example leakscope.SavedPredictions('predictions.npz')"
+            )
         if recipe is not None:
             raise InputError("recipe would do nothing: it belongs to records")
         return source
     if recipe is None:
         raise InputError("recipe is missing: records need one, for example leakscope.Recipe(net='mlp')")
+    if not isinstance(recipe, AnyRecipe):
+        raise InputError(
+            f"recipe is {type(recipe).__name__}: give leakscope.Recipe, or wrap an estimator in "
+            "leakscope.EstimatorRecipe or a training function in leakscope.FunctionRecipe"
+        )
     return TrainedPopulation(source, recipe)
 
 
@@ -98,7 +108,8 @@ def run_audit(
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
     """A source with its settings, checked: raises whatever an audit or its plan refuses."""
-    return source.prepare(settings.resolve(source.default_attacks, source.uses))
+    resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses)
+    return source.prepare(resolved)
 
 
 def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure) -> Verdict:
