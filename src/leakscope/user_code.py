@@ -29,7 +29,7 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         folder: where to look for modules that are not installed; None: the current folder only.
 
     Raises:
-        InputError: there is no such module or name.
+        InputError: there is no such module or name, or the module cannot be imported.
     """
     for place in (folder, Path.cwd()):
         if place is not None and str(place.resolve()) not in sys.path:
@@ -39,9 +39,12 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+    except Exception as error:  # a user's module may raise anything
+        reason = (
+            error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        )
         raise InputError(
-            f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}, and run "
+            f"{setting}={path!r} cannot be imported ({reason}); write for example {example!r}, and run "
             "leakscope from the folder that holds the module, or install it"
         ) from error
     return found

@@ -114,6 +114,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
             estimator = "sklearn.svm:SVC"
             net = "mlp"
             [training]
+            lr = 0
             batch_size = 2.5
             optimizer = "magic"
             [population]
@@ -131,6 +132,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         "colour is not a known setting",
         "give either `dataset` or `file`",
         "net would do nothing: give either `net` or `estimator`",
+        "training: lr=0",
         "training.batch_size=2.5",
         "training.optimizer='magic': should be 'sgd', 'adam' or 'adamw'",
         "population.design='random': should be 'balanced', 'bernoulli' or 'pairs'",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leakscope
+from leakscope.audits.planning import trial
 from leakscope.evaluate.verdict import Verdict
 from tests.cli.command import run_command
 
@@ -97,6 +99,33 @@ def test_a_config(name: str, tmp_path: Path) -> None:
         maker.write_text((EXAMPLES / maker.name).read_text())
         runpy.run_path(str(maker))
     assert f"{N_MODELS} models were each trained" in run_config(name, tmp_path)
+
+
+CONFIGS = sorted(path.name for path in EXAMPLES.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan accepts what an audit accepts; where a download is missing, both say so in the same line."""
+    for part in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+        monkeypatch.setattr(trial, f"_{part}_TRIAL", 0.01)
+    monkeypatch.setenv("LEAKSCOPE_DATA", str(tmp_path / "empty"))
+    examples = tmp_path / "copy"
+    shutil.copytree(EXAMPLES, examples)
+    for maker in ("make_people.py", "make_pictures.py"):
+        runpy.run_path(str(examples / maker))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    planned = run_command("plan", examples / name)
+    if name == "fashion_cnn.toml":
+        assert planned.exit_code == 2
+        assert "leakscope data fetch fashion-mnist" in planned.err
+        assert planned.err == run_command("audit", examples / name).err
+    else:
+        assert (planned.exit_code, planned.err) == (0, "")
+        assert "models on random halves of" in planned.out
+    assert list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["monitor_torch.py", "monitor_partial_fit.py"])

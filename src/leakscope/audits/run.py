@@ -44,7 +44,7 @@ def audit(
     """Measures what models give away about who was in their training sets.
 
     Args:
-        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenModel`,
+        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenTarget`,
             `SavedPredictions`, `MergedRuns` or `FinishedRun`.
         recipe: how one model is trained, where `source` are records.
         out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
