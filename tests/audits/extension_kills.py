@@ -16,11 +16,15 @@ from pathlib import Path
 
 import torch
 
+import leakscope.evaluate.hygiene.shift
+import leakscope.evaluate.judge
+import leakscope.runs.verification  # noqa: F401
+from leakscope.audits import extension  # noqa: F401
 from leakscope.audits.report import markdown
 from leakscope.audits.run import audit
 from leakscope.engine import request
-from leakscope.runs.verification import verify_run
 from tests.engine.small_population import RECIPE, contents, records
+from tests.faults.injections import Process, verified
 from tests.faults.kill_points import MOMENTS
 
 _KILLED = 9
@@ -43,45 +47,52 @@ def die_at_move(n: int) -> None:
     Path.rename = rename  # type: ignore[assignment, method-assign]
 
 
+def finish(folder: Path, models: int) -> dict[str, bytes]:
+    """Runs the audit to its end; every file of it."""
+    ending = Process(lambda: population(folder, models)).wait()
+    assert ending.code == 0, ending.said
+    return contents(folder)
+
+
 def deaths_survived(root: Path, start: Path, models: int, die: Callable[[int], None], step: int) -> int:
     """Dies at one moment after the other, until there are no more; checks each time."""
-    expected = root / "expected"
-    shutil.copytree(start, expected)
-    population(expected, models)
+    shutil.copytree(start, root / "expected")
+    expected = finish(root / "expected", models)
     for n_survived, n in enumerate(itertools.count(0, step)):
         folder = root / str(n)
         shutil.copytree(start, folder)
-        child = os.fork()
-        if child == 0:
+
+        def extend(n: int = n, folder: Path = folder) -> None:
             die(n)
             population(folder, models)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code in (0, _KILLED), f"the run itself failed with {code}"
-        if code == 0:
+
+        ending = Process(extend).wait()
+        assert ending.code in (0, _KILLED), ending.said
+        if ending.code == 0:
             return n_survived
-        population(folder, models)
-        assert contents(folder) == contents(expected), f"death {n} changed the run"
+        assert finish(folder, models) == expected, f"death {n} changed the run"
         shutil.rmtree(folder)
     raise AssertionError("unreachable")
 
 
 def main(root: Path) -> None:
-    torch.set_num_threads(1)  # a fork keeps no threads
+    """This process computes nothing itself, as threads would not survive a fork."""
+    torch.set_num_threads(1)
     os.fsync = lambda number: None  # a killed process, unlike a power cut, loses nothing it has written
     markdown.write_report = lambda *_: None  # what is written from the results is not at stake
     request.BLOCK_SIZES = (4, 4)
-    population(root / "4", 4)
+    finish(root / "4", 4)
     shutil.copytree(root / "4", root / "8")
-    population(root / "8", 8)
+    finish(root / "8", 8)
     survived = {}
     for start, models in (("4", 8), ("8", 12)):
         for moment, die in {**MOMENTS, "after a move": die_at_move}.items():
             step = 1 if moment in ("after a move", "while removing") else 3
+            folder = root / f"{start}, {moment}"
             survived[f"{start} to {models}, {moment}"] = deaths_survived(
-                root / f"{start}, {moment}", root / start, models, die, step
+                folder, root / start, models, die, step
             )
-        assert verify_run(root / f"{start}, {moment}" / "expected").problems == []
+        assert verified(folder / "expected") == []
     print(json.dumps(survived))
 
 

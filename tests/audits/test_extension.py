@@ -167,15 +167,20 @@ def test_a_damaged_list_of_parts_is_named(tmp_path: Path, content: str) -> None:
         population(tmp_path, 6)
 
 
+def without_page(folder: Path) -> dict[str, bytes]:
+    """Every file but those that say when the bank was finished."""
+    return {name: content for name, content in contents(folder).items() if name != "report.html"}
+
+
 def test_a_damaged_bank_of_any_part_is_repaired(tmp_path: Path) -> None:
     population(tmp_path, 4)
     population(tmp_path, 8)
-    before = contents(tmp_path)
+    before = without_page(tmp_path)
     for name in ("signals/loss.npy", "parts/0/signals/loss.npy", "parts/1/design.npy", "identity.json"):
         path = tmp_path / name
         path.write_bytes(path.read_bytes()[:-1] + b"\0")
         population(tmp_path, 8)
-        assert contents(tmp_path) == before, name
+        assert without_page(tmp_path) == before, name
 
 
 @pytest.mark.slow

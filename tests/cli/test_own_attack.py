@@ -173,7 +173,7 @@ BROKEN: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an unknown signal": (MARGIN.replace("log_odds", "gossip"), ("gossip",)),
     "no run": (MARGIN.replace("def run(", "def attack("), ("strange_margin:Margin", "abstract method")),
-    "no attack": (MARGIN.replace("class Margin(Attack)", "class Margin"), ("not a subclass of leakscope.Attack",)),
+    "no attack": (MARGIN.replace("class Margin(Attack)", "class Margin"), ("not a subclass of",)),
     "a syntax error": (MARGIN + "\nclass:\n", ("cannot be imported", "invalid syntax")),
     "an error on import": (MARGIN + "\n1 / 0\n", ("cannot be imported", "division by zero")),
     "another name": (MARGIN.replace("class Margin", "class Edge"), ("has no attribute 'Margin'",)),

@@ -18,7 +18,7 @@ import pytest
 import leakscope
 from leakscope.dynamics.plane import Trajectories
 from leakscope.evaluate.verdict import Verdict
-from leakscope.report.notebook import Axis, cells, line, log_axis, picture, summary_and_table
+from leakscope.report.notebook import Axis, cells, line, log_axis, picture, roc_picture, summary_and_table
 from leakscope.stats.roc import Roc, roc
 from tests.made_up_audits import made_up_audit, quick_single_records
 
@@ -49,20 +49,20 @@ def test_a_roc_draws_its_curve() -> None:
     is_member = np.arange(2000) % 2 == 0
     scores = np.random.default_rng(0).normal(2 * is_member)
     curve = roc(scores, is_member)
-    html = curve._repr_html_()
+    html = roc_picture(curve)
     check_stays_here(html)
     diagonal, drawn = polylines(html)
     assert len(drawn) < 1000  # a pixel shows no more
     assert (np.diff(drawn[:, 0]) >= 0).all() and (np.diff(drawn[:, 1]) <= 0).all()
     assert (drawn[:, 1] <= diagonal[:, 1] + 1).mean() > 0.95  # above the diagonal: it leaks
     assert "1,000 members and 1,000 non-members" in html
-    assert curve._repr_html_() == html
+    assert roc_picture(curve) == html
 
 
 def test_the_points_drawn_are_the_curves() -> None:
     """Three steps by hand: FPR 0 to 1/4 has TPR 1/2, then 3/4, then 1."""
     is_member = np.array([1, 1, 0, 1, 0, 1, 0, 0], dtype=bool)
-    html = roc(np.arange(8)[::-1].astype(float), is_member)._repr_html_()
+    html = roc_picture(roc(np.arange(8)[::-1].astype(float), is_member))
     _, drawn = polylines(html)
     top, bottom = 24, 244
     share = (bottom - drawn[:, 1]) / (bottom - top)
@@ -73,7 +73,7 @@ def test_the_points_drawn_are_the_curves() -> None:
 
 def test_a_roc_without_a_side_says_so() -> None:
     nothing = np.array([0.0, np.nan])
-    assert "one side is empty" in Roc(nothing, nothing, nothing, 3, 0)._repr_html_()
+    assert "one side is empty" in roc_picture(Roc(nothing, nothing, nothing, 3, 0))
 
 
 def test_a_plane_draws_first_middle_and_last_and_a_single_checkpoint_once() -> None:
@@ -125,8 +125,9 @@ def test_a_verdict_shows_its_words_and_a_table(tmp_path: Path) -> None:
 def test_showing_a_result_needs_no_torch() -> None:
     code = (
         "import sys, numpy as np, leakscope\n"
+        "from leakscope.report.notebook import roc_picture\n"
         "from leakscope.stats.roc import roc\n"
-        "roc(np.arange(4.0), np.array([0, 1, 0, 1], bool))._repr_html_()\n"
+        "assert '<svg' in roc_picture(roc(np.arange(4.0), np.array([0, 1, 0, 1], bool)))\n"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -161,6 +162,6 @@ def test_the_example_notebook_runs_and_every_picture_shows(
             assert cell["outputs"] == [] and cell["execution_count"] is None  # committed without outputs
             shown.append(run_cell("".join(cell["source"]), names))
     pictures = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
-    assert [type(value).__name__ for value in shown[:3]] == ["Verdict", "Roc", "Trajectories"]
+    assert [type(value).__name__ for value in shown[:3]] == ["Verdict", "RunRoc", "Trajectories"]
     assert len(pictures) == 3 and all(len(html) > 500 for html in pictures)
     assert "leakage figures" in capsys.readouterr().out

@@ -128,6 +128,8 @@ class AuditConfig:
                 import_object("data.dataset", data.dataset, "my_package.data:load", self.path.parent)
             return load(data.dataset, data_dir, **data.options)
         path = self._beside(data.file)
+        if not path.exists():
+            raise InputError(f"{path} is not there; check data.file")
         records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
         if not path.is_dir():
             return records if data.standardise is False else standardised(records)

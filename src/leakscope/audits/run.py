@@ -101,9 +101,17 @@ def run_audit(
         out: run folder, or an address like s3://bucket/run.
         progress: called with the models' worth of training that is done.
     """
+    _check_out(out)
     prepared = prepare(settings, source)  # before anything is written
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
         return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
+
+
+def _check_out(out: Path | str) -> None:
+    path = Path(out)
+    for place in (path, *path.parents):
+        if place.is_file():
+            raise InputError(f"out={str(out)!r}: {place} is a file; choose another folder with --out")
 
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:

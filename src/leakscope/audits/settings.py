@@ -162,7 +162,7 @@ def _check_written_as_text(attack: Attack) -> None:
     """Refuses an attack that results.json could not name, before anything is trained for it."""
     text = spec_of(attack)
     try:
-        is_same = resolve(text).label == attack.label
+        is_same = _option_texts(resolve(text)) == _option_texts(attack)
     except InputError as error:
         raise InputError(f"attacks: {text} cannot be read back from results.json ({error})") from error
     if not is_same:
@@ -170,6 +170,11 @@ def _check_written_as_text(attack: Attack) -> None:
             f"attacks: {text} cannot be read back from results.json; give its options numbers, texts, true, "
             "false or none"
         )
+
+
+def _option_texts(attack: Attack) -> dict[str, str]:
+    """Option -> its value as text, as two estimators with the same settings are not equal."""
+    return {option.name: repr(getattr(attack, option.name)) for option in fields(attack)}  # type: ignore[arg-type]
 
 
 def _type_problems(settings: AuditSettings) -> list[str]:
