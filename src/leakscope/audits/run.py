@@ -101,8 +101,8 @@ def run_audit(
         out: run folder, or an address like s3://bucket/run.
         progress: called with the models' worth of training that is done.
     """
-    _check_out(out)
     prepared = prepare(settings, source)  # before anything is written
+    _check_out(out)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
         return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 
