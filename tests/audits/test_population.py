@@ -149,7 +149,8 @@ def test_where_bits_are_undefined_the_report_says_why(tmp_path: Path) -> None:
     assert "bits" not in pl.read_parquet(tmp_path / "two" / "records.parquet").columns
     assert "bits about a record's membership" not in str(verdict)
     losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
-    assert losses.results.leakage.signal in (None, "log_density")
+    assert losses.results.leakage.signal is None
+    assert losses.results.leakage.reason == "the bank stores neither log_odds nor log_density"
 
 
 def test_copied_records_are_reported_first_and_loudly(tmp_path: Path) -> None:
