@@ -1,6 +1,6 @@
-"""Answers you saved yourself, nothing trained: python examples/make_predictions.py, then this."""
+"""Predictions you saved yourself; nothing is trained: python examples/make_predictions.py, then this."""
 
 import leakscope
 
-verdict = leakscope.audit_predictions("predictions.npz", out="runs/predictions")
+verdict = leakscope.audit(leakscope.SavedPredictions("predictions.npz"), out="runs/predictions")
 print(verdict)

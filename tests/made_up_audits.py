@@ -15,7 +15,6 @@ from leakscope.audits.run import KIND, evaluate_and_report
 from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
-from leakscope.bank.manifest import BlockNotes
 from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE
 from leakscope.evaluate.record_metadata import RecordMetadata

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.audits.population import concluded, evaluation_config
+from leakscope.audits.run import evaluate_and_report
+from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.manifest import BlockNotes, Provenance
@@ -19,6 +20,7 @@ from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_json
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.types import Records
 
@@ -85,9 +87,10 @@ class Synthetic:
         """The whole run folder, reports and all."""
         records = self.records()
         labels = np.array(records.class_names)[records.labels]
-        facts = RecordMetadata(records.ids, labels, records.groups)
-        config = evaluation_config(records.name, self.attacks, (0.1, 0.01), self.gate)
-        return concluded(self.bank(folder), config, facts, folder, disclosure or Disclosure(), records)
+        metadata = RecordMetadata(records.ids, labels, records.groups)
+        config = EvaluationConfig(records.name, self.attacks, (0.1, 0.01), gate=self.gate)
+        evidence = Evidence(self.bank(folder), metadata, config, records)
+        return evaluate_and_report(evidence, folder, disclosure or Disclosure())
 
 
 HOSTILE = (

@@ -24,14 +24,9 @@ recipe = leakscope.Recipe(
     batch_size=size.batch_size,
     epochs=size.epochs,
 )
-verdict = leakscope.audit_target(
-    records,
-    recipe,
-    problem.folder / "target.pt",
-    problem.is_member,
-    problem.folder / "leakscope",
-    models=size.n_shadows,
-)
+weights = leakscope.NetWeights(problem.folder / "target.pt", "mlp", dict(recipe.net_options))
+target = leakscope.GivenTarget(records, weights, problem.is_member, recipe)
+verdict = leakscope.audit(target, out=problem.folder / "leakscope", models=size.n_shadows)
 scores = pl.read_parquet(verdict.folder / "records.parquet")["score_eb_lira"].to_numpy()
 # user code ends
 

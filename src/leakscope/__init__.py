@@ -5,50 +5,88 @@
     verdict = leakscope.audit(leakscope.load("digits"), leakscope.Recipe(), out="runs/mine")
     print(verdict)
 
-Importing this package loads no torch; that waits until models are trained.
+Importing this package is quick: a name is imported from its module when it is first used.
 """
 
 __version__ = "0.1.0"
 
-from leakscope.attacks.base import Attack
-from leakscope.audits.given import GivenTarget
-from leakscope.audits.merged import MergedRuns
-from leakscope.audits.population import TrainedPopulation
-from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.run import audit
-from leakscope.data.files import read_table
-from leakscope.data.registry import load
-from leakscope.dynamics.monitor import Monitor
-from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.evaluate.verdict import Verdict
-from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
-from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.runs.run import Run, open_run
-from leakscope.types import Design, Records, Scores, Signals
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Attack",
-    "Design",
-    "EstimatorRecipe",
-    "FittedEstimator",
-    "FunctionRecipe",
-    "Gate",
-    "GivenTarget",
-    "MergedRuns",
-    "Monitor",
-    "NetWeights",
-    "PredictFunction",
-    "Recipe",
-    "Records",
-    "Run",
-    "SavedPredictions",
-    "Scores",
-    "Signals",
-    "TprLimit",
-    "TrainedPopulation",
-    "Verdict",
-    "audit",
-    "load",
-    "open_run",
-    "read_table",
-]
+if TYPE_CHECKING:
+    from leakscope.attacks.base import Attack as Attack
+    from leakscope.audits.given import GivenTarget as GivenTarget
+    from leakscope.audits.merged import MergedRuns as MergedRuns
+    from leakscope.audits.population import TrainedPopulation as TrainedPopulation
+    from leakscope.audits.predictions import SavedPredictions as SavedPredictions
+    from leakscope.audits.run import audit as audit
+    from leakscope.data.files import read_table as read_table
+    from leakscope.data.registry import load as load
+    from leakscope.dynamics.monitor import Monitor as Monitor
+    from leakscope.evaluate.gate import Gate as Gate
+    from leakscope.evaluate.gate import TprLimit as TprLimit
+    from leakscope.evaluate.verdict import Verdict as Verdict
+    from leakscope.models.given import (
+        FittedEstimator as FittedEstimator,
+    )
+    from leakscope.models.given import (
+        NetWeights as NetWeights,
+    )
+    from leakscope.models.given import (
+        PredictFunction as PredictFunction,
+    )
+    from leakscope.recipe import (
+        EstimatorRecipe as EstimatorRecipe,
+    )
+    from leakscope.recipe import (
+        FunctionRecipe as FunctionRecipe,
+    )
+    from leakscope.recipe import (
+        Recipe as Recipe,
+    )
+    from leakscope.runs.run import Run as Run
+    from leakscope.runs.run import open_run as open_run
+    from leakscope.types import Design as Design
+    from leakscope.types import Records as Records
+    from leakscope.types import Scores as Scores
+    from leakscope.types import Signals as Signals
+
+_MODULES = {
+    "Attack": "leakscope.attacks.base",
+    "Design": "leakscope.types",
+    "EstimatorRecipe": "leakscope.recipe",
+    "FittedEstimator": "leakscope.models.given",
+    "FunctionRecipe": "leakscope.recipe",
+    "Gate": "leakscope.evaluate.gate",
+    "GivenTarget": "leakscope.audits.given",
+    "MergedRuns": "leakscope.audits.merged",
+    "Monitor": "leakscope.dynamics.monitor",
+    "NetWeights": "leakscope.models.given",
+    "PredictFunction": "leakscope.models.given",
+    "Recipe": "leakscope.recipe",
+    "Records": "leakscope.types",
+    "Run": "leakscope.runs.run",
+    "SavedPredictions": "leakscope.audits.predictions",
+    "Scores": "leakscope.types",
+    "Signals": "leakscope.types",
+    "TprLimit": "leakscope.evaluate.gate",
+    "TrainedPopulation": "leakscope.audits.population",
+    "Verdict": "leakscope.evaluate.verdict",
+    "audit": "leakscope.audits.run",
+    "load": "leakscope.data.registry",
+    "open_run": "leakscope.runs.run",
+    "read_table": "leakscope.data.files",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'leakscope' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, LeakscopeError
 
 
 def names_code(text: str) -> bool:
@@ -45,7 +48,7 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         folder: where to look for modules that are not installed; None: the current folder only.
 
     Raises:
-        InputError: there is no such module or name.
+        InputError: there is no such module or name, or the module cannot be imported.
     """
     search_in(folder)
     module, _, name = path.partition(":")
@@ -54,9 +57,12 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         named: Any = sys.modules["__main__"] if module == _script_name() else importlib.import_module(module)
         for part in name.split("."):
             named = getattr(named, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a user's module may raise anything
+        reason = (
+            error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        )
         raise InputError(
-            f"{setting}={path!r} cannot be imported ({error}); write for example {example!r}, and run "
+            f"{setting}={path!r} cannot be imported ({reason}); write for example {example!r}, and run "
             "leakscope from the folder that holds the module, or install it"
         ) from error
     return named
@@ -68,3 +74,23 @@ def _script_name() -> str | None:
     file = str(getattr(main, "__file__", ""))
     is_script = file.endswith(".py") and getattr(main, "__spec__", None) is None
     return Path(file).stem if is_script else None
+
+
+@contextmanager
+def user_errors(what: str) -> Iterator[None]:
+    """Turns whatever a user's code raises into one line that says where; the cause stays attached.
+
+    Args:
+        what: the code that is called, as the user named it.
+    """
+    try:
+        yield
+    except LeakscopeError:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        raise InputError(
+            f"{what} raised {type(error).__name__}: {error} ({place}); "
+            "call it by itself to see the whole traceback"
+        ) from error

@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from leakscope.audits.config import AuditConfig, read_config
-from leakscope.audits.population import DEFAULT_ATTACKS, DEFAULT_FPR_BUDGETS
+from leakscope.audits.settings import AuditSettings
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
@@ -25,9 +25,7 @@ def read(tmp_path: Path, content: str) -> AuditConfig:
 def test_the_shortest_config_has_the_defaults_of_the_python_call(tmp_path: Path) -> None:
     config = read(tmp_path, "[data]\ndataset = 'digits'\n")
     assert config.recipe() == Recipe()
-    assert config.attacks.names == DEFAULT_ATTACKS
-    assert config.attacks.fpr == DEFAULT_FPR_BUDGETS
-    assert (config.population.models, config.population.design, config.population.seed) == (64, "balanced", 0)
+    assert config.settings == AuditSettings(config_text="[data]\ndataset = 'digits'\n")
 
 
 def test_every_training_setting_reaches_the_recipe(tmp_path: Path) -> None:
@@ -77,29 +75,29 @@ def test_an_estimator_is_made_with_its_options(tmp_path: Path) -> None:
 def test_a_file_is_looked_up_beside_its_config_and_standardised(tmp_path: Path) -> None:
     (tmp_path / "Leute.csv").write_text("größe,ja,wer\n100,a,x\n200,b,y\n300,a,z\n")
     data = "[data]\nfile = 'Leute.csv'\nlabel = 'ja'\nid = 'wer'"
-    records = read(tmp_path, data).records(None, base=tmp_path)
+    records = read(tmp_path, data).records(None)
     assert records.features.mean() == pytest.approx(0, abs=1e-6)
     assert records.features.std() == pytest.approx(1, abs=1e-6)
     assert records.ids.tolist() == ["x", "y", "z"]
-    as_is = read(tmp_path, f"{data}\nstandardise = false").records(None, base=tmp_path)
+    as_is = read(tmp_path, f"{data}\nstandardise = false").records(None)
     np.testing.assert_array_equal(as_is.features[:, 0], [100, 200, 300])
     text = f"[data]\nfile = '{tmp_path / 'Leute.csv'}'\nlabel = 'ja'\nfeatures = ['größe']\ngroups = ['wer']"
-    grouped = read(tmp_path, text).records(None, base=Path("/elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    grouped = read(tmp_path / "elsewhere", text).records(None)
     assert list(grouped.groups) == ["wer"]
 
 
 def test_a_home_folder_is_meant_where_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "people.csv").write_text("x,y\n1,a\n2,b\n")
-    records = read(tmp_path, "[data]\nfile = '~/people.csv'\nlabel = 'y'").records(
-        None, base=Path("/elsewhere")
-    )
+    (tmp_path / "elsewhere").mkdir()
+    records = read(tmp_path / "elsewhere", "[data]\nfile = '~/people.csv'\nlabel = 'y'").records(None)
     assert len(records) == 2
 
 
 def test_options_of_a_dataset_reach_it(tmp_path: Path) -> None:
     config = read(tmp_path, "[data]\ndataset = 'gaussian'\noptions = {n_samples = 40, n_classes = 4}")
-    records = config.records(None, base=tmp_path)
+    records = config.records(None)
     assert (len(records), records.n_classes) == (40, 4)
 
 
@@ -134,13 +132,13 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         "colour is not a known setting",
         "give either `dataset` or `file`",
         "net would do nothing: give either `net` or `estimator`",
-        "training.lr=0: should be greater than 0",
+        "training: lr=0",
         "training.batch_size=2.5",
         "training.optimizer='magic': should be 'sgd', 'adam' or 'adamw'",
-        "population.models=1: should be greater than or equal to 2",
-        "population.design='random'",
-        "population.seed=-1",
-        "attacks.fpr.0=-0.1",
+        "population.design='random': should be 'balanced', 'bernoulli' or 'pairs'",
+        "models=1: must be at least 2",
+        "seed=-1: must be 0 or more",
+        "fpr=[-0.1]: must be rates above 0",
     ):
         assert named in message
 
@@ -161,7 +159,7 @@ def test_settings_that_do_not_go_together_are_named(tmp_path: Path, training: st
 
 def test_bernoulli_takes_an_odd_number_of_models(tmp_path: Path) -> None:
     config = read(tmp_path, "[data]\ndataset = 'digits'\n[population]\nmodels = 3\ndesign = 'bernoulli'")
-    assert config.population.models == 3
+    assert config.settings.models == 3
 
 
 @pytest.mark.parametrize(
@@ -186,11 +184,10 @@ def test_a_gate_has_the_limits_of_its_section(tmp_path: Path) -> None:
         "[data]\ndataset = 'digits'\n[gate]\nmax_auc = 0.6\nmax_tpr = [{ fpr = 0.001, tpr = 0.05 }]\n"
         "max_epsilon = 4\ndelta = 1e-6\nconfidence = 0.9",
     )
-    assert config.gate is not None
-    assert config.gate.gate() == Gate(
+    assert config.settings.gate == Gate(
         max_auc=0.6, max_tpr=(TprLimit(0.001, 0.05),), max_epsilon=4, delta=1e-6, confidence=0.9
     )
-    assert read(tmp_path, "[data]\ndataset = 'digits'").gate is None
+    assert read(tmp_path, "[data]\ndataset = 'digits'").settings.gate is None
 
 
 def test_a_training_function_is_imported(tmp_path: Path) -> None:
@@ -200,7 +197,9 @@ def test_a_training_function_is_imported(tmp_path: Path) -> None:
     assert recipe.train is neighbours
     with pytest.raises(InputError, match=r"model\.train='nowhere:train' cannot be imported"):
         read(tmp_path, f"{start}'nowhere:train'").recipe()
-    with pytest.raises(InputError, match=r"training would do nothing: model\.train trains as it likes"):
+    with pytest.raises(
+        InputError, match=r"training would do nothing: model\.train has its own training settings"
+    ):
         read(tmp_path, f"{start}'a:b'\n[training]\nepochs = 3")
     with pytest.raises(InputError, match="options would do nothing"):
         read(tmp_path, f"{start}'a:b'\noptions = {{ width = 3 }}")

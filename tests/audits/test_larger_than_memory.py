@@ -19,8 +19,7 @@ from leakscope.data import column_file
 from leakscope.data.digits import digits
 from leakscope.data.files import read_table
 from leakscope.data.predictions import read_predictions
-from leakscope.disk import mmap_rows
-from leakscope.disk import scratch
+from leakscope.disk import mmap_rows, scratch
 from leakscope.evaluate import judge
 from leakscope.recipe import Recipe
 
@@ -46,7 +45,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(scratch, "RECORDS_AT_ONCE", 37)
     monkeypatch.setattr(scratch, "_BLOCKS_AT_ONCE", 3)
-    monkeypatch.setattr(pages, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(mmap_rows, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(column_file, "_READ_AT_ONCE", 5000)
 
 
@@ -74,11 +73,11 @@ def results(folder: Path) -> Any:
 def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = tmp_path / f"answers.{suffix}"
     write_answers(path, 1500, 6)
-    leakscope.audit_predictions(path, tmp_path / "whole")
+    leakscope.audit(leakscope.SavedPredictions(path), out=tmp_path / "whole")
     request.getfixturevalue("small_pieces")
     read = read_predictions(path)
     assert isinstance(read.logits, np.memmap) and isinstance(read.shadow_logits, np.memmap)
-    leakscope.audit_predictions(path, tmp_path / "pieces")
+    leakscope.audit(leakscope.SavedPredictions(path), out=tmp_path / "pieces")
     equal(results(tmp_path / "pieces"), results(tmp_path / "whole"))
     whole, pieces = (pl.read_parquet(tmp_path / run / "records.parquet") for run in ("whole", "pieces"))
     assert whole.select(pl.col(pl.String)).equals(pieces.select(pl.col(pl.String)))
@@ -98,8 +97,9 @@ def test_a_wrong_member_list_shows_in_some_of_the_records(
     stated = np.where(wrong, np.random.default_rng(2).permutation(members), members)
     pl.read_parquet(path).with_columns(is_member=stated).write_parquet(path)
     monkeypatch.setattr(judge, "_CHECKED_RECORDS", 3000)
-    found = leakscope.audit_predictions(path, tmp_path / "run", attacks=("eb_lira",)).results.hygiene
-    status = next(check.status for check in found if check.name == "members")
+    predictions = leakscope.SavedPredictions(path)
+    verdict = leakscope.audit(predictions, out=tmp_path / "run", attacks=("eb_lira",))
+    (status,) = [check.status for check in verdict.results.hygiene if check.name == "members"]
     assert (status == "ok") == (share_wrong == 0)
 
 
@@ -137,7 +137,7 @@ from leakscope.data import column_file
 from leakscope.audits.report import page_records
 page_records._MOST_ROWS = 1000
 mmap_rows.BLOCK_BYTES = column_file._READ_AT_ONCE = 1_000_000
-leakscope.audit_predictions(sys.argv[1], sys.argv[2], attacks=("loss", "eb_lira"))
+leakscope.audit(leakscope.SavedPredictions(sys.argv[1]), out=sys.argv[2], attacks=("loss", "eb_lira"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 

@@ -21,12 +21,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.audits.planning import SUPPOSED_AUC, Plan, Seconds, plan, plan_audit, resolution, trial
-from leakscope.audits.population import evaluation_config
+from leakscope.audits.planning import plan, trial
+from leakscope.audits.planning.plan import SUPPOSED_AUC, Cost, Plan, plan_audit, resolution
+from leakscope.audits.planning.trial import Seconds
+from leakscope.audits.population import TrainedPopulation
+from leakscope.audits.run import audit_settings
 from leakscope.bank.bank import Bank
 from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
 from leakscope.evaluate.judge import judge
+from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.stats.roc import why_unresolvable
 from leakscope.types import Design, Records
@@ -49,7 +53,14 @@ def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def small_plan(**changes: Any) -> Plan:
     given: dict[str, Any] = {"records": records(), "recipe": RECIPE, "models": 8, "device": "cpu", **changes}
-    return plan_audit(**given)
+    source = TrainedPopulation(given.pop("records"), given.pop("recipe"))
+    return plan_audit(audit_settings(given), source)
+
+
+def small_cost(**changes: Any) -> Cost:
+    cost = small_plan(**changes).cost
+    assert cost is not None
+    return cost
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, TREE], ids=["networks", "estimators"])
@@ -66,7 +77,7 @@ def test_disk_is_what_a_bank_takes(
         finish(self, about)
 
     monkeypatch.setattr(Bank, "finish", counted_finish)
-    planned = small_plan(recipe=recipe, models=7, design="bernoulli", signals=("logits", "entropy"))
+    planned = small_cost(recipe=recipe, models=7, design="bernoulli", signals=("logits", "entropy"))
     complete(tmp_path, recipe, signals=tuple(planned.disk.signals))
     arrays = {path.stem: path.stat().st_size for path in tmp_path.glob("signals/*.npy")}
     assert planned.disk.signals == arrays
@@ -93,8 +104,11 @@ def bank(n, n_features, models, **options):
     records = Records(x, np.arange(n) % 2, np.arange(n).astype(str), class_names=("a", "b"))
     recipe = Recipe(net_options=tuple(options.items()), epochs=1, batch_size=256)
     if sys.argv[1] == "plan":
-        from leakscope.audits.planning import plan_audit
-        return plan_audit(records, recipe, models, attacks=("loss", "lira"), device="cpu").memory
+        from leakscope.audits.planning.plan import plan_audit
+        from leakscope.audits.population import TrainedPopulation
+        from leakscope.audits.settings import AuditSettings
+        settings = AuditSettings(models=models, attacks=("loss", "lira"), device="cpu")
+        return plan_audit(settings, TrainedPopulation(records, recipe)).cost.memory
     with tempfile.TemporaryDirectory() as folder:
         design = make_design("balanced", models, n, 0)
         complete_bank(Path(folder), TrainingRequest(records, design, recipe, 0, ("loss", "log_odds"), "cpu"))
@@ -130,21 +144,19 @@ def test_training_memory_is_within_a_factor_of_what_it_takes() -> None:
 @pytest.mark.parametrize("attacks", [("lira",), ("correctness", "loss", "lira"), ("shokri",)], ids=" ".join)
 def test_judging_memory_is_within_a_factor_of_what_it_takes(attacks: tuple[str, ...]) -> None:
     many, models = records(n=3000), 32
-    planned = small_plan(records=many, models=models, attacks=attacks)
+    planned = small_cost(records=many, models=models, attacks=attacks)
     design = Design(np.random.default_rng(0).random((models, 3000)) < 0.5)
-    kept = tuple(planned.disk.signals)
-    identity = local.check_request(local.TrainingRequest(many, design, RECIPE, 0, kept, "cpu"))
-    request = trial.Request(many, design, RECIPE, identity, torch.device("cpu"))
-    bank = trial.RandomBank(request, models, many)
+    wanted = local.TrainingRequest(many, design, RECIPE, 0, tuple(planned.disk.signals), "cpu")
+    bank = trial.RandomBank(wanted, models, many)
     tracemalloc.start()
-    judge(bank, evaluation_config("many", attacks, (0.1,)))
+    judge(bank, EvaluationConfig("records", attacks, (0.1,)))
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken / 2 < planned.memory.judging < 3 * taken
 
 
 def test_peak_memory_adds_up() -> None:
-    memory = small_plan().memory
+    memory = small_cost().memory
     assert memory.parameters == 4 * 4 * 8 * (4 * 4 + 4 + 4 * 3 + 3)  # Adam: values, gradients, two moments
     assert memory.records == 24 * 4 * 4 + 24 * 8
     training = memory.parameters + memory.workspace + memory.signals
@@ -251,7 +263,7 @@ def test_sizes_grow_only_while_the_trial_lasts(monkeypatch: pytest.MonkeyPatch) 
         ({"recipe": Recipe(net_options=(("width", 4),), epochs=2, trainer="serial")}, "serial"),
         ({"recipe": TREE}, "estimators"),
         ({"recipe": FunctionRecipe(most_frequent)}, "function"),
-        ({"records": regression_records(), "attacks": ("loss",)}, "dense"),
+        ({"records": regression_records()}, "dense"),
         ({"models": 7, "design": "bernoulli"}, "dense"),
         ({"models": 2}, "dense"),
     ],
@@ -262,8 +274,9 @@ def test_every_kind_of_audit_can_be_planned(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     planned = small_plan(**changes)
-    assert planned.training.trainer == trainer
-    for seconds in (planned.time.training, planned.time.judging, planned.time.total):
+    assert planned.cost is not None
+    assert planned.cost.training.trainer == trainer
+    for seconds in (planned.cost.time.training, planned.cost.time.judging, planned.cost.time.total):
         assert 0 < seconds.low <= seconds.expected <= seconds.high
     assert planned.population.members > 0
     assert list(tmp_path.iterdir()) == []  # nothing is written
@@ -279,7 +292,7 @@ def test_time_is_all_epochs_checkpoints_and_blocks(
     monkeypatch.setattr(plan, "judging_seconds", lambda *_: Seconds(0.0, 0.0, 0.0))
     monkeypatch.setattr(trial.time, "perf_counter", lambda: 0.0)
     n_steps, n_orders, n_questions = 4 * 2, 4, 2 * 24
-    found = small_plan(recipe=replace(RECIPE, trainer=trainer)).time.training
+    found = small_cost(recipe=replace(RECIPE, trainer=trainer)).time.training
     assert found.expected == pytest.approx(stacks * (n_steps + n_orders + n_questions))
     assert (found.low, found.high) == pytest.approx((0.75 * found.expected, 1.25 * found.expected))
 
@@ -292,16 +305,16 @@ def test_a_rare_class_is_never_left_out_of_a_trial(monkeypatch: pytest.MonkeyPat
     labels = (np.arange(n) >= n - 8).astype(np.int64)
     rare = Records(given.features, labels, given.ids, class_names=("most", "few"))
     logistic = EstimatorRecipe(LogisticRegression(), processes=1)
-    assert small_plan(records=rare, recipe=logistic).time.total.expected > 0
+    assert small_cost(records=rare, recipe=logistic).time.total.expected > 0
 
 
 def test_the_same_mistakes_are_refused() -> None:
-    with pytest.raises(InputError, match="fpr_budgets"):
-        small_plan(fpr_budgets=(0.0,))
+    with pytest.raises(InputError, match=r"fpr=\[0\.0\]: must be rates above 0"):
+        small_plan(fpr=(0.0,))
     with pytest.raises(InputError, match="device='tpu'"):
         small_plan(device="tpu")
     with pytest.raises(InputError, match="a regression model has"):
-        small_plan(records=regression_records())
+        small_plan(records=regression_records(), attacks=("correctness",))
 
 
 def test_a_block_that_does_not_fit_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

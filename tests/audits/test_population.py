@@ -15,8 +15,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from leakscope.attacks.registry import attack_classes
-from leakscope.audits.population import DEFAULT_ATTACKS, audit
+from leakscope.attacks.registry import attack_classes, default_attacks
+from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, results_json
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.evaluate.gate import Gate, TprLimit
@@ -29,11 +29,12 @@ from tests.cli.command import files_under
 from tests.engine.small_population import N_RECORDS, RECIPE, records, regression_records
 
 FRAGILE = "tests.engine.nets:fragile"
+DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
 
 
 def small_audit(out: Path, **changes: Any) -> Verdict:
     given: dict[str, Any] = {"records": records(), "recipe": RECIPE, "models": 8, "device": "cpu", **changes}
-    return audit(out=out, **given)
+    return audit(given.pop("records"), out=out, **given)
 
 
 def noise(n: int = 120) -> Records:
@@ -54,9 +55,9 @@ def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     verdict = small_audit(tmp_path, records=noise(), recipe=recipe, models=16)
     for name in DEFAULT_ATTACKS:
-        found = verdict.results.attacks[name]
-        assert found.auc.low > 0.65
-        assert found.advantage.value > 0.35
+        figures = verdict.results.attacks[name]
+        assert figures.auc.low > 0.65
+        assert figures.advantage.value > 0.35
     assert verdict.results.accuracy.members.value == 1.0
     assert verdict.results.accuracy.nonmembers.value < 0.65
     assert verdict.results.exposed.share > 0.2
@@ -77,16 +78,16 @@ def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
 
 
 def test_figures_are_means_over_targets(tmp_path: Path) -> None:
-    verdict = small_audit(tmp_path, fpr_budgets=(0.25, 0.01))
+    verdict = small_audit(tmp_path, fpr=(0.25, 0.01))
     loss = np.load(tmp_path / "signals" / "loss.npy")[:, -1]
     in_mask = np.load(tmp_path / "design.npy")
     aucs = [roc_auc_score(members, -row) for row, members in zip(loss, in_mask, strict=True)]
-    found = verdict.results.attacks["loss"]
-    assert found.auc.value == pytest.approx(np.mean(aucs))
-    assert found.auc.sd == pytest.approx(np.std(aucs, ddof=1))
-    assert found.auc.low < found.auc.value < found.auc.high
-    assert found.targets == 8
-    quarter, hundredth = found.tpr_at_fpr
+    figures = verdict.results.attacks["loss"]
+    assert figures.auc.value == pytest.approx(np.mean(aucs))
+    assert figures.auc.sd == pytest.approx(np.std(aucs, ddof=1))
+    assert figures.auc.low < figures.auc.value < figures.auc.high
+    assert figures.targets == 8
+    quarter, hundredth = figures.tpr_at_fpr
     n_out = N_RECORDS // 2
     best = [_best_tpr(-row, members, allowed=n_out // 4) for row, members in zip(loss, in_mask, strict=True)]
     assert quarter.value == pytest.approx(np.mean(best))
@@ -116,28 +117,27 @@ def test_every_file_of_a_run(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "run.json").read_text())["kind"] == "audit"
 
 
-def test_the_summary_states_the_numbers(tmp_path: Path) -> None:
+def test_a_printed_verdict_states_the_numbers(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path)
-    words = str(verdict)
-    assert words == "\n".join(verdict.summary())
+    text = str(verdict)
+    assert text.splitlines() == verdict.summary()
     strongest = verdict.results.attacks[verdict.strongest_attack].auc
-    assert strongest.value == max(f.auc.value for f in verdict.results.attacks.values())
-    assert "8 models were each trained on a random half of 24 records (three classes)" in words
-    assert f"{strongest.value:.1%}" in words
-    assert f"{strongest.low:.1%} to {strongest.high:.1%}" in words
-    assert f"Accuracy: {verdict.results.accuracy.members.value:.1%} on members" in words
+    assert strongest.value == max(figures.auc.value for figures in verdict.results.attacks.values())
+    assert "8 models were each trained on a random half of 24 records (three classes)." in text
+    assert f"{strongest.value:.1%}" in text
+    assert f"{strongest.low:.1%} to {strongest.high:.1%}" in text
+    assert f"{verdict.results.accuracy.members.value:.1%} on members" in text
 
 
-def test_bits_are_reported_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
+def test_bits_are_stated_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=replace(RECIPE, epochs=4, checkpoints=(1, 4)))
     leakage = verdict.results.leakage
     assert leakage.signal == "log_odds"
     assert [at.epoch for at in leakage.checkpoints] == [1, 4]
     last = leakage.checkpoints[-1]
     mean, top = max(last.bits.value, 0), max(last.most_exposed.value, 0)
-    words = " ".join(verdict.summary())
-    assert f"An output reveals {mean:.3f} bits about a record's membership on average" in words
-    assert f"The most exposed 1% of records reveal {top:.2f} bits." in words
+    assert f"An output reveals {mean:.3f} bits about a record's membership on average" in str(verdict)
+    assert f"The most exposed 1% of records reveal {top:.2f} bits." in str(verdict)
     assert "## Bits of membership per record" in (tmp_path / "report.md").read_text()
     assert verify_run(tmp_path).problems == []
 
@@ -147,12 +147,13 @@ def test_where_bits_are_undefined_the_report_says_why(tmp_path: Path) -> None:
     assert "no record has two models" in verdict.results.leakage.reason
     assert "Undefined: no record has two models" in (tmp_path / "two" / "report.md").read_text()
     assert "bits" not in pl.read_parquet(tmp_path / "two" / "records.parquet").columns
-    assert not any("bits about" in line for line in verdict.summary())
+    assert "bits about a record's membership" not in str(verdict)
     losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
-    assert losses.results.leakage.signal in (None, "log_density")
+    assert losses.results.leakage.signal is None
+    assert losses.results.leakage.reason == "the bank stores neither log_odds nor log_density"
 
 
-def test_copied_records_come_first_in_the_summary(tmp_path: Path) -> None:
+def test_copied_records_are_reported_first_and_loudly(tmp_path: Path) -> None:
     people = noise(60)
     twice = Records(
         np.concatenate([people.features, people.features]),
@@ -165,7 +166,7 @@ def test_copied_records_come_first_in_the_summary(tmp_path: Path) -> None:
     first = verdict.summary()[0]
     assert first.startswith("DO NOT TRUST THESE FIGURES (duplicates): 120 records have an exact copy")
     checks = {check.name: check.status for check in verdict.results.hygiene}
-    assert list(checks) == ["duplicates", "balance", "accuracy", "members", "shift"]
+    assert list(checks) == ["duplicates", "sides", "accuracy", "members", "shift"]
     assert checks["duplicates"] == "failed"
     text = (tmp_path / "report.md").read_text()
     assert all(f"| {name} | {status} |" in text for name, status in checks.items())
@@ -173,8 +174,8 @@ def test_copied_records_come_first_in_the_summary(tmp_path: Path) -> None:
 
 def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=noise(), attacks=("loss",))
-    groups = verdict.results.attacks["loss"].groups
-    assert {name: [g.group for g in found] for name, found in groups.items()} == {
+    columns = verdict.results.attacks["loss"].groups
+    assert {column: [figures.group for figures in groups] for column, groups in columns.items()} == {
         "town": ["a", "b", "c"],
         "label": ["no", "yes"],
     }
@@ -189,7 +190,7 @@ def test_groups_and_classes_are_judged_and_too_many_are_not(tmp_path: Path) -> N
 
 def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
     gate = Gate(max_auc=0.1, max_tpr=(TprLimit(0.25, 1.0),))
-    verdict = small_audit(tmp_path, fpr_budgets=(0.5,), gate=gate)
+    verdict = small_audit(tmp_path, fpr=(0.5,), gate=gate)
     assert verdict.gate_failed
     assert verdict.results.config.fpr_budgets == (0.5, 0.25)
     assert any(line.startswith("Gate failed: the AUC is up to") for line in verdict.summary())
@@ -202,20 +203,21 @@ def test_the_same_audit_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     small_audit(tmp_path / "second")
     first, second = files_under(tmp_path / "first"), files_under(tmp_path / "second")
     assert first.keys() == second.keys()
-    dated = ("manifest.json", "report.html")  # they tell when the run was finished
+    dated = ("manifest.json", "report.html")  # they say when the run was finished
     assert [n for n in first if first[n] != second[n] and n not in dated] == []
 
 
-def test_an_audit_again_trains_nothing_and_may_ask_for_other_attacks(tmp_path: Path) -> None:
+def test_a_rerun_trains_nothing_and_keeps_the_attacks_of_earlier_runs(tmp_path: Path) -> None:
     small_audit(tmp_path)
     before = files_under(tmp_path)
     done: list[float] = []
     small_audit(tmp_path, progress=done.append)
     assert done == [8]
     assert files_under(tmp_path) == before
-    fewer = small_audit(tmp_path, attacks=("loss",), signals=("correct", "log_odds"), progress=done.append)
+    fewer = small_audit(tmp_path, attacks=("loss",), progress=done.append)
     assert done == [8, 8]
-    assert list(fewer.results.attacks) == ["loss"]
+    assert list(fewer.results.attacks) == list(DEFAULT_ATTACKS)
+    assert files_under(tmp_path) == before
 
 
 def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -235,18 +237,18 @@ def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models
     assert len(verdict.summary()) >= 4
 
 
-def test_diverged_models_are_left_out_and_named(tmp_path: Path) -> None:
+def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)
     diverged = verdict.results.population.diverged_models
     assert 2 <= len(diverged) <= 14
     assert verdict.results.population.models == 16 - len(diverged)
+    assert f"Left out because training diverged: {len(diverged)} models" in str(verdict)
     assert all(np.isnan(np.load(tmp_path / "signals" / "loss.npy")[int(m)]).all() for m in diverged)
-    assert f"{len(diverged)} models, " in " ".join(verdict.summary())
     json.dumps(results_json(verdict.results), allow_nan=False)
 
 
 def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
-    """With this share of broken nets exactly one of the eight models lives."""
+    """With this share of broken nets exactly one of the eight models converges."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
     verdict = small_audit(tmp_path, recipe=recipe, attacks=("correctness", "loss"))
     assert verdict.results.population.models == 1
@@ -254,11 +256,11 @@ def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> Non
     assert auc.low < auc.value < auc.high  # DeLong: there is no spread over targets
     assert auc.sd is None
     assert verdict.results.exposed is None
-    assert "None" not in " ".join(verdict.summary())
+    assert "None" not in str(verdict)
 
 
 def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
-    verdict = small_audit(tmp_path, records=regression_records(), attacks=("loss",))
+    verdict = small_audit(tmp_path, records=regression_records())
     assert list(verdict.results.attacks) == ["loss"]
     assert verdict.results.accuracy is None
     assert verdict.results.exposed is None
@@ -280,17 +282,20 @@ def test_images_go_from_start_to_end(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown attack": (
         {"attacks": ("guess",)},
-        f"['guess']: choose from {', '.join(sorted(attack_classes()))}",
+        f"attack='guess' is unknown; choose from {', '.join(sorted(attack_classes()))}",
     ),
     "no attack": ({"attacks": ()}, "attacks=[]: choose from"),
     "odd models": ({"models": 7}, "models=7"),
-    "unknown design": ({"design": "random"}, "design='random' is unknown"),
+    "unknown design": ({"design": "random"}, "design='random': choose one of balanced, bernoulli, pairs"),
     "negative seed": ({"seed": -1}, "seed=-1: must be 0 or more"),
     "unknown signal": ({"signals": ("gossip",)}, "signals=['gossip']"),
     "unknown device": ({"device": "tpu"}, "device='tpu'"),
     "unknown net": ({"recipe": Recipe(net="nope")}, "net='nope'"),
-    "impossible budget": ({"fpr_budgets": (2.0,)}, "2.0"),
-    "correctness of a regression": ({"records": regression_records()}, "a regression model has"),
+    "impossible budget": ({"fpr": (2.0,)}, "fpr=[2.0]: must be rates above 0"),
+    "correctness of a regression": (
+        {"records": regression_records(), "attacks": ("correctness",)},
+        "a regression model has",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Saved answers as a target: the same results and words as a trained population, without training."""
+"""Saved predictions as the target: the same results as for a trained population, without training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import leakscope
-from leakscope.audits.predictions import default_attacks
+from leakscope.audits.predictions import SavedPredictions
 from leakscope.data.predictions import Predictions
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.evaluate.gate import Gate
@@ -45,32 +45,34 @@ def saved(n_shadows: int = 0, leak: float = 2.0, seed: int = 0) -> Predictions:
 
 def test_one_model_alone_is_judged_by_what_needs_no_other(tmp_path: Path) -> None:
     given = saved()
-    verdict = leakscope.audit_predictions(given, tmp_path, fpr_budgets=(0.1, 0.001))
+    verdict = leakscope.audit(SavedPredictions(given), out=tmp_path, fpr=(0.1, 0.001))
     assert list(verdict.results.attacks) == ["correctness", "loss", "population"]
     margin = np.where(
         given.labels, given.logits[:, 1] - given.logits[:, 0], given.logits[:, 0] - given.logits[:, 1]
     )
-    auc, expected = verdict.results.attacks["loss"].auc, delong(margin, given.is_member)
+    figures, expected = verdict.results.attacks["loss"], delong(margin, given.is_member)
+    auc = figures.auc
     assert auc.value == pytest.approx(roc_auc_score(given.is_member, margin))
     assert (auc.low, auc.high) == pytest.approx((expected.interval.low, expected.interval.high))
-    tenth, thousandth = verdict.results.attacks["loss"].tpr_at_fpr
+    tenth, thousandth = figures.tpr_at_fpr
     assert tenth.low < tenth.value < tenth.high
     assert thousandth.value is None and "below 1/" in thousandth.reason
-    assert [group.group for group in verdict.results.attacks["loss"].groups["town"]] == ["a", "b"]
-    words = " ".join(verdict.summary())
-    members = f"{given.is_member.sum()} of them members of its training set, without reference models"
-    assert f"One model was audited by its outputs on 400 records (saved), {members}." in words
-    assert "random half" not in words
+    assert [group.group for group in figures.groups["town"]] == ["a", "b"]
+    assert str(verdict).startswith(
+        "One model was audited by its outputs on 400 records (saved), "
+        f"{given.is_member.sum()} of them members of its training set, without reference models.\n"
+    )
+    assert "random half" not in str(verdict)
     assert verify_run(tmp_path).problems == []
 
 
 def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
-    verdict = leakscope.audit_predictions(saved(n_shadows=8), tmp_path)
+    verdict = leakscope.audit(SavedPredictions(saved(n_shadows=8)), out=tmp_path)
     attacks = verdict.results.attacks
     assert attacks["eb_lira"].auc.low > attacks["loss"].auc.high
     assert verdict.results.population.models == 9
     assert verdict.results.population.targets == 1
-    assert verdict.summary()[0].endswith("with 8 reference models.")
+    assert verdict.summary()[0].endswith(", with 8 reference models.")
     table = pl.read_parquet(tmp_path / "records.parquet")
     assert roc_auc_score(table["is_member"], table["score_lira"]) == pytest.approx(attacks["lira"].auc.value)
     assert verify_run(tmp_path).problems == []
@@ -78,21 +80,23 @@ def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
 
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     """Mean over a few models, as one in twenty intervals misses."""
-    found = [
-        leakscope.audit_predictions(saved(8, leak=0.0, seed=seed), tmp_path / str(seed)).results.attacks
+    of_runs = [
+        leakscope.audit(SavedPredictions(saved(8, leak=0.0, seed=seed)), out=tmp_path / str(seed))
         for seed in range(5)
     ]
-    for name in found[0]:
-        assert np.mean([results[name].auc.value for results in found]) == pytest.approx(0.5, abs=0.04)
-        assert max(results[name].epsilon.general.value for results in found) < 0.5
+    for name in of_runs[0].results.attacks:
+        figures = [verdict.results.attacks[name] for verdict in of_runs]
+        assert np.mean([one.auc.value for one in figures]) == pytest.approx(0.5, abs=0.04)
+        assert max(one.epsilon.general.value for one in figures) < 0.5
 
 
-def test_references_that_saw_nobody_get_attacks_that_ask_for_no_more(tmp_path: Path) -> None:
+def test_references_trained_on_no_record_get_the_attacks_that_need_no_more(tmp_path: Path) -> None:
     given = saved(n_shadows=4)
     assert given.shadow_in_mask is not None
     unseen = replace(given, shadow_in_mask=np.zeros_like(given.shadow_in_mask))
-    assert default_attacks(unseen) == ("correctness", "loss", "population", "reference", "calibrated")
-    verdict = leakscope.audit_predictions(unseen, tmp_path)
+    verdict = leakscope.audit(SavedPredictions(unseen), out=tmp_path)
+    defaults = ["correctness", "loss", "population", "reference", "calibrated"]
+    assert list(verdict.results.attacks) == defaults
     assert verdict.results.attacks["calibrated"].auc.low > 0.6
 
 
@@ -101,12 +105,12 @@ def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -
     path = tmp_path / "mine.npz"
     np.savez(path, logits=given.logits, labels=given.labels, is_member=given.is_member,
              shadow_logits=given.shadow_logits, shadow_members=given.shadow_in_mask)  # fmt: skip
-    told = run_command("audit", "--predictions", path, "--out", tmp_path / "run")
-    assert told.exit_code == 0, told
-    assert "on 400 records (mine)" in told.out
-    assert "One target ± 95% interval" in told.out
+    done = run_command("audit", "--predictions", path, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done
+    assert "One model was audited by its outputs on 400 records (mine)" in done.out
+    assert "One target ± 95% interval" in done.out
     assert run_command("verify", tmp_path / "run").exit_code == 0
-    gated = leakscope.audit_predictions(path, tmp_path / "run", gate=Gate(max_auc=0.6))
+    gated = leakscope.audit(SavedPredictions(path), out=tmp_path / "run", gate=Gate(max_auc=0.6))
     assert gated.gate_failed
     assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["passed"] is False
 
@@ -114,16 +118,16 @@ def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -
 def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     out = tmp_path / "run"
     for given, attacks, named in (
-        (replace(saved(), is_member=None), None, "is_member must say"),
-        (replace(saved(), is_member=np.ones(N, dtype=bool)), None, "members and others"),
+        (replace(saved(), is_member=None), None, "is_member must name members and non-members"),
+        (replace(saved(), is_member=np.ones(N, dtype=bool)), None, "members and non-members"),
         (saved(), ("lira",), "shadow_logits"),
         (saved(), ("guess",), "choose from"),
     ):
         with pytest.raises(InputError) as error:
-            leakscope.audit_predictions(given, out, attacks=attacks)
+            leakscope.audit(SavedPredictions(given), out=out, attacks=attacks)
         assert named in str(error.value)
     assert not out.exists()
     assert run_command("audit").exit_code == 2
-    leakscope.audit_predictions(saved(), out)
+    leakscope.audit(SavedPredictions(saved()), out=out)
     with pytest.raises(BankMismatchError):
-        leakscope.audit_predictions(saved(seed=1), out)
+        leakscope.audit(SavedPredictions(saved(seed=1)), out=out)

@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import INDEX, Mirror, address_of, working_copy
 from leakscope.errors import CorruptBankError, InputError, StorageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge
 from leakscope.engine import request
@@ -35,7 +35,7 @@ def part(out: Path, seed: int, max_auc: float | None = None) -> Path:
     )
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     gate = None if max_auc is None else Gate(max_auc=max_auc)
-    audit(records, recipe, out, models=6, seed=seed, attacks=("loss",), fpr_budgets=(0.1,), gate=gate)
+    audit(records, recipe, out, models=6, seed=seed, attacks=("loss",), fpr=(0.1,), gate=gate)
     return out
 
 

@@ -36,9 +36,9 @@ def test_without_a_gate_and_with_one_that_holds_the_code_is_0(tmp_path: Path) ->
     plain = audited(tmp_path, "")
     assert plain.exit_code == 0
     assert "Gate" not in plain.out
-    kept = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_epsilon = 50")
-    assert kept.exit_code == 0, kept
-    assert "Gate passed: the AUC is up to" in kept.out
+    passed = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_epsilon = 50")
+    assert passed.exit_code == 0, passed
+    assert "Gate passed: the AUC is up to" in passed.out
     assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["passed"] is True
 
 

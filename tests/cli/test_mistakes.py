@@ -107,12 +107,13 @@ def test_demo_options(tmp_path: Path, arguments: tuple[str, ...], named: tuple[s
     check_refused(tmp_path, (*arguments, "--out", tmp_path / "run"), *named)
 
 
+DIGITS = "[data]\ndataset = 'digits'\n"
 CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "malformed": ("[data\ndataset = 'digits'", ("is not TOML", "line 1")),
     "three mistakes": (
         "[data]\ndataset = 'digits'\n[population]\nmodels = 7\n[training]\nlr = -1\n"
         "[attacks]\nnames = ['guess']",
-        ("training.lr=-1: should be greater than 0", "models=7", "even", "names=['guess']", "lira"),
+        ("lr=-1", "models=7", "even", "attack='guess' is unknown", "lira"),
     ),
     "three more": (
         "[data]\n[training]\nepochs = 'many'\n[model]\nnett = 'mlp'",
@@ -122,16 +123,16 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown dataset": ("[data]\ndataset = 'digit'", ("unknown dataset 'digit'", "did you mean 'digits'?")),
     "unknown attack": (
         "[data]\ndataset = 'digits'\n[attacks]\nnames = ['lyra']",
-        ("names=['lyra']", f"choose from {', '.join(sorted(attack_classes()))}"),
+        ("'lyra' is unknown", "did you mean 'lira'?", f"choose from {', '.join(sorted(attack_classes()))}"),
     ),
-    "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("names=[]", "choose from")),
+    "no attack": ("[data]\ndataset = 'digits'\n[attacks]\nnames = []", ("attacks=[]", "choose from")),
     "odd number of models": (
         "[data]\ndataset = 'digits'\n[population]\nmodels = 9",
         ("models=9", "an even number of models"),
     ),
     "an impossible budget": (
         "[data]\ndataset = 'digits'\n[attacks]\nfpr = [0.1, 2]",
-        ("attacks.fpr.1=2", "less than or equal to 1"),
+        ("fpr=[2.0]", "must be rates above 0 and at most 1"),
     ),
     "bad checkpoints": (
         "[data]\ndataset = 'digits'\n[training]\nepochs = 3\ncheckpoints = [2, 9]",
@@ -148,13 +149,58 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an estimator's unknown option": (
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\noptions = {depth = 3}",
-        ("model.options", "depth"),
+        ("sklearn.svm:SVC", "model.options={'depth': 3}", "depth"),
     ),
     "training of an estimator": (
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\n[training]\nlr = 0.1",
         ("training would do nothing",),
     ),
     "label of a dataset": ("[data]\ndataset = 'digits'\nlabel = 'y'", ("label would do nothing",)),
+    "a number in quotes": (DIGITS + "[population]\nmodels = '8'", ("population.models='8'",)),
+    "half a model": (DIGITS + "[population]\nmodels = 8.5", ("population.models=8.5",)),
+    "a rate in quotes": (DIGITS + "[attacks]\nfpr = '0.1'", ("attacks.fpr='0.1'",)),
+    "rates in quotes": (DIGITS + "[attacks]\nfpr = ['0.1']", ("attacks.fpr.0='0.1'",)),
+    "one attack": (DIGITS + "[attacks]\nnames = 'lira'", ("attacks.names='lira'",)),
+    "a number for an attack": (DIGITS + "[attacks]\nnames = [3]", ("attacks.names",)),
+    "a table without a name": (
+        DIGITS + "[attacks]\nnames = [{ online = false }]",
+        ("give its `name`",),
+    ),
+    "an option of an attack": (
+        DIGITS + "[attacks]\nnames = [{ name = 'lira', online = 'yes' }]",
+        ("online='yes'",),
+    ),
+    "a date for a seed": (DIGITS + "[population]\nseed = 2020-01-01", ("population.seed",)),
+    "text for a section": ("data = 'digits'", ("data='digits': should be a table, written [data]",)),
+    "a list of sections": ("[[data]]\ndataset = 'digits'", ("data=", "should be a table, written [data]")),
+    "a section twice": (DIGITS + "[data]\nfile = 'x'", ("is not TOML",)),
+    "yes for true": ("[data]\nfile = 'a.csv'\nstandardise = 'yes'", ("data.standardise='yes'",)),
+    "Ray, misspelled": (DIGITS + "[population]\nengine = 'Ray'", ("engine='Ray'", "'local' or 'ray'")),
+    "a gate without limits": (DIGITS + "[gate]", ("no limit is set", "max_auc")),
+    "a limit in quotes": (DIGITS + "[gate]\nmax_auc = '0.6'", ("gate.max_auc='0.6'",)),
+    "half a limit": (DIGITS + "[gate]\nmax_tpr = [{ fpr = 0.1 }]", ("gate.max_tpr",)),
+    "a misspelled section": ("[dta]\ndataset = 'digits'", ("dta is not a known", "did you mean 'data'?")),
+    "an empty file": ("", ("data is missing",)),
+    "predictions that are not there": ("[predictions]\nfile = 'nobody.npz'", ("nobody.npz",)),
+    "predictions without a file": ("[predictions]", ("predictions.file is missing",)),
+    "weights that are not there": (
+        DIGITS + "[target]\nweights = 'nobody.pt'\nmembers = 'members.csv'",
+        ("members", "cannot be read"),
+    ),
+    "a folder that is not there": ("[data]\nfile = 'nowhere/'", ("nowhere", "is not there")),
+    "a net that is not there": (
+        DIGITS + "[model]\nnet = 'nowhere:build'",
+        ("model.net='nowhere:build' cannot be imported",),
+    ),
+    "an option no net has": (
+        DIGITS + "[model]\noptions = { wide = 4 }",
+        ("net='mlp'", "wide"),
+    ),
+    "an unknown signal": (
+        DIGITS + "[population]\nsignals = ['gossip']",
+        ("signals=['gossip']",),
+    ),
+    "an unknown device": (DIGITS + "[population]\ndevice = 'tpu'", ("device='tpu'",)),
 }  # fmt: skip
 
 
@@ -165,9 +211,46 @@ def test_audit_configs(tmp_path: Path, content: str, named: tuple[str, ...]) -> 
     check_refused(tmp_path, ("audit", config, "--out", tmp_path / "run"), *named)
 
 
+@pytest.mark.parametrize("content", [content for content, _ in CONFIGS.values()], ids=CONFIGS)
+def test_a_plan_refuses_what_the_audit_refuses_with_the_same_message(tmp_path: Path, content: str) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(content)
+    planned = run_command("plan", config)
+    assert (planned.exit_code, planned.out) == (2, "")
+    assert planned.err == run_command("audit", config, "--out", tmp_path / "run").err
+
+
 @pytest.mark.parametrize("name", ["nowhere.toml", "."])
 def test_a_config_that_is_not_there(tmp_path: Path, name: str) -> None:
     check_refused(tmp_path, ("audit", tmp_path / name, "--out", tmp_path / "run"), str(tmp_path / name))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["Unix", "Windows"])
+def test_line_ends_and_byte_order_marks_do_not_matter(tmp_path: Path, mark: bytes, line_end: bytes) -> None:
+    config = tmp_path / "config.toml"
+    lines = b"[data]", b"dataset = 'digits'", b"[population]", b"models = 7"
+    config.write_bytes(mark + line_end.join(lines))
+    check_refused(tmp_path, ("audit", config, "--out", tmp_path / "run"), "models=7", "even")
+
+
+@pytest.mark.parametrize("command", ["audit", "demo"])
+def test_an_out_that_cannot_be_a_folder(tmp_path: Path, command: str) -> None:
+    """A file in the way is the user's mistake; the file stays."""
+    (tmp_path / "thesis.txt").write_text("mine")
+    config = tmp_path / "config.toml"
+    config.write_text("[data]\ndataset = 'digits'\n[population]\nmodels = 2\n[training]\nepochs = 1")
+    start = ("audit", config) if command == "audit" else ("demo", "--models", "2")
+    for out in (tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):
+        check_refused(tmp_path, (*start, "--out", out), str(tmp_path / "thesis.txt"), "--out")
+
+
+def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
+    """Nothing is wrong with the input, so the exit code is 3; still one line."""
+    refused = run_command("demo", "--models", "2", "--out", "/proc/nowhere/run")
+    assert (refused.exit_code, refused.out) == (3, "")
+    (line,) = refused.err.splitlines()
+    assert "/proc/nowhere" in line
 
 
 def test_a_config_that_is_no_text(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_an_audit_of_a_table_from_start_to_end(tmp_path: Path) -> None:
     config = _write_people(tmp_path, "[population]\nmodels = 8\n[training]\nepochs = 3")
     done = run_command("audit", config, "--out", tmp_path / "run")
     assert (done.exit_code, done.err) == (0, "")
-    assert "8 models were each trained on a random half of 30" in done.out
+    assert "8 models were each trained on a random half of 30 records" in done.out
     assert "lira" in done.out
     as_json = run_command("audit", config, "--out", tmp_path / "run", "--json")
     assert json.loads(as_json.out) == json.loads((tmp_path / "run" / "results.json").read_text())
@@ -203,7 +203,7 @@ def test_version_and_help() -> None:
         (StorageError("full"), 3, "leakscope: full\n"),
         (TrainingError("lost"), 3, "leakscope: lost\n"),
         (LeakscopeError("other"), 3, "leakscope: other\n"),
-        (KeyboardInterrupt(), 130, "leakscope: interrupted; the same command goes on where it stopped\n"),
+        (KeyboardInterrupt(), 130, "leakscope: interrupted; run the same command again to resume\n"),
     ],
 )
 def test_how_errors_end(
@@ -212,7 +212,7 @@ def test_how_errors_end(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["leakscope.audits.population"], "audit", fail)
+    monkeypatch.setattr(sys.modules["leakscope.audits.run"], "run_audit", fail)
     assert run_command("demo", "--out", tmp_path / "run") == (exit_code, "", printed)
 
 
@@ -222,7 +222,7 @@ def test_a_bug_keeps_its_traceback_and_does_not_look_like_a_failed_gate(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(sys.modules["leakscope.audits.population"], "audit", fail)
+    monkeypatch.setattr(sys.modules["leakscope.audits.run"], "run_audit", fail)
     done = run_command("demo", "--out", tmp_path / "run")
     assert done.exit_code == 3
     assert done.err.startswith("Traceback")

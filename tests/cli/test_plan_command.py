@@ -46,8 +46,8 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     assert (done.exit_code, done.err) == (0, "")
     text = " ".join(done.out.split())
     assert text.startswith("8 models on random halves of 1,797 records will take about")
-    assert "cannot say anything below an FPR of 0.11%" in text
-    assert "To resolve 0.01% you need 10,000 non-members a model, so about 20,000 records." in text
+    assert "the smallest measurable false positive rate (FPR) is 0.11%" in text
+    assert "To resolve 0.01% you need 10,000 non-members per model, that is about 20,000 records." in text
     assert text.index("To resolve") < text.index("trainer")
     assert "not resolvable" in text
     assert list(files_under(config.parent)) == ["mine.toml"]
@@ -56,10 +56,11 @@ def test_words_come_first_then_the_table(config: Path) -> None:
 def test_json_is_the_whole_plan(config: Path) -> None:
     done = run_command("plan", config, "--json")
     planned = json.loads(done.out)
-    assert set(planned) == {"population", "training", "time", "memory", "disk", "resolution"}
+    assert set(planned) == {"population", "cost", "resolution"}
+    assert set(planned["cost"]) == {"training", "time", "memory", "disk"}
     assert planned["population"] == {"models": 8, "records": 1797, "members": 898, "nonmembers": 898}
-    assert planned["training"]["trainer"] == "dense"
-    assert planned["disk"]["signals"] == dict.fromkeys(("log_odds", "loss"), 128 + 8 * 1797 * 4)
+    assert planned["cost"]["training"]["trainer"] == "dense"
+    assert planned["cost"]["disk"]["signals"] == dict.fromkeys(("log_odds", "loss"), 128 + 8 * 1797 * 4)
     assert [bool(rate["reason"]) for rate in planned["resolution"]["rates"]] == [False, True]
     assert done.err == ""
 

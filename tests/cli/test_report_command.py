@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakscope.report.page import PAGE
-from leakscope.runs.rebuild import REBUILD
-from leakscope.runs.verification import RECOMPUTE
+from leakscope.runs.kinds import KINDS, kind_module
 from tests.cli.command import run_command
 from tests.cli.test_gate import audited
 from tests.synthetic_runs import Synthetic
@@ -21,8 +20,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_every_kind_of_run_that_is_verified_can_be_rebuilt() -> None:
-    assert set(RECOMPUTE) <= set(REBUILD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run_can_be_verified_and_its_report_rebuilt(kind: str) -> None:
+    module = kind_module(kind)
+    assert callable(module.recompute) and callable(module.write_reports)
+    assert isinstance(module.RESULTS_TYPE, type)
 
 
 def test_report_writes_the_reports_again_and_prints_where(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.data.registry import load
 from leakscope.engine import request
 from leakscope.engine.registry import engine_named

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leakscope
+from leakscope.audits.planning import trial
 from leakscope.evaluate.verdict import Verdict
 from tests.cli.command import run_command
 
@@ -18,10 +20,11 @@ N_MODELS = 4
 
 @pytest.fixture(autouse=True)
 def few_models_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = leakscope.audits.population
+    whole = leakscope.audit
 
     def smaller(*arguments: Any, **options: Any) -> Verdict:
-        return whole(*arguments, **{**options, "models": N_MODELS, "device": "cpu"})
+        trains = not isinstance(arguments[0], leakscope.SavedPredictions)
+        return whole(*arguments, **options | ({"models": N_MODELS, "device": "cpu"} if trains else {}))
 
     monkeypatch.setattr(leakscope, "audit", smaller)
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
@@ -62,25 +65,24 @@ def n_code_lines(name: str) -> int:
 def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("forest.py") <= 10
     assert run_script("forest.py") in (0, 1)
-    told = capsys.readouterr().out
-    assert f"{N_MODELS} models were trained on random halves of 1,797 digits records" in told
-    assert "Gate " in told
+    printed = capsys.readouterr().out
+    assert f"{N_MODELS} models were each trained on a random half of 1,797 records (digits)." in printed
+    assert "Gate " in printed
 
 
 def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("predictions.py") <= 3
     run_script("make_predictions.py")
     assert run_script("predictions.py") == 0
-    assert (
-        "One model's answers about 1,797 predictions records were judged, beside the answers of 8 other"
-        in (capsys.readouterr().out)
-    )
+    printed = capsys.readouterr().out
+    assert "One model was audited by its outputs on 1,797 records (predictions)" in printed
+    assert "with 8 reference models." in printed
     assert run_command("verify", "runs/predictions").exit_code == 0
 
 
 def test_the_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_script("quickstart.py") == 0
-    assert "digits records" in capsys.readouterr().out
+    assert "records (digits)" in capsys.readouterr().out
 
 
 def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
@@ -102,14 +104,41 @@ def test_a_config(name: str, tmp_path: Path) -> None:
         maker = tmp_path / makers[name]  # writes its table or pictures beside itself
         maker.write_text((EXAMPLES / maker.name).read_text())
         runpy.run_path(str(maker))
-    assert f"{N_MODELS} models were trained" in run_config(name, tmp_path)
+    assert f"{N_MODELS} models were each trained" in run_config(name, tmp_path)
+
+
+CONFIGS = sorted(path.name for path in EXAMPLES.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan accepts what an audit accepts; where a download is missing, both say so in the same line."""
+    for part in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+        monkeypatch.setattr(trial, f"_{part}_TRIAL", 0.01)
+    monkeypatch.setenv("LEAKSCOPE_DATA", str(tmp_path / "empty"))
+    examples = tmp_path / "copy"
+    shutil.copytree(EXAMPLES, examples)
+    for maker in ("make_people.py", "make_pictures.py"):
+        runpy.run_path(str(examples / maker))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    planned = run_command("plan", examples / name)
+    if name == "fashion_cnn.toml":
+        assert planned.exit_code == 2
+        assert "leakscope data fetch fashion-mnist" in planned.err
+        assert planned.err == run_command("audit", examples / name).err
+    else:
+        assert (planned.exit_code, planned.err) == (0, "")
+        assert "models on random halves of" in planned.out
+    assert list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["monitor_torch.py", "monitor_partial_fit.py"])
 def test_the_monitor_finds_flipped_labels(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines(name) <= 30
     assert run_script(name) == 0
-    *told, last = capsys.readouterr().out.splitlines()
-    shares = [int(line.split()[2].rstrip("%")) for line in told]
+    *lines, last = capsys.readouterr().out.splitlines()
+    shares = [int(line.split()[2].rstrip("%")) for line in lines]
     assert shares[1] >= 80 and shares[2] >= 80
     assert last.startswith("look at these first: ")

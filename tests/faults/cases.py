@@ -12,9 +12,9 @@ from sklearn.tree import DecisionTreeClassifier
 import leakscope.evaluate.hygiene.shift
 import leakscope.evaluate.judge
 import leakscope.runs.verification  # noqa: F401
-from leakscope.audits.population import audit
-from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report import markdown as audit_report
+from leakscope.audits.run import audit
 from leakscope.data.predictions import Predictions
 from leakscope.engine import local, request
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
@@ -33,7 +33,7 @@ _ATTACKS = ("correctness", "lira")
 
 
 def run_audit(folder: Path) -> None:
-    audit(records(), RECIPE, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,), device="cpu")
+    audit(records(), RECIPE, folder, models=8, attacks=_ATTACKS, fpr=(0.1,), device="cpu")
 
 
 def run_predictions(folder: Path) -> None:
@@ -45,7 +45,7 @@ def run_predictions(folder: Path) -> None:
     ids = np.array([f"p{i}" for i in range(40)])
     answers = Predictions(logits[0], labels, ids, members[0], shadow_logits=logits[1:],
                           shadow_in_mask=members[1:])  # fmt: skip
-    audit_predictions(answers, folder, attacks=_ATTACKS, fpr_budgets=(0.1,))
+    audit(SavedPredictions(answers), out=folder, attacks=_ATTACKS, fpr=(0.1,))
 
 
 def run_scaling(folder: Path) -> None:
@@ -60,14 +60,14 @@ def run_leakage(folder: Path) -> None:
 
 def run_estimators(folder: Path) -> None:
     recipe = EstimatorRecipe(DecisionTreeClassifier(max_depth=2), processes=2)
-    audit(records(), recipe, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,))
+    audit(records(), recipe, folder, models=8, attacks=_ATTACKS, fpr=(0.1,))
 
 
 SLOW = FunctionRecipe(slow(0.4))
 
 
 def run_functions(folder: Path) -> None:
-    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,))
+    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr=(0.1,))
 
 
 def run_in_processes(folder: Path) -> None:
@@ -79,7 +79,7 @@ def run_on_ray(folder: Path) -> None:
     for stream in (1, 2):  # where Ray tells at length of nodes it has lost
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     where = {"engine": "ray", "address": CLUSTER.running().address}
-    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr_budgets=(0.1,), device="cpu", **where)
+    audit(records(), SLOW, folder, models=8, attacks=_ATTACKS, fpr=(0.1,), device="cpu", **where)
 
 
 CASES = (

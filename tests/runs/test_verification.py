@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leakscope.audits.population import audit
+from leakscope.audits.run import audit
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.verification import verify_run
 from leakscope.studies.scaling import judge as scaling_judge
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
         study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")
-        audit(records(), RECIPE, folder / "audit", models=8, fpr_budgets=(0.1,), device="cpu")
+        audit(records(), RECIPE, folder / "audit", models=8, fpr=(0.1,), device="cpu")
         yield {"study": folder / "study", "audit": folder / "audit"}
 
 
@@ -88,7 +88,9 @@ def test_every_changed_number_is_named(good: Path) -> None:
     for at in everywhere[:: max(1, len(everywhere) // 20)]:
         path.write_text(json.dumps(changed(results, at, by=1)))
         problems = verify_run(good).problems
-        named = "cannot be computed again" if "fpr_budgets" in at else f"{dotted(at)} is "
+        named = (
+            "cannot be computed again" if {"fpr_budgets", "format_version"} & {*at} else f"{dotted(at)} is "
+        )
         assert any(f"{path}: {named}" in problem for problem in problems), dotted(at)
 
 

@@ -91,4 +91,4 @@ def test_leakage_of_a_function_is_found(tmp_path: Path) -> None:
         class_names=("no", "yes"),
     )
     verdict = leakscope.audit(noise, leakscope.FunctionRecipe(neighbours), tmp_path, models=8, device="cpu")
-    assert verdict.results["attacks"]["loss"]["auc"]["low"] > 0.65
+    assert verdict.results.attacks["loss"].auc.low > 0.65

@@ -21,7 +21,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Records
-from leakscope.user_code import import_object, names_code
+from leakscope.user_code import import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions")
@@ -128,6 +128,8 @@ class AuditConfig:
                 import_object("data.dataset", data.dataset, "my_package.data:load", self.path.parent)
             return load(data.dataset, data_dir, **data.options)
         path = self._beside(data.file)
+        if not path.exists():
+            raise InputError(f"{path} is not there; check data.file")
         records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
         if not path.is_dir():
             return records if data.standardise is False else standardised(records)
@@ -143,14 +145,13 @@ class AuditConfig:
         if model.estimator is not None:
             example = "sklearn.ensemble:RandomForestClassifier"
             make = import_object("model.estimator", model.estimator, example, folder)
-            try:
+            with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
                 return EstimatorRecipe(make(**model.options))
-            except TypeError as error:
-                raise InputError(f"model.options: {error}") from error
         if model.train is not None:
-            return FunctionRecipe(
-                import_object("model.train", model.train, "my_package.module:train", folder)
-            )
+            train = import_object("model.train", model.train, "my_package.module:train", folder)
+            if not callable(train):
+                raise InputError(f"model.train={model.train!r} is {type(train).__name__}, not a function")
+            return FunctionRecipe(train)
         if names_code(model.net):
             import_object("model.net", model.net, "my_package.nets:build", folder)
         return replace(self.training, net=model.net, net_options=tuple(model.options.items()))
@@ -197,11 +198,11 @@ def read_config(path: Path) -> AuditConfig:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
         raise InputError(f"{path} is not there; give the path of a TOML file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        raise InputError(f"{path} cannot be read ({error}); give the path of a TOML file in UTF-8") from error
 
 
 def _config(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditConfig | None:

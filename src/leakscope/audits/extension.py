@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
 from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.identity import Identity, differences
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
-from leakscope.bank.run_folder import read_json
+from leakscope.bank.run_folder import read_json, to_jsonable
 from leakscope.design import make_design
 from leakscope.disk.storage import write_json
-from leakscope.errors import InputError
+from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -52,9 +53,9 @@ def trained_bank(
     """
     from leakscope.engine.local import complete_bank
 
-    stored = Bank.open(folder) if (folder / MANIFEST).exists() and (folder / IDENTITY).exists() else None
+    stored = _stored_identity(folder)
     request = _with_stored_signals(request, stored)
-    parts = _parts(folder, request, stored)
+    parts = _parts(folder, request, stored, design)
     if len(parts) == 1:
         return complete_bank(folder, request, engine, progress)
     if not (folder / PARTS).exists() or _stored_parts(folder) != parts:
@@ -62,48 +63,93 @@ def trained_bank(
     _move_first_part(folder)
     folders = [folder / PARTS_FOLDER / str(index) for index in range(len(parts))]
     for path, part in zip(folders, parts, strict=True):
-        own = make_design(design, part.models, len(request.records), part.seed)
-        complete_bank(path, replace(request, design=own, seed=part.seed), engine, progress)
+        complete_bank(path, _part_request(request, part, design), engine, progress)
     merge = plan_merge(folders)
-    if (folder / IDENTITY).exists() and Bank(folder).identity != merge.identity:
-        _remove_bank(folder)  # of fewer parts, all of which are under parts/
+    if _identity(folder) not in (None, merge.identity):
+        _remove_bank(folder)  # it has fewer parts, all of which are under parts/
     return write_merge(merge, folder)
 
 
-def _parts(folder: Path, request: TrainingRequest, stored: Bank | None) -> list[_Part]:
+def _parts(folder: Path, request: TrainingRequest, stored: Identity | None, design: str) -> list[_Part]:
     """The parts of the wanted population: those on disk, then the models that are still to be trained."""
     n_wanted = request.design.n_models
     if (folder / PARTS).exists():
         parts = _stored_parts(folder)
-    elif stored is not None and stored.identity.seed == request.seed:
-        parts = [_Part(stored.identity.design.models, request.seed)]
+    elif stored is not None and (folder / MANIFEST).exists():
+        parts = [_Part(stored.design.models, stored.seeds[0])]
     else:
         return [_Part(n_wanted, request.seed)]
     n_stored = sum(part.models for part in parts)
+    if n_wanted == n_stored and parts[0].seed == request.seed:
+        return parts
+    _check_same_population(folder, stored, request, parts[0], design)
     if n_wanted < n_stored:
         raise InputError(
             f"models={n_wanted}: {folder} holds {n_stored} models; ask for {n_stored} or more, or choose "
             "another folder with --out"
         )
-    if n_wanted > n_stored:
-        parts = [*parts, _Part(n_wanted - n_stored, _seed_of_extension(request.seed, n_stored))]
-    return parts
+    if n_wanted == n_stored + 1:
+        raise InputError(
+            f"models={n_wanted}: {folder} holds {n_stored} models, and at least 2 must be added; ask for "
+            f"{n_stored + 2}"
+        )
+    return [*parts, _Part(n_wanted - n_stored, _seed_of_extension(request.seed, n_stored))]
+
+
+def _check_same_population(
+    folder: Path, stored: Identity | None, request: TrainingRequest, first: _Part, design: str
+) -> None:
+    """Refuses to extend a bank of other records or of another recipe, design or seed; writes nothing."""
+    wanted = _part_request(request, first, design).identity
+    differing = differences(to_jsonable(stored or wanted), to_jsonable(wanted))
+    if differing:
+        raise BankMismatchError(
+            f"{folder} holds a different bank ({'; '.join(differing[:4])}); choose another folder with "
+            "--out, or remove this one"
+        )
+
+
+def _part_request(request: TrainingRequest, part: _Part, design: str) -> TrainingRequest:
+    own = make_design(design, part.models, len(request.records), part.seed)
+    return replace(request, design=own, seed=part.seed)
 
 
 def _stored_parts(folder: Path) -> list[_Part]:
-    return [_Part(**part) for part in read_json(folder / PARTS)["parts"]]
+    try:
+        parts = [_Part(int(part["models"]), int(part["seed"])) for part in read_json(folder / PARTS)["parts"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptBankError(f"{folder / PARTS} is damaged: it should list `models` and `seed`") from error
+    if not parts:
+        raise CorruptBankError(f"{folder / PARTS} is damaged: it lists no part")
+    return parts
 
 
-def _with_stored_signals(request: TrainingRequest, stored: Bank | None) -> TrainingRequest:
+def _stored_identity(folder: Path) -> Identity | None:
+    """The identity of the first part on disk, wherever it is; None where there is none."""
+    places = (folder, folder / PARTS_FOLDER / "0")  # a killed extension may have moved it
+    identities = [identity for identity in map(_identity, places) if identity is not None]
+    return next((identity for identity in identities if not identity.parts), None)
+
+
+def _identity(folder: Path) -> Identity | None:
+    """The identity of the bank in a folder; None where it is missing, or damaged and to be written anew."""
+    try:
+        return Bank(folder).identity
+    except (InputError, CorruptBankError):
+        return None
+
+
+def _with_stored_signals(request: TrainingRequest, stored: Identity | None) -> TrainingRequest:
     """The request, with the signals of the bank on disk where these include all that are needed."""
-    names = () if stored is None else stored.identity.signals
+    names = () if stored is None else stored.signals
     return replace(request, signals=names) if set(names) >= set(request.signals) else request
 
 
 def _move_first_part(folder: Path) -> None:
     """Moves the run's own bank to parts/0; what a killed run moved already stays there."""
-    if (folder / IDENTITY).exists() and Bank(folder).identity.parts:
-        return  # the merged bank of an earlier extension
+    identity = _identity(folder)
+    if identity is None or identity.parts:
+        return  # moved already, or the merged bank of an earlier extension
     first = folder / PARTS_FOLDER / "0"
     first.mkdir(parents=True, exist_ok=True)
     for name in _BANK_FILES:  # the identity last: while it is here, moving is not finished
@@ -112,7 +158,7 @@ def _move_first_part(folder: Path) -> None:
 
 
 def _remove_bank(folder: Path) -> None:
-    for name in reversed(_BANK_FILES):
+    for name in _BANK_FILES:  # the identity last: while it is here, removing is not finished
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

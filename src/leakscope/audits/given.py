@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.audits.population import attacks_for, evaluation_config, training_request
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity
@@ -29,6 +29,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records, digest_arrays
+from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -55,6 +56,10 @@ class GivenTarget:
     recipe: AnyRecipe
 
     uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_member", _as_bool(self.is_member))
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -64,6 +69,11 @@ class GivenTarget:
     def prepare(self, settings: ResolvedSettings) -> PreparedModel:
         """Checks the members, the references' request and the model, which is queried about every record."""
         records = self.records
+        if not hasattr(self.model, "outputs"):
+            raise InputError(
+                f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
+                "leakscope.FittedEstimator or leakscope.PredictFunction"
+            )
         if not records.is_classification:
             raise InputError("a given model must be a classifier; audit a regression by its population")
         if self.is_member.shape != (len(records),) or self.is_member.all() or not self.is_member.any():
@@ -73,7 +83,8 @@ class GivenTarget:
             )
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
         request, engine = training_request(records, self.recipe, replace(settings, signals=names))
-        logits = self.model.outputs(records.features, records.class_names).logits
+        with user_errors(f"the given model ({type(self.model).__name__})"):
+            logits = self.model.outputs(records.features, records.class_names).logits
         facts = {
             **self.model.describe(),
             "member list sha256": digest_arrays(records.ids[self.is_member]),
@@ -83,6 +94,16 @@ class GivenTarget:
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
         return PreparedModel(request, engine, config, logits, self.is_member)
+
+
+def _as_bool(is_member: Any) -> BoolArray:
+    """Membership as bool; 0 and 1 mean what they say, and anything else is refused."""
+    values = np.asarray(is_member)
+    if values.dtype != np.bool_ and not (values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()):
+        raise InputError(
+            f"is_member holds {values.dtype} {values.shape}; give one bool per record, true for members"
+        )
+    return values.astype(np.bool_)
 
 
 @dataclass(frozen=True, eq=False)

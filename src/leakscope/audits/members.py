@@ -16,20 +16,23 @@ def read_members(path: Path, records: Records) -> BoolArray:
     """Who is a member; bool (records,).
 
     Args:
-        path: the ids stand in the first column. A first line that is no id is a header.
+        path: the ids are in the first column; a repeated id counts once. A first line that is no id is a
+            header.
         records: the records that the ids refer to.
 
     Raises:
         InputError: the file cannot be read, or an id is not among the records.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
     known = set(records.ids.tolist())
     if listed and listed[0] not in known and all(name in known for name in listed[1:2]):
         listed = listed[1:]
+    if not listed:
+        raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
     unknown = sorted(set(listed) - known)
     if unknown:
         raise InputError(

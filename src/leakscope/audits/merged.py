@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -23,6 +23,7 @@ from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_run
 from leakscope.errors import InputError
+from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig, Source
 from leakscope.evaluate.verdict import Verdict
@@ -37,40 +38,55 @@ class MergedRuns:
         folders: at least two.
     """
 
-    folders: Sequence[Path]
+    folders: Sequence[Path | str]
 
     uses: ClassVar[frozenset[str]] = JUDGING
 
     @cached_property
-    def configs(self) -> list[EvaluationConfig]:
-        """What each of the audits was asked."""
-        return [_config_of(folder) for folder in self.folders if (folder / RESULTS).exists()]
+    def configs(self) -> dict[Path, EvaluationConfig]:
+        """What each of the audits that have results measured."""
+        folders = [Path(folder) for folder in self.folders]
+        configs = {folder: _config_of(folder) for folder in folders if (folder / RESULTS).exists()}
+        if not configs:
+            raise InputError(f"none of {', '.join(map(str, folders))} has results; run the audits first")
+        return configs
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
-        """Every attack that one of the audits was asked about."""
-        return resolve_all(attack for config in self.configs for attack in config.attacks)
+        """Every attack of one of the audits."""
+        return resolve_all(attack for config in self.configs.values() for attack in config.attacks)
+
+    @property
+    def default_fpr_budgets(self) -> tuple[float, ...]:
+        """Every false positive rate of one of the audits."""
+        return tuple(dict.fromkeys(fpr for config in self.configs.values() for fpr in config.fpr_budgets))
 
     def prepare(self, settings: ResolvedSettings) -> PreparedMerge:
         """Checks that the parts fit together and that their gates agree."""
-        merge = plan_merge(list(self.folders))
-        gates = {config.gate for config in self.configs} if settings.gate is None else {settings.gate}
-        if len(gates) > 1:
-            raise InputError(
-                f"{', '.join(map(str, self.folders))} have different gates; rerun the audits with the same "
-                "[gate], which trains nothing"
-            )
-        first = self.configs[0]
-        budgets = [fpr for config in self.configs for fpr in config.fpr_budgets]
+        merge = plan_merge([Path(folder) for folder in self.folders])
+        folder, first = next(iter(self.configs.items()))
         facts = {"parts": f"{len(self.folders)} audits of the same records and recipe with different seeds"}
+        gate = settings.gate or self._common_gate()
         config = replace(
             first,
             attacks=settings.attack_specs,
-            fpr_budgets=tuple(dict.fromkeys(budgets)),
-            gate=gates.pop(),
-            source=Source("merged", facts),
+            fpr_budgets=settings.fpr_budgets,
+            gate=gate,
+            source=first.source if merge.is_of_copies else Source("merged", facts),
         )
-        return PreparedMerge(merge, config, self.folders)
+        if gate is not None:
+            config = replace(config, delta=gate.delta, confidence=gate.confidence)
+        return PreparedMerge(merge, config, RecordMetadata.read(folder), tuple(self.configs))
+
+    def _common_gate(self) -> Gate | None:
+        (first, gate), *others = ((folder, config.gate) for folder, config in self.configs.items())
+        for folder, other in others:
+            if other != gate:
+                raise InputError(
+                    f"{folder} has another gate than {first} ({_gate_text(other)}, but {_gate_text(gate)} "
+                    "there); rerun one with the [gate] of the other, which trains nothing"
+                )
+        return gate
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +95,7 @@ class PreparedMerge:
 
     merge: Merge
     config: EvaluationConfig
+    metadata: RecordMetadata
     folders: Sequence[Path]
     request: ClassVar[None] = None
 
@@ -92,11 +109,10 @@ class PreparedMerge:
     def collect(self, folder: Path, progress: Progress) -> Evidence:
         """Copies the parts' models into one bank."""
         bank = write_merge(self.merge, folder)
-        previews = joined_previews([part for part in self.folders if (part / RESULTS).exists()])
+        previews = joined_previews(self.folders)
         if previews is not None:
             previews.write(folder)
-        judged = next(part for part in self.folders if (part / RESULTS).exists())
-        return Evidence(bank, RecordMetadata.read(judged), self.config)
+        return Evidence(bank, self.metadata, self.config)
 
 
 class MergedRun(NamedTuple):
@@ -161,6 +177,14 @@ def _have_results(folders: Sequence[Path], merge: Merge) -> bool:
     if without and not merge.is_of_copies:
         raise InputError(f"{without[0] / RESULTS} is missing; run the same audit again to write it")
     return len(without) < len(folders)
+
+
+def _gate_text(gate: Gate | None) -> str:
+    if gate is None:
+        return "no gate"
+    return ", ".join(
+        f"{f.name}={getattr(gate, f.name)}" for f in fields(gate) if getattr(gate, f.name) != f.default
+    )
 
 
 def _config_of(folder: Path) -> EvaluationConfig:

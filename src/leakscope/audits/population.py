@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.registry import default_attacks
-from leakscope.audits.settings import JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION, names_of
 from leakscope.types import Records
+from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
@@ -35,6 +37,7 @@ class TrainedPopulation:
     recipe: AnyRecipe
 
     uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -86,7 +89,8 @@ def training_request(
     design = make_design(settings.design, settings.models, len(records), settings.seed)
     request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
     engine = engine_named(settings.engine, settings.address)
-    check_request(request, engine)
+    with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
+        check_request(request, engine)  # builds the network once
     return request, engine
 
 

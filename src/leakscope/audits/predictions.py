@@ -18,7 +18,7 @@ from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import JUDGING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, ResolvedSettings
 from leakscope.audits.source import Evidence, Progress, Sizes
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.data.predictions import Predictions, read_predictions
@@ -26,6 +26,7 @@ from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import EvaluationConfig, Source
+from leakscope.signals.registry import source_digests
 from leakscope.types import Design, digest_arrays
 
 _AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
@@ -43,12 +44,18 @@ class SavedPredictions:
     given: Predictions | Path | str
 
     uses: ClassVar[frozenset[str]] = JUDGING
+    default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @cached_property
     def predictions(self) -> Predictions:
         """The predictions, read once."""
         if isinstance(self.given, Predictions):
             return self.given
+        if not isinstance(self.given, Path | str):
+            raise InputError(
+                f"SavedPredictions of {type(self.given).__name__}: give a npz, csv or parquet file, or "
+                "leakscope.data.predictions.Predictions"
+            )
         return read_predictions(self.given, membership="required")
 
     @property
@@ -147,6 +154,7 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
             "saved": predictions.kind,
             "sha256": digest_arrays(predictions.logits, *references),
             "evaluated_epochs": [1],
+            **({"signals_sha256": own} if (own := source_digests(names)) else {}),
         },
         seed=0,
         signals=names,

@@ -44,7 +44,7 @@ def audit(
     """Measures what models give away about who was in their training sets.
 
     Args:
-        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenModel`,
+        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenTarget`,
             `SavedPredictions`, `MergedRuns` or `FinishedRun`.
         recipe: how one model is trained, where `source` are records.
         out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
@@ -58,11 +58,21 @@ def audit(
 def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
     """The source that the arguments of `audit` and `plan` name."""
     if not isinstance(source, Records):
+        if not hasattr(source, "prepare"):
+            raise InputError(
+                f"source is {type(source).__name__}: give records, for example leakscope.load('digits'), or "
+                "what to audit, for example leakscope.SavedPredictions('predictions.npz')"
+            )
         if recipe is not None:
             raise InputError("recipe would do nothing: it belongs to records")
         return source
     if recipe is None:
         raise InputError("recipe is missing: records need one, for example leakscope.Recipe(net='mlp')")
+    if not isinstance(recipe, AnyRecipe):
+        raise InputError(
+            f"recipe is {type(recipe).__name__}: give leakscope.Recipe, or wrap an estimator in "
+            "leakscope.EstimatorRecipe or a training function in leakscope.FunctionRecipe"
+        )
     return TrainedPopulation(source, recipe)
 
 
@@ -92,13 +102,22 @@ def run_audit(
         progress: called with the models' worth of training that is done.
     """
     prepared = prepare(settings, source)  # before anything is written
+    _check_out(out)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
         return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 
 
+def _check_out(out: Path | str) -> None:
+    path = Path(out)
+    for place in (path, *path.parents):
+        if place.is_file():
+            raise InputError(f"out={str(out)!r}: {place} is a file; choose another folder with --out")
+
+
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
     """A source with its settings, checked: raises whatever an audit or its plan refuses."""
-    return source.prepare(settings.resolve(source.default_attacks, source.uses))
+    resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses)
+    return source.prepare(resolved)
 
 
 def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure) -> Verdict:

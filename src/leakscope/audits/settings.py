@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from numbers import Integral, Real
+from typing import Any, Literal
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.spec import AttackSpec, resolve_all, spec_of
+from leakscope.attacks.spec import AttackSpec, resolve, resolve_all, spec_of
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
@@ -24,6 +25,22 @@ JUDGING = frozenset({"attacks", "fpr", "gate"})
 """Settings of the evaluation, which every audit uses."""
 TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
 """Settings of the population that is trained."""
+
+_TYPES: dict[str, tuple[type[Any], str]] = {
+    "gate": (Gate, "leakscope.Gate(max_auc=0.6)"),
+    "models": (Integral, "64"),
+    "design": (str, "'balanced'"),
+    "seed": (Integral, "0"),
+    "device": (str, "'cpu'"),
+    "engine": (str, "'local'"),
+    "address": (str, "'auto'"),
+    "disclosure": (Disclosure, "Disclosure(redacted=True)"),
+}
+_LISTS: dict[str, tuple[type[Any], str]] = {
+    "attacks": (object, "['eb_lira', 'rmia']"),
+    "fpr": (Real, "[0.01, 0.001]"),
+    "signals": (str, "['logits']"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class AuditSettings:
     config_text: str | None = None
 
     def __post_init__(self) -> None:
-        problems = _problems(self)
+        problems = _type_problems(self) or _problems(self)
         if problems:
             raise InputError("; ".join(problems))
         if self.attacks is not None:
@@ -72,11 +89,14 @@ class AuditSettings:
             JUDGING | TRAINING
         )
 
-    def resolve(self, defaults: Sequence[Attack], uses: frozenset[str]) -> ResolvedSettings:
+    def resolve(
+        self, defaults: Sequence[Attack], fpr_defaults: Sequence[float], uses: frozenset[str]
+    ) -> ResolvedSettings:
         """Every setting with its default in place.
 
         Args:
             defaults: the attacks to run when none are given.
+            fpr_defaults: the false positive rates to report at when none are given.
             uses: the settings that have an effect.
 
         Raises:
@@ -87,7 +107,9 @@ class AuditSettings:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
         attacks = tuple(defaults) if self.attacks is None else resolve_all(self.attacks)
-        fpr_budgets = tuple(DEFAULT_FPR_BUDGETS if self.fpr is None else self.fpr)
+        for attack in attacks:
+            _check_written_as_text(attack)
+        fpr_budgets = tuple(fpr_defaults if self.fpr is None else self.fpr)
         of_gate = [limit.fpr for limit in self.gate.max_tpr] if self.gate else []
         return ResolvedSettings(
             attacks=attacks,
@@ -134,6 +156,39 @@ class ResolvedSettings:
 def _signals(attacks: Sequence[Attack], more: Sequence[str]) -> tuple[str, ...]:
     """Names of the signals a bank stores for these attacks, sorted."""
     return tuple(sorted({name for attack in attacks for name in attack.needs} | set(more)))
+
+
+def _check_written_as_text(attack: Attack) -> None:
+    """Refuses an attack that results.json could not name, before anything is trained for it."""
+    text = spec_of(attack)
+    try:
+        is_same = resolve(text) == attack
+    except InputError as error:
+        raise InputError(f"attacks: {text} cannot be read back from results.json ({error})") from error
+    if not is_same:
+        raise InputError(
+            f"attacks: {text} cannot be read back from results.json; give its options numbers, texts, true, "
+            "false or none"
+        )
+
+
+def _type_problems(settings: AuditSettings) -> list[str]:
+    """Settings whose values have the wrong type, in words."""
+    problems = []
+    for name, (cls, example) in _TYPES.items():
+        value = getattr(settings, name)
+        if value is not None and (not isinstance(value, cls) or isinstance(value, bool)):
+            problems.append(f"{name}={value!r}: write for example {name}={example}")
+    for name, (cls, example) in _LISTS.items():
+        values = getattr(settings, name)
+        if values is not None and not _is_list_of(cls, values):
+            problems.append(f"{name}={values!r}: expected a list, for example {name}={example}")
+    return problems
+
+
+def _is_list_of(cls: type[Any], values: Any) -> bool:
+    is_list = isinstance(values, Sequence) and not isinstance(values, str)
+    return is_list and all(isinstance(value, cls) and not isinstance(value, bool) for value in values)
 
 
 def _problems(settings: AuditSettings) -> list[str]:

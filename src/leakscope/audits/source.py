@@ -76,6 +76,10 @@ class Source(Protocol):
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks that run when none are given."""
 
+    @property
+    def default_fpr_budgets(self) -> tuple[float, ...]:
+        """The false positive rates to report at when none are given."""
+
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks everything that can be checked before anything is written.
 

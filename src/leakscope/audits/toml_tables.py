@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
@@ -83,7 +84,8 @@ def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[boo
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return True, TypeAdapter(hint).validate_python(value)
+        # Strictly, so that "8" is no number; as JSON, so that a list may be a tuple and a text a path.
+        return True, TypeAdapter(hint).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         seen = set()
         for problem in error.errors():

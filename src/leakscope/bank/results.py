@@ -65,7 +65,9 @@ def parse_results(content: dict[str, Any], results_type: type[T], source: Path) 
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise CorruptBankError(f"{source} is damaged: {where}: {first['msg']}") from error
+        raise CorruptBankError(
+            f"{source} is damaged ({where}: {first['msg']}); run the same command again to write it anew"
+        ) from error
     return parsed
 
 

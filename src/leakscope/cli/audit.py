@@ -91,10 +91,14 @@ def configured(
     options = {name: value for name, value in given.items() if value is not None}
     if config is not None and predictions is None:
         read = read_config(config)
+        if data_dir is not None and (read.data is None or read.data.dataset is None):
+            raise InputError(f"--data-dir={data_dir} would do nothing: {config} names no dataset")
         if options.get("engine") not in (None, read.settings.engine):
             options.setdefault("address", None)  # the config's address belongs to the config's engine
         return replace(read.settings, **options), read.source(data_dir)
     if predictions is not None and config is None:
+        if data_dir is not None:
+            raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
         return AuditSettings(**options), SavedPredictions(predictions)
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 

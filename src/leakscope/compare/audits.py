@@ -49,7 +49,7 @@ class FinishedAudit:
     @property
     def design_sha256(self) -> str:
         """Equal for audits whose models have the same training sets."""
-        return str(self.bank.identity["design"]["sha256"])
+        return str(self.bank.identity.design.sha256)
 
     @property
     def columns(self) -> set[str]:
@@ -198,6 +198,6 @@ def _comparable_facts(audit: FinishedAudit) -> dict[str, Any]:
     return {
         "records": population.records,
         "records_sha256": population.records_sha256,
-        "models": audit.bank.identity["design"]["models"],
+        "models": audit.bank.identity.design.models,
         "audit of": "one given model" if audit.results.is_of_one_model else "a population",
     }

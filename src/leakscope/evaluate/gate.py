@@ -110,6 +110,8 @@ def _gate_problems(gate: Gate) -> list[str]:
         problems.append(f"delta={gate.delta}: must be at least 0 and below 1")
     if not 0 < gate.confidence < 1:
         problems.append(f"confidence={gate.confidence}: must be between 0 and 1, like 0.95")
+    if gate.max_epsilon is None and (gate.delta, gate.confidence) != (DEFAULT_DELTA, DEFAULT_CONFIDENCE):
+        problems.append("delta, confidence would do nothing: they belong to `max_epsilon`")
     if not (any(value is not None for value in rates.values()) or gate.max_epsilon is not None):
         problems.append(
             "no limit is set; give max_auc, max_advantage, max_tpr, max_epsilon or max_exposed_share"

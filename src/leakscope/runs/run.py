@@ -3,7 +3,7 @@
 run = leakscope.open_run("runs/demo")
 print(run.verdict)
 run.scores("rmia").values          # (targets, records), for run.scores("rmia").ids
-run.records.to_pandas()            # one row per record: id, label, groups, risk, bits
+run.records                        # a polars table, one row per record: id, label, groups, risk, bits
 run.roc("eb_lira", target=0)       # a curve; draws itself in a notebook
 """
 

@@ -13,6 +13,7 @@ from leakscope.recipe import FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
 from leakscope.types import Design, Records
+from leakscope.user_code import user_errors
 
 _SUM_TOLERANCE = 1e-3
 
@@ -30,7 +31,8 @@ def call_block(
     outputs, labels = [], []
     for model in models.tolist():
         own_seed = seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
-        predict = recipe.train(records, design.members(model), own_seed)
+        with user_errors(recipe.name):
+            predict = recipe.train(records, design.members(model), own_seed)
         queried = np.arange(len(records)) if design.columns is None else design.columns[model]
         outputs.append(_outputs(predict, records, queried, recipe.name))
         labels.append(records.labels[queried])
@@ -44,7 +46,8 @@ def _outputs(predict: Callable[[AnyArray], AnyArray], records: Records, at: IntA
     """One model's outputs as float32 (columns, outputs); probabilities become floored logarithms."""
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
-    outputs = np.asarray(predict(records.features[at]), dtype=np.float32)
+    with user_errors(f"predict of {name}"):
+        outputs = np.asarray(predict(records.features[at]), dtype=np.float32)
     expected = (len(at), records.n_classes)
     if not records.is_classification:
         outputs = outputs.reshape(len(outputs), -1)
