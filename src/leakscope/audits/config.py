@@ -16,7 +16,7 @@ from typing import Any, Literal
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
-from leakscope.audits.toml_tables import Problems, field_names, made, table_values
+from leakscope.audits.toml_tables import Problems, Toml, field_names, made, table_values
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
@@ -39,7 +39,7 @@ class DataSection:
     features: tuple[str, ...] | None = None
     task: Literal["auto", "classification", "regression"] = "auto"
     standardise: bool | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Toml = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ModelSection:
     net: str = "mlp"
     estimator: str | None = None
     train: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Toml = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TargetSection:
     members: Path
     weights: Path | None = None
     net: str | None = None
-    options: dict[str, Any] | None = None
+    options: Toml | None = None
     pixel_mean: tuple[float, ...] | None = None
     pixel_std: tuple[float, ...] | None = None
     estimator: Path | None = None
@@ -205,7 +205,7 @@ def _text(path: Path) -> str:
         raise InputError(f"{path} cannot be read ({error}); give the path of a TOML file in UTF-8") from error
 
 
-def _config(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditConfig | None:
+def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditConfig | None:
     for name in content:
         if name not in _SECTIONS:
             problems.unknown("", name, _SECTIONS)
@@ -224,7 +224,7 @@ def _config(path: Path, content: dict[str, Any], text: str, problems: Problems) 
     return AuditConfig(path, settings, data, model, training, target, predictions)
 
 
-def _section(cls: type[Any], content: dict[str, Any], name: str, problems: Problems) -> Any:
+def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> Any:
     if name not in content:
         return None
     before = len(problems.lines)
@@ -232,7 +232,7 @@ def _section(cls: type[Any], content: dict[str, Any], name: str, problems: Probl
     return made(cls, values, name, problems) if len(problems.lines) == before else None
 
 
-def _settings(path: Path, content: dict[str, Any], text: str, problems: Problems) -> AuditSettings | None:
+def _settings(path: Path, content: Toml, text: str, problems: Problems) -> AuditSettings | None:
     given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
     of_attacks = table_values(content, "attacks", _AttacksSection, problems, field_names(_AttacksSection))
     if "gate" in content:
@@ -261,11 +261,11 @@ def _import_signals(names: Sequence[str], folder: Path) -> None:
 class _AttacksSection:
     """`[attacks]`: which attacks, judged at which false positive rates."""
 
-    names: tuple[str | dict[str, Any], ...] = ()
+    names: tuple[str | Toml, ...] = ()
     fpr: tuple[float, ...] = ()
 
 
-def _check_unused(content: dict[str, Any], problems: Problems) -> None:
+def _check_unused(content: Toml, problems: Problems) -> None:
     """Notes settings that would do nothing, and combinations that mean nothing."""
     data, model, target = (_table(content, name) for name in ("data", "model", "target"))
     if "predictions" in content:
@@ -290,7 +290,7 @@ def _check_unused(content: dict[str, Any], problems: Problems) -> None:
         _unused(gate, "gate", ("delta", "confidence"), "they belong to `max_epsilon`", problems)
 
 
-def _check_model(content: dict[str, Any], model: dict[str, Any], problems: Problems) -> None:
+def _check_model(content: Toml, model: Toml, problems: Problems) -> None:
     if "estimator" in model:
         _unused(model, "model", ("net", "train"), "give either `net` or `estimator` or `train`", problems)
     if "train" in model:
@@ -301,7 +301,7 @@ def _check_model(content: dict[str, Any], model: dict[str, Any], problems: Probl
         problems.add("training would do nothing: model.train has its own training settings")
 
 
-def _check_target(target: dict[str, Any], problems: Problems) -> None:
+def _check_target(target: Toml, problems: Problems) -> None:
     kinds = [name for name in ("weights", "estimator", "predict") if name in target]
     if len(kinds) != 1:
         problems.add("target: give one of `weights`, `estimator` or `predict`")
@@ -316,12 +316,12 @@ def _check_target(target: dict[str, Any], problems: Problems) -> None:
             _unused(target, "target", names, f"only for `{kind}`", problems)
 
 
-def _unused(table: dict[str, Any], section: str, names: Sequence[str], why: str, problems: Problems) -> None:
+def _unused(table: Toml, section: str, names: Sequence[str], why: str, problems: Problems) -> None:
     given = [name for name in names if name in table]
     if given:
         problems.add(f"{section}: {', '.join(given)} would do nothing: {why}")
 
 
-def _table(content: dict[str, Any], name: str) -> dict[str, Any]:
+def _table(content: Toml, name: str) -> Toml:
     table = content.get(name, {})
     return table if isinstance(table, dict) else {}

@@ -12,6 +12,8 @@ from typing import Any, TypeVar, get_type_hints
 from leakscope.errors import InputError
 
 T = TypeVar("T")
+Toml = dict[str, Any]
+"""A config file or one of its tables, as `tomllib` reads it."""
 
 
 class Problems:
@@ -31,9 +33,7 @@ class Problems:
         self.add(f"{where}{name} is not a known setting{hint}")
 
 
-def table_values(
-    content: dict[str, Any], section: str, cls: type, problems: Problems, names: Collection[str]
-) -> dict[str, Any]:
+def table_values(content: Toml, section: str, cls: type, problems: Problems, names: Collection[str]) -> Toml:
     """The values of one table that fit the fields of a dataclass.
 
     Args:
@@ -59,7 +59,7 @@ def table_values(
     return values
 
 
-def made(cls: type[T], values: dict[str, Any], section: str, problems: Problems) -> T | None:
+def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | None:
     """The dataclass made of checked values; None where it refuses them, and why is noted."""
     parameters = inspect.signature(cls).parameters.values()
     missing = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in values]
