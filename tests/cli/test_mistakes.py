@@ -198,7 +198,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an unknown signal": (
         DIGITS + "[population]\nsignals = ['gossip']",
-        ("signals=['gossip']",),
+        ("signals=", "'gossip'"),
     ),
     "an unknown device": (DIGITS + "[population]\ndevice = 'tpu'", ("device='tpu'",)),
 }  # fmt: skip

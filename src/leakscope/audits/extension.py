@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
 from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import Identity, differences
+from leakscope.bank.identity import DesignIdentity, Identity, differences
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.bank.run_folder import read_json, to_jsonable
@@ -100,8 +100,13 @@ def _check_same_population(
     folder: Path, stored: Identity | None, request: TrainingRequest, first: _Part, design: str
 ) -> None:
     """Refuses to extend a bank of other records or of another recipe, design or seed; writes nothing."""
-    wanted = _part_request(request, first, design).identity
-    differing = differences(to_jsonable(stored or wanted), to_jsonable(wanted))
+    if stored is None:
+        return
+    wanted = replace(request.identity, design=stored.design)  # with the seed of the request
+    differing = differences(to_jsonable(stored), to_jsonable(wanted))
+    if not differing:
+        of_part = DesignIdentity.of(_part_request(request, first, design).design)
+        differing = differences(to_jsonable(stored.design), to_jsonable(of_part), "design.")
     if differing:
         raise BankMismatchError(
             f"{folder} holds a different bank ({'; '.join(differing[:4])}); choose another folder with "
