@@ -166,7 +166,7 @@ def test_copied_records_are_reported_first_and_loudly(tmp_path: Path) -> None:
     first = verdict.summary()[0]
     assert first.startswith("DO NOT TRUST THESE FIGURES (duplicates): 120 records have an exact copy")
     checks = {check.name: check.status for check in verdict.results.hygiene}
-    assert list(checks) == ["duplicates", "sides", "accuracy", "members", "shift"]
+    assert list(checks) == ["duplicates", "balance", "accuracy", "members", "shift"]
     assert checks["duplicates"] == "failed"
     text = (tmp_path / "report.md").read_text()
     assert all(f"| {name} | {status} |" in text for name, status in checks.items())
@@ -288,7 +288,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "odd models": ({"models": 7}, "models=7"),
     "unknown design": ({"design": "random"}, "design='random': choose one of balanced, bernoulli, pairs"),
     "negative seed": ({"seed": -1}, "seed=-1: must be 0 or more"),
-    "unknown signal": ({"signals": ("gossip",)}, "signals=['gossip']"),
+    "unknown signal": ({"signals": ("gossip",)}, "signals='gossip'"),
     "unknown device": ({"device": "tpu"}, "device='tpu'"),
     "unknown net": ({"recipe": Recipe(net="nope")}, "net='nope'"),
     "impossible budget": ({"fpr": (2.0,)}, "fpr=[2.0]: must be rates above 0"),
