@@ -141,7 +141,7 @@ class PreparedModel:
                 return {
                     name: np.asarray(values[model - 1, -1])[None, None] for name, values in arrays.items()
                 }
-            return signals_of(lambda block: self.logits[block], records.labels, self.request.signals, scratch)
+            return signals_of(self.logits, records.labels, self.request.signals, scratch)
 
         note = "a given model, and references trained for it"
         bank = write_rows(folder, self._identity(references), self.design, records.labels, row, note)

@@ -121,8 +121,7 @@ class PreparedPredictions:
         design = _design(predictions, self.is_member, scratch)
 
         def row(model: int) -> dict[str, AnyArray]:
-            logits = _logits(predictions, model)
-            return signals_of(lambda records: logits[records], predictions.labels, names, scratch)
+            return signals_of(_logits(predictions, model), predictions.labels, names, scratch)
 
         bank = write_rows(
             folder,

@@ -14,21 +14,25 @@ from leakscope.bank.manifest import Provenance
 from leakscope.disk.scratch import Scratch, over_blocks
 from leakscope.types import Design
 
-Outputs = Callable[[slice], AnyArray]
-"""Logits of a block of records, float32 (block, classes)."""
-
 
 def signals_of(
-    outputs: Outputs, labels: IntArray, names: Sequence[str], scratch: Scratch
+    logits: AnyArray, labels: IntArray, names: Sequence[str], scratch: Scratch
 ) -> dict[str, AnyArray]:
-    """The signals of one model, block of records by block; name -> (1, 1, records[, classes])."""
+    """The signals of one model; name -> (1, 1, records[, classes]).
+
+    Args:
+        logits: float32 (records, classes), a memory map where they are many.
+        labels: of the records.
+        names: the signals to compute.
+        scratch: where large arrays are stored.
+    """
     import torch
 
     from leakscope.signals.classification import classification_signals
 
     def block(records: slice) -> dict[str, AnyArray]:
-        logits = torch.from_numpy(np.array(outputs(records)))[None]
-        values = classification_signals(logits, torch.from_numpy(labels[records])[None], tuple(names))
+        some = torch.from_numpy(np.array(logits[records]))[None]
+        values = classification_signals(some, torch.from_numpy(labels[records])[None], tuple(names))
         return {name: value.numpy()[0] for name, value in values.items()}
 
     def fill(records: slice) -> None:
@@ -39,7 +43,7 @@ def signals_of(
         name: scratch.empty((1, 1, len(labels), *first.shape[1:]), first.dtype)
         for name, first in block(slice(0, 1)).items()
     }
-    over_blocks(len(labels), fill, *signals.values())
+    over_blocks(len(labels), fill, logits, *signals.values())
     return signals
 
 
