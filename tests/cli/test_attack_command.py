@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def test_another_seed_or_file_is_another_run(files: tuple[Path, Path], tmp_path:
 def test_verify_recomputes_a_run_and_notices_changes(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     attack_files(files, "--out", out, "--attacker", "forest", "--quiet")
-    assert run_command("verify", out).exit_code == 0
+    verified = run_command("verify", out)
+    assert verified.exit_code == 0
+    assert re.search(r"all good \([\d,]+ numbers of results.json\)", verified.out)  # there is no bank
     submission = out / "submission.csv"
     submission.write_text(submission.read_text().replace("2-0,0", "2-0,1"))
     assert "submission_sha256" in str(run_command("verify", out))

@@ -21,6 +21,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import sha256_of, write_array, write_bytes
 from leakscope.errors import InputError
 from leakscope.single_model.results import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from leakscope.single_model.ensemble.holdout import Validated
 
 KIND = "attack"
+RESULTS_TYPE = AttackResults
 SUBMISSION = "submission.csv"
 VALIDATION, PRIVATE = "validation", "private"
 """Folders with one array of scores per attacker."""
@@ -69,8 +71,6 @@ def attack(
         settings: how the attackers are fitted and chosen.
         model: what identifies the model in the report, as `GivenModel.describe` gives it.
     """
-    from leakscope.single_model.report import attack_context, write_reports
-
     folder, settings = Path(out), settings or AttackSettings()
     private = replace(private, is_member=None)  # a file may state it; nothing below may read it
     check_request(public, private, settings)
@@ -82,7 +82,7 @@ def attack(
     with locked_run_folder(folder, KIND, asdict(config)):
         findings = run_attack(public, private, folder, settings)
         results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
-        write_reports(results, folder, attack_context(results))
+        write_reports(folder, results)
         return results
 
 
@@ -160,6 +160,13 @@ def run_attack(
 def recompute(folder: Path, config: AttackConfig) -> AttackResults:
     """The results again, from the scores on disk; what `leakscope verify` compares."""
     return replace(recomputed_findings(folder, read_results(folder, AttackResults)), config=config)
+
+
+def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
+    """Writes the reports, from the results and the scores on disk."""
+    from leakscope.single_model import report
+
+    report.write_reports(results, folder, report.attack_context(results), disclosure)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:
