@@ -15,6 +15,7 @@ from leakscope.audits.run import KIND, evaluate_and_report
 from leakscope.audits.source import Evidence
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.manifest import BlockNotes
 from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -66,10 +67,9 @@ def made_up_audit(
     claim(folder, KIND, {})
     labels = np.arange(N_RECORDS) % 2
     bank = Bank.create(folder, identity, design, labels)
-    bank.add_block(
-        0, {k: v[:, None] for k, v in signals.items()}, {"diverged_models": {str(m): 1 for m in diverged}}
-    )
-    bank.finish({})
+    notes = BlockNotes(diverged_models=dict.fromkeys(diverged, 1))
+    bank.add_block(0, {name: values[:, None] for name, values in signals.items()}, notes)
+    bank.finish()
     groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
     ids = np.array([f"r{i}" for i in range(N_RECORDS)])
     metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def test_another_seed_or_file_is_another_run(files: tuple[Path, Path], tmp_path:
 def test_verify_recomputes_a_run_and_notices_changes(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     attack_files(files, "--out", out, "--attacker", "forest", "--quiet")
-    assert run_command("verify", out).exit_code == 0
+    verified = run_command("verify", out)
+    assert verified.exit_code == 0
+    assert re.search(r"all good \([\d,]+ numbers of results.json\)", verified.out)  # there is no bank
     submission = out / "submission.csv"
     submission.write_text(submission.read_text().replace("2-0,0", "2-0,1"))
     assert "submission_sha256" in str(run_command("verify", out))
@@ -122,7 +125,7 @@ def test_private_membership_is_not_used(files: tuple[Path, Path], tmp_path: Path
         (("--validation-share", "1.5"), "validation_share=1.5: must be between 0 and 1"),
         (("--validation-share", "0.001"), "too few"),
         (("--model", "x.pt"), "exclude each other: give predictions or a model"),
-        (("--public-predictions", "nowhere.npz"), "nowhere.npz is not there"),
+        (("--public-predictions", "nowhere.npz"), "nowhere.npz is missing"),
     ],
 )
 def test_mistakes_end_as_one_line_and_write_nothing(
@@ -180,7 +183,7 @@ def test_a_net_is_queried_on_two_tables(model_files: list[str | Path], tmp_path:
         (["--net-options", "[5]"], "must be a JSON object"),
         (["--net", "mpl"], "net='mpl' is unknown"),
         (["--pixel-mean", "0.5"], "--pixel-mean and --pixel-std belong together"),
-        (["--pixel-mean", "a", "--pixel-std", "1"], "--pixel-mean 'a': give numbers"),
+        (["--pixel-mean", "a", "--pixel-std", "1"], "--pixel-mean='a': give numbers"),
         (["--pixel-mean", "0.5", "--pixel-std", "1"], "are for uint8 images"),
         (["--device", "tpu"], "device='tpu' is unknown"),
         (["--predict", "a:b"], "--model and --predict exclude each other"),

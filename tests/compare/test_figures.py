@@ -17,9 +17,13 @@ from leakscope.compare.records import paired_share_interval
 from leakscope.compare.results import LeakageDifference
 from leakscope.compare.spec import ComparisonSpec
 from leakscope.design import make_design
-from leakscope.stats.roc_summary import auc_rows
+from leakscope.stats.roc import auc
 from leakscope.types import Signals
 from tests.made_up_audits import N_MODELS, N_RECORDS
+
+
+def aucs_by_target(scores: np.ndarray, in_mask: np.ndarray) -> np.ndarray:
+    return np.array([auc(row, members) for row, members in zip(scores, in_mask, strict=True)])
 
 
 def test_the_interval_is_that_of_models_left_out_in_pairs(audits: Path, helped: Comparison) -> None:
@@ -27,7 +31,7 @@ def test_the_interval_is_that_of_models_left_out_in_pairs(audits: Path, helped: 
 
     def lira_auc(bank: Bank, models: np.ndarray) -> float:
         signals, design = bank.signals().take(models), bank.design().take(models)
-        return float(auc_rows(resolve("lira")(signals, design).values, design.in_mask).mean())
+        return float(np.mean(aucs_by_target(resolve("lira")(signals, design).values, design.in_mask)))
 
     everyone = np.arange(N_MODELS)
     banks = [Bank.open(audits / name) for name in ("leaky", "defended")]
@@ -39,12 +43,12 @@ def test_the_interval_is_that_of_models_left_out_in_pairs(audits: Path, helped: 
     )
     value = lira_auc(banks[1], everyone) - lira_auc(banks[0], everyone)
     half_width = stats.t.ppf(0.975, 15) * np.sqrt(15 / 16 * ((without - without.mean()) ** 2).sum())
-    auc = helped.results.comparisons[0].auc_of("lira")
-    assert auc.difference == pytest.approx(value)
-    assert (auc.low, auc.high) == pytest.approx((value - half_width, value + half_width))
-    assert auc.low is not None and auc.high is not None
-    assert auc.simultaneous_low is not None and auc.simultaneous_low < auc.low
-    assert auc.simultaneous_high is not None and auc.simultaneous_high > auc.high
+    figure = helped.results.comparisons[0].auc_of("lira")
+    assert figure.difference == pytest.approx(value)
+    assert (figure.low, figure.high) == pytest.approx((value - half_width, value + half_width))
+    assert figure.low is not None and figure.high is not None
+    assert figure.simultaneous_low is not None and figure.simultaneous_low < figure.low
+    assert figure.simultaneous_high is not None and figure.simultaneous_high > figure.high
 
 
 def test_outcomes() -> None:
@@ -79,7 +83,7 @@ def test_a_t_interval_over_targets_would_be_too_narrow_and_the_jackknife_is_not(
         noise = np.random.default_rng([seed, 1]).normal(size=design.in_mask.shape)
         log_odds = difficulty + design.in_mask + noise
         signals = Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(N_RECORDS, dtype=np.int64))
-        by_target = auc_rows(lira(signals, design).values, design.in_mask)
+        by_target = aucs_by_target(lira(signals, design).values, design.in_mask)
         replicated = population_figures(signals, design, spec, {}, np.arange(8)).replicated
         means.append(replicated.figures[0])
         over_targets.append(by_target.var(ddof=1) / 8)

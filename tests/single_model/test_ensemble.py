@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from scipy import stats
 from leakscope.data.predictions import Predictions
 from leakscope.errors import InputError
 from leakscope.signals.classification import classification_signals
+from leakscope.single_model.attack import run_attack
+from leakscope.single_model.ensemble import holdout
 from leakscope.single_model.ensemble.attackers import (
     ATTACKERS,
     Attacker,
@@ -19,11 +22,12 @@ from leakscope.single_model.ensemble.attackers import (
     LightGbmAttacker,
     MlpAttacker,
     attacker_inputs,
+    break_ties,
     fit,
 )
-from leakscope.single_model.ensemble.features import GlobalLira, feature_matrix, feature_names, log_odds
-from leakscope.single_model.ensemble.holdout import figures, fit_and_validate, split_public
-from leakscope.single_model.ensemble.ties import break_ties
+from leakscope.single_model.ensemble.features import GlobalLira, features, log_odds
+from leakscope.single_model.ensemble.holdout import figures, split_public
+from leakscope.single_model.results import AttackSettings
 from leakscope.stats.roc import auc
 
 SMALL = (ForestAttacker(n_trees=8), LightGbmAttacker(n_trees=8), MlpAttacker(max_iterations=15))
@@ -42,7 +46,7 @@ def outputs(n: int = 400, leak: float = 2.0, seed: int = 0, n_classes: int = 4) 
 
 def test_features_are_the_signals_of_the_banks() -> None:
     public = outputs(60)
-    columns = dict(zip(feature_names(4), feature_matrix(public.logits, public.labels).T, strict=True))
+    columns = features(public.logits, public.labels)
     logits, labels = torch.from_numpy(public.logits).double(), torch.from_numpy(public.labels)
     for name, values in columns.items():
         if name.startswith("prob_"):
@@ -56,9 +60,9 @@ def test_features_are_the_signals_of_the_banks() -> None:
 
 def test_features_are_finite_where_probabilities_are_not_distinct_from_one() -> None:
     logits = np.array([[800.0, 0.0, -800.0], [60.0, 0.0, 1.0], [0.0, 0.0, 0.0]], dtype=np.float32)
-    features = feature_matrix(logits, np.array([0, 0, 1]))
-    assert np.isfinite(features).all()
-    loss = features[:, feature_names(3).index("loss")]
+    columns = features(logits, np.array([0, 0, 1]))
+    assert all(np.isfinite(values).all() for values in columns.values())
+    loss = columns["loss"]
     assert loss[1] == pytest.approx(np.exp(-60.0) * (1 + np.e), rel=1e-6)
     assert loss[2] == pytest.approx(np.log(3))
 
@@ -159,16 +163,21 @@ def test_too_few_of_a_side_are_refused() -> None:
         split_public(np.arange(100) < 6, 0.25, seed=0)
 
 
-def test_labels_of_the_validation_part_change_no_validation_score() -> None:
-    public = outputs(200)
+def test_membership_of_the_validation_part_changes_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public, private = outputs(200), outputs(20, seed=1)
     assert public.is_member is not None
     split = split_public(public.is_member, 0.25, seed=0)
-    (before,) = fit_and_validate(SMALL[:1], public, split, seed=0)
+    monkeypatch.setattr(holdout, "split_public", lambda *_: split)
     flipped = public.is_member.copy()
     flipped[split.validation] = ~flipped[split.validation]
     changed = Predictions(public.logits, public.labels, public.ids, flipped)
-    (after,) = fit_and_validate(SMALL[:1], changed, split, seed=0)
-    np.testing.assert_array_equal(before.scores.score, after.scores.score)
+    for name, known in (("true", public), ("flipped", changed)):
+        run_attack(known, private, tmp_path / name, AttackSettings(), SMALL[:1])
+    for part in ("validation", "private"):
+        true, other = (np.load(tmp_path / name / part / "forest.npy") for name in ("true", "flipped"))
+        np.testing.assert_array_equal(true, other)
 
 
 def test_figures_have_intervals_and_know_what_they_cannot_resolve() -> None:
@@ -183,5 +192,5 @@ def test_figures_have_intervals_and_know_what_they_cannot_resolve() -> None:
 def test_inputs_end_with_the_log_odds() -> None:
     public = outputs(10)
     inputs = attacker_inputs(public.logits, public.labels)
-    assert inputs.shape == (10, len(feature_names(4)) + 1)
+    assert inputs.shape == (10, len(features(public.logits, public.labels)) + 1)
     np.testing.assert_array_equal(inputs[:, -1], log_odds(public.logits, public.labels))

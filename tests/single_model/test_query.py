@@ -86,9 +86,9 @@ def public(tmp_path: Path) -> Path:
 
 def test_a_hidden_membership_column_is_no_feature(model: NetWeights, public: Path, tmp_path: Path) -> None:
     hidden = {"is_member": pl.Series([None] * 4, dtype=pl.Boolean)}
-    predictions = query_model(model, RecordFiles(public, save_table(tmp_path / "private.parquet", hidden)))
-    np.testing.assert_array_equal(predictions.public.logits, predictions.private.logits)
-    assert predictions.private.is_member is None
+    known, private = query_model(model, RecordFiles(public, save_table(tmp_path / "private.parquet", hidden)))
+    np.testing.assert_array_equal(known.logits, private.logits)
+    assert private.is_member is None
 
 
 def test_labels_of_an_estimator_are_matched_by_name(public: Path, tmp_path: Path) -> None:
@@ -109,7 +109,8 @@ def test_labels_of_an_estimator_are_matched_by_name(public: Path, tmp_path: Path
 
 
 def test_a_function_gets_the_features(public: Path) -> None:
-    outputs = query_model(PredictFunction(lambda x: np.hstack([x, -x])), RecordFiles(public, public)).public
+    model = PredictFunction(lambda x: np.hstack([x, -x]))
+    outputs, _ = query_model(model, RecordFiles(public, public))
     np.testing.assert_array_equal(outputs.logits[:, 0], [0, 1, 2, 3])
     assert outputs.kind == "logits"
 
@@ -122,5 +123,5 @@ def test_what_does_not_fit_is_named(model: NetWeights, public: Path, tmp_path: P
         query_model(model, RecordFiles(public, wider))
     with pytest.raises(InputError, match=r"3.weight is \(2, 3\), the net has \(5, 3\)"):
         query_model(model, RecordFiles(public, public, n_classes=5))
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="is missing"):
         query_model(model, RecordFiles(public, tmp_path / "absent.csv"))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, Out, Quiet
+from leakscope.cli.output import AsJson, Out, Quiet, numbers, print_lines, show_results, text_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
-    from leakscope.models.given import GivenModel
     from leakscope.recipe import Option
     from leakscope.single_model.results import AttackResults
 
@@ -65,8 +65,9 @@ def attack(
 ) -> None:
     """Score who was in a given model's training set, by learning from records of known membership."""
     from leakscope.data.predictions import read_predictions
+    from leakscope.models.given import PredictFunction, model_from_file
     from leakscope.single_model.attack import attack as run_attack
-    from leakscope.single_model.query import RecordFiles, TwoPredictions, query_model
+    from leakscope.single_model.query import RecordFiles, query_model
     from leakscope.single_model.results import AttackSettings
 
     saved = {"--public-predictions": public_predictions, "--private-predictions": private_predictions}
@@ -74,49 +75,29 @@ def attack(
     _check_inputs(saved, {"--model": model, "--predict": predict}, records)
     settings = AttackSettings(attacker, validation_share, seed)
     if public_predictions is not None and private_predictions is not None:
-        predictions = TwoPredictions(
-            read_predictions(public_predictions, "required"), read_predictions(private_predictions)
-        )
-        results = run_attack(*predictions, out, settings)
+        known = read_predictions(public_predictions, "required")
+        results = run_attack(known, read_predictions(private_predictions), out, settings)
     else:
         assert public is not None and private is not None
         pixels = _pixel_scaling(pixel_mean, pixel_std)
-        given = _given_model(model, predict, net, _json_options(net_options), pixels, trust, device)
+        options = _json_options(net_options)
+        given = (
+            model_from_file(model, net, options, *pixels, trust=trust, device=device)
+            if model is not None
+            else PredictFunction(str(predict))
+        )
         files = RecordFiles(public, private, label, id_column, n_classes)
         results = run_attack(*query_model(given, files), out, settings, given.describe())
-    if not quiet:
-        _print(results, out, as_json)
+    show_results(results, partial(_show, results, out), quiet, as_json)
 
 
-def _print(results: AttackResults, out: Path, as_json: bool) -> None:
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import console, print_json
+def _show(results: AttackResults, out: Path, screen: Console) -> None:
     from leakscope.single_model.report import DEFINITIONS, HEADINGS, notes, summary, validation_rows
 
-    if as_json:
-        print_json(results_json(results))
-        return
-    screen = console()
-    screen.print()
-    for line in summary(results):
-        screen.print(line, soft_wrap=True)
-    screen.print()
+    print_lines(screen, ["", *summary(results), ""])
     screen.print(text_table("Held-out public records", HEADINGS, validation_rows(results)))
-    for line in (*DEFINITIONS, *notes(results)):
-        screen.print(line, style="dim", soft_wrap=True)
-    screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)
-
-
-def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    print_lines(screen, [*DEFINITIONS, *notes(results)], style="dim")
+    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])
 
 
 def _check_inputs(
@@ -141,23 +122,6 @@ def _check_inputs(
         raise InputError(f"{', '.join(missing)} missing: give {', '.join(needed)} together")
 
 
-def _given_model(
-    model: Path | None,
-    predict: str | None,
-    net: str | None,
-    net_options: Mapping[str, Option],
-    pixels: tuple[Floats | None, Floats | None],
-    trust: bool,
-    device: str,
-) -> GivenModel:
-    from leakscope.models.given import PredictFunction, model_from_file
-
-    if predict is not None:
-        return PredictFunction(predict)
-    assert model is not None
-    return model_from_file(model, net, net_options, *pixels, trust=trust, device=device)
-
-
 def _json_options(text: str) -> dict[str, Option]:
     from leakscope.errors import InputError
 
@@ -177,13 +141,6 @@ def _pixel_scaling(mean: str | None, std: str | None) -> tuple[Floats | None, Fl
         return None, None
     if mean is None or std is None:
         raise InputError("--pixel-mean and --pixel-std belong together; give both or neither")
-    return _numbers("--pixel-mean", mean), _numbers("--pixel-std", std)
-
-
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    from leakscope.errors import InputError
-
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InputError(f"{option} {text!r}: give numbers separated by commas, like 0.48,0.45") from error
+    pair = {"--pixel-mean": mean, "--pixel-std": std}
+    first, second = (numbers(text, float, option, "numbers", "0.48,0.45") for option, text in pair.items())
+    return first, second

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, console, print_json
+from leakscope.cli.output import AsJson, print_json, print_list
 
 
 def attacks(
@@ -25,19 +24,4 @@ def attacks(
     elif as_markdown:
         print(markdown(), end="")
     else:
-        _print_table(*attack_cells())
-
-
-def _print_table(head: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> None:
-    from rich.table import Table
-
-    output = console()
-    if not output.is_terminal:
-        print("\n".join("\t".join(line) for line in (head, *cells)))
-        return
-    table = Table(box=None, caption="attack(option=value, ...) sets options", caption_justify="left")
-    for column in head:
-        table.add_column(column, overflow="fold")
-    for line in cells:
-        table.add_row(*line)
-    output.print(table)
+        print_list(*attack_cells(), caption="attack(option=value, ...) sets options")

@@ -21,11 +21,10 @@ from leakscope.cli.output import (
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
-    from leakscope.evaluate.results import AuditResults
     from leakscope.evaluate.verdict import Verdict
 
 
@@ -123,42 +122,26 @@ def exit_by_gate(verdict: Verdict, printed: bool) -> None:
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
-    from leakscope.audits.report.cells import unmeasurable
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import console, print_json
+    from leakscope.audits.report.cells import attack_table, unmeasurable
+    from leakscope.cli.output import print_lines, show_results, text_table
     from leakscope.evaluate.sentences import check_sentences, gate_sentences
     from leakscope.report.page import PAGE
 
-    if as_json:
-        print_json(results_json(verdict.results))
-        return
-    if quiet:
-        return
-    screen = console()
-    screen.print()
-    results = verdict.results
-    alarms = {*check_sentences(results, "failed"), *(gate_sentences(results) if verdict.gate_failed else [])}
-    for line in verdict.summary():
-        screen.print(line, style="bold red" if line in alarms else None)
-    screen.print()
-    screen.print(_table(results))
-    for line in unmeasurable(results):
-        screen.print(line, style="dim")
-    screen.print(f"\nEvery number, the records and the figure are in {verdict.folder}", soft_wrap=True)
-    screen.print(f"Open {verdict.folder / PAGE} for the whole report", soft_wrap=True)
-
-
-def _table(results: AuditResults) -> Table:
-    from rich.table import Table
-
-    from leakscope.audits.report.cells import attack_table
-
-    attacks = attack_table(results)
+    results, attacks = verdict.results, attack_table(verdict.results)
     n_targets = results.population.targets
-    title = f"Mean over {n_targets} targets ± 95% interval" if n_targets > 1 else "One target ± 95% interval"
-    table = Table(title=title)
-    for heading in attacks.head:
-        table.add_column(heading, justify="left" if heading == "attack" else "right")
-    for row in attacks.rows:
-        table.add_row(*row)
-    return table
+    targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
+
+    def show_verdict(screen: Console) -> None:
+        gate = gate_sentences(results) if verdict.gate_failed else []
+        alarms = {*check_sentences(results, "failed"), *gate}
+        screen.print()
+        for line in verdict.summary():
+            screen.print(line, style="bold red" if line in alarms else None)
+        screen.print()
+        screen.print(text_table(f"{targets} ± 95% interval", attacks.head, attacks.rows))
+        for line in unmeasurable(results):
+            screen.print(line, style="dim")
+        where = f"\nEvery number, the records and the figure are in {verdict.folder}"
+        print_lines(screen, [where, f"Open {verdict.folder / PAGE} for the whole report"])
+
+    show_results(results, show_verdict, quiet, as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,9 @@ import typer
 from leakscope.cli.output import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from leakscope.compare.compare import Comparison
-    from leakscope.compare.results import RunComparison
 
 
 def compare(
@@ -29,16 +29,12 @@ def compare(
 
     The exit code is 1 when a run leaks significantly more than the baseline.
     """
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import print_json
+    from leakscope.cli.output import show_results
     from leakscope.compare.compare import compare as compare_runs
     from leakscope.compare.sentences import regressions
 
     comparison = compare_runs(runs, out or default_folder(runs))
-    if as_json:
-        print_json(results_json(comparison.results))
-    elif not quiet:
-        _show(comparison)
+    show_results(comparison.results, partial(_show, comparison), quiet, as_json)
     if comparison.is_regression:
         if quiet or as_json:
             for run in comparison.results.comparisons:
@@ -53,32 +49,20 @@ def default_folder(runs: list[Path]) -> Path:
     return runs[0].parent / f"compare-{'-'.join(names)}"[:100]
 
 
-def _show(comparison: Comparison) -> None:
+def _show(comparison: Comparison, screen: Console) -> None:
     """The comparison on the screen: sentences and one table per run, and where the rest is."""
-    from leakscope.cli.output import console
+    from leakscope.cli.output import print_lines, text_table
     from leakscope.compare.sentences import is_alarm, run_summary
+    from leakscope.compare.tables import leakage_table
     from leakscope.report.page import PAGE
 
-    screen, results = console(), comparison.results
+    results = comparison.results
     for run in results.comparisons:
         screen.print()
         for line in run_summary(results, run):
             screen.print(line, style="bold red" if is_alarm(line) else None)
         screen.print()
-        screen.print(_table(run, results.baseline.name))
-    screen.print(f"\nEvery number and the figure are in {comparison.folder}", soft_wrap=True)
-    screen.print(f"Open {comparison.folder / PAGE} for the whole report", soft_wrap=True)
-
-
-def _table(comparison: RunComparison, baseline: str) -> Table:
-    from rich.table import Table
-
-    from leakscope.compare.tables import leakage_table
-
-    figures = leakage_table(comparison)
-    table = Table(title=f"{comparison.run} minus {baseline}", title_justify="left")
-    for heading in figures.head:
-        table.add_column(heading, justify="left" if heading == "leakage" else "right")
-    for row in figures.rows:
-        table.add_row(*row)
-    return table
+        figures = leakage_table(run)
+        screen.print(text_table(f"{run.run} minus {results.baseline.name}", figures.head, figures.rows))
+    where = f"\nEvery number and the figure are in {comparison.folder}"
+    print_lines(screen, [where, f"Open {comparison.folder / PAGE} for the whole report"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json, print_lines, print_list
+
 if TYPE_CHECKING:
     from leakscope.data.catalogue import Dataset
     from leakscope.data.checksums import FileCheck
 
 app = typer.Typer(help="List, check and fetch published datasets.", no_args_is_help=True)
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, or ~/.local/share/leakscope)."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
 _COLOURS = {"ok": "green", "missing": "yellow", "differs": "red"}
 
@@ -37,11 +33,12 @@ def list_datasets(
 
     root = data_root(data_dir)
     if as_json:
-        typer.echo(json.dumps([_described(entry, root) for entry in DATASETS], indent=2))
+        print_json([_described(entry, root) for entry in DATASETS])
     elif quiet:
         typer.echo("\n".join(entry.name for entry in DATASETS))
     else:
-        _print_table(DATASETS, root)
+        head = ("name", "records", "features", "classes", "source", "present")
+        print_list(head, [_row(entry, root) for entry in DATASETS], caption=f"data folder: {root}")
 
 
 @app.command()
@@ -49,7 +46,7 @@ def check(
     names: Annotated[list[str] | None, typer.Argument(help="Datasets (default: those present).")] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare files with the published checksums; exit code 2 if one differs or a named one is missing."""
     from leakscope.data.checksums import check_file
@@ -63,7 +60,7 @@ def check(
             for file in entry.files:
                 checks.append(check_file(entry, file, root, _counter(file.name, file.n_bytes, advance)))
     if as_json:
-        typer.echo(json.dumps(_check_summary(root, checks, absent), indent=2))
+        print_json(_check_summary(root, checks, absent))
     elif not quiet:
         _print_checks(root, entries, checks, absent)
     _raise_faults(checks, required=bool(names))
@@ -74,7 +71,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Datasets to download.", metavar="NAME...")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Download datasets from where they are published; correct files are not downloaded again."""
     from leakscope.data.fetch import fetch as fetch_files
@@ -93,7 +90,7 @@ def fetch(
             if not files:
                 typer.echo(f"{entry.name} is built in; there is nothing to fetch")
     if as_json:
-        typer.echo(json.dumps({"data_dir": str(root), "files": fetched}, indent=2))
+        print_json({"data_dir": str(root), "files": fetched})
 
 
 def _described(entry: Dataset, root: Path) -> dict[str, object]:
@@ -119,33 +116,10 @@ def _presence(entry: Dataset, root: Path) -> str:
     return f"{n_present} of {len(entry.files)} files" if n_present else "no"
 
 
-def _print_table(entries: Sequence[Dataset], root: Path) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    head = ("name", "records", "features", "classes", "source", "present")
-    rows = [
-        (
-            entry.name,
-            f"{entry.n_records:,}",
-            " x ".join(str(length) for length in entry.shape),
-            str(entry.n_classes),
-            entry.source,
-            _presence(entry, root),
-        )
-        for entry in entries
-    ]
-    console = Console()
-    if not console.is_terminal:
-        typer.echo("\n".join("\t".join(row) for row in (head, *rows)))
-        return
-    table = Table(box=None, caption=f"data folder: {root}", caption_justify="left")
-    for column in head:
-        is_number = column in ("records", "features", "classes")
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+def _row(entry: Dataset, root: Path) -> tuple[str, ...]:
+    shape = " x ".join(map(str, entry.shape))
+    size = f"{entry.n_records:,}", shape, str(entry.n_classes)
+    return entry.name, *size, entry.source, _presence(entry, root)
 
 
 def _entries_to_check(names: Sequence[str], root: Path) -> tuple[list[Dataset], list[Dataset]]:
@@ -188,21 +162,17 @@ def _check_summary(root: Path, checks: Sequence[FileCheck], absent: Sequence[Dat
 def _print_checks(
     root: Path, entries: Sequence[Dataset], checks: Sequence[FileCheck], absent: Sequence[Dataset]
 ) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console()
-    for entry in entries:
-        if not entry.files:
-            console.print(Text(f"built in  {entry.name} needs no files"), soft_wrap=True)
+    screen = console()
+    print_lines(screen, (f"built in  {entry.name} needs no files" for entry in entries if not entry.files))
     for check in checks:
         line = Text(f"{check.state:8}  ", style=_COLOURS[check.state])
         optional = "" if check.file.required or check.state == "ok" else "  (optional)"
         line.append(f"{check.dataset}: {check.path.name}{optional}", style="default")
-        console.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
     if absent:
-        names = ", ".join(entry.name for entry in absent)
-        console.print(Text(f"not in {root}: {names}"), soft_wrap=True)
+        print_lines(screen, [f"not in {root}: {', '.join(entry.name for entry in absent)}"])
 
 
 def _raise_faults(checks: Sequence[FileCheck], required: bool) -> None:

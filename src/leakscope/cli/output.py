@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,6 +16,9 @@ from leakscope.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+N = TypeVar("N", int, float)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
@@ -45,13 +48,17 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
-    """The options the user gave himself, of those that are fields of the dataclass `config`."""
-    sources = {name: context.get_parameter_source(name) for name in config.__dataclass_fields__}
+    """The options that the user gave, of those that are fields of the dataclass `config`."""
     return {
-        name: context.params[name]
-        for name, source in sources.items()
-        if name in context.params and source is not None and source.name != "DEFAULT"
+        name: value
+        for name, value in context.params.items()
+        if name in config.__dataclass_fields__ and _is_given(context, name)
     }
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:
@@ -69,11 +76,16 @@ def listed(text: str | None) -> tuple[str, ...] | None:
 
 
 def rates(text: str | None) -> tuple[float, ...] | None:
-    """Numbers separated by commas."""
+    """False positive rates separated by commas."""
+    return None if text is None else numbers(text, float, "fpr", "rates", "0.01,0.001")
+
+
+def numbers(text: str, kind: type[N], option: str, what: str, example: str) -> tuple[N, ...]:
+    """Numbers separated by commas; the last three arguments are for the message of an error."""
     try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
+        return tuple(kind(part) for part in text.split(","))
     except ValueError as error:
-        raise InputError(f"fpr={text!r}: give rates separated by commas, like 0.01,0.001") from error
+        raise InputError(f"{option}={text!r}: give {what} separated by commas, like {example}") from error
 
 
 def console() -> Console:
@@ -84,9 +96,53 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, emoji=False)
 
 
-def print_json(value: Any) -> None:
-    """Results as JSON on standard output."""
+def print_json(value: object) -> None:
+    """JSON on standard output."""
     print(json.dumps(value, indent=2))
+
+
+def show_results(results: object, show: Callable[[Console], None], quiet: bool, as_json: bool) -> None:
+    """The results of a command as JSON, as `show` prints them, or not at all."""
+    from leakscope.bank.results import results_json
+
+    if as_json:
+        print_json(results_json(results))
+    elif not quiet:
+        show(console())
+
+
+def print_lines(screen: Console, lines: Iterable[str], style: str | None = None) -> None:
+    """Lines that a terminal wraps and a file does not."""
+    for line in lines:
+        screen.print(line, style=style, soft_wrap=True)
+
+
+def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for index, heading in enumerate(head):
+        table.add_column(heading, justify="right" if index else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
+    """A table without lines on a terminal, else columns separated by tabs."""
+    from rich.table import Table
+
+    screen = console()
+    if not screen.is_terminal:
+        print("\n".join("\t".join(line) for line in (head, *rows)))
+        return
+    table = Table(box=None, caption=caption, caption_justify="left")
+    for column in head:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    screen.print(table)
 
 
 @contextmanager

@@ -13,9 +13,10 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON schema of a kind of run's results.json; without a kind, list them."""
-    from leakscope.runs.schema import kinds, schema_text
+    from leakscope.runs.kinds import KINDS
+    from leakscope.runs.schema import schema_text
 
     if not kind:
-        print("\n".join(kinds()))
+        print("\n".join(KINDS))
         return
     print(schema_text(" ".join(kind)), end="")

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, DataDir, Out, Quiet
+from leakscope.cli.output import (
+    AsJson,
+    DataDir,
+    Out,
+    Quiet,
+    given_options,
+    print_lines,
+    show_results,
+    text_table,
+    training_progress,
+)
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from leakscope.studies.dynamics.results import DynamicsResults
 
 
@@ -69,39 +82,29 @@ def dynamics(
 
     Runs a preset; the options you give replace those of the preset.
     """
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import given_options, print_json, training_progress
     from leakscope.studies.dynamics.settings import Setting, config_of
     from leakscope.studies.dynamics.study import run
 
     config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
     with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
         results = run(config, out, device, data_dir, progress)
-    if as_json:
-        print_json(results_json(results))
-    elif not quiet:
-        _print_summary(results, out)
+    show_results(results, partial(_show, results, out), quiet, as_json)
 
 
-def _print_summary(results: DynamicsResults, out: Path) -> None:
-    from leakscope.cli.attack import text_table
-    from leakscope.cli.output import console
+def _show(results: DynamicsResults, out: Path, screen: Console) -> None:
     from leakscope.studies.dynamics import report
 
-    screen = console()
     screen.print()
     if len(results.runs) > 1:
         rows = report.compared_rows(results, with_errors=False)
         screen.print(text_table("Comparison of settings", report.COMPARED, rows))
-        screen.print(report.COMPARED_NOTE, style="dim", soft_wrap=True)
+        print_lines(screen, [report.COMPARED_NOTE], style="dim")
         if results.comparison:
             ratios = report.ratio_rows(results)
             screen.print(text_table("Ratios next to the published ones", report.RATIOS, ratios))
     else:
         (run,) = results.runs.values()
-        for line in report.sentences(run, results.published):
-            screen.print(line, soft_wrap=True)
+        print_lines(screen, report.sentences(run, results.published))
         screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
-    screen.print(
-        f"\nWrote report.html, report.md, results.json, records.parquet and figures to {out}", soft_wrap=True
-    )
+    written = "report.html, report.md, results.json, records.parquet and figures"
+    print_lines(screen, [f"\nWrote {written} to {out}"])

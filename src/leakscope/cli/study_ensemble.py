@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ import typer
 from leakscope.cli.output import AsJson, DataDir, Out, Quiet
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from leakscope.studies.ensemble.results import EnsembleResults
 
 _Number = int | None
@@ -48,8 +51,7 @@ def ensemble(
     as_json: AsJson = False,
 ) -> None:
     """Attack one given model with public records, then compare the submission with the truth."""
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import given_options, print_json, training_progress
+    from leakscope.cli.output import given_options, show_results, training_progress
     from leakscope.studies.ensemble.config import EnsembleConfig, configured
     from leakscope.studies.ensemble.study import run
 
@@ -61,27 +63,17 @@ def ensemble(
     # There is one model: a log would count from 0 to 1, only a bar says something.
     with training_progress(1, shown=verbose and sys.stderr.isatty()) as progress:
         results = run(config, out, device, data_dir, progress)
-    if as_json:
-        print_json(results_json(results))
-    elif verbose:
-        _print(results, out)
+    show_results(results, partial(_show, results, out), quiet, as_json)
 
 
-def _print(results: EnsembleResults, out: Path) -> None:
-    from leakscope.cli.attack import text_table
-    from leakscope.cli.output import console
+def _show(results: EnsembleResults, out: Path, screen: Console) -> None:
+    from leakscope.cli.output import print_lines, text_table
     from leakscope.single_model.report import DEFINITIONS, TRUTH_TITLE, notes, ranking
     from leakscope.studies.ensemble.report import NOTE, comparison, target_sentence
 
-    screen = console()
     rates, chosen = comparison(results), results.chosen
-    screen.print()
-    screen.print(target_sentence(results), soft_wrap=True)
-    screen.print(
-        f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}", soft_wrap=True
-    )
-    screen.print()
+    ranked = f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}"
+    print_lines(screen, ["", target_sentence(results), ranked, ""])
     screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
-    for line in (NOTE, *DEFINITIONS, *notes(results)):
-        screen.print(line, style="dim", soft_wrap=True)
-    screen.print(f"\nsubmission.csv, results.json and report.html are in {out}", soft_wrap=True)
+    print_lines(screen, [NOTE, *DEFINITIONS, *notes(results)], style="dim")
+    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])

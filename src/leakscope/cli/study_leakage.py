@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ import typer
 from leakscope.cli.output import AsJson, DataDir, Out, Quiet
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from leakscope.studies.leakage.results import LeakageResults
 
 _ONLY_IN_REPORTS = ("advantage (mean)", "rho_KL (median)", "uncorrected")
@@ -36,8 +39,7 @@ def leakage(
     as_json: AsJson = False,
 ) -> None:
     """What does a model reveal about one record, and how do size, ridge, features and noise change it?"""
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import print_json
+    from leakscope.cli.output import show_results
     from leakscope.studies.leakage.config import with_budget
     from leakscope.studies.leakage.study import run
     from leakscope.studies.leakage.universe import available_dataset
@@ -48,19 +50,15 @@ def leakage(
     )  # fmt: skip
     is_verbose = not (quiet or as_json)
     results = run(config, out, data_dir, _to_stderr if is_verbose else lambda _: None)
-    if as_json:
-        print_json(results_json(results))
-    elif is_verbose:
-        _print_results(results, out)
+    show_results(results, partial(_show, results, out), quiet, as_json)
 
 
 def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _print_results(results: LeakageResults, out: Path) -> None:
-    from leakscope.cli.attack import text_table
-    from leakscope.cli.output import console
+def _show(results: LeakageResults, out: Path, screen: Console) -> None:
+    from leakscope.cli.output import print_lines, text_table
     from leakscope.studies.leakage.config import FIGURES
     from leakscope.studies.leakage.report import (
         caveats,
@@ -70,17 +68,13 @@ def _print_results(results: LeakageResults, out: Path) -> None:
         without_columns,
     )
 
-    screen = console()
-    screen.print()
-    screen.print(setting_words(results), soft_wrap=True)
+    print_lines(screen, ["", setting_words(results)])
     for figure in results.figures:
         points = without_columns(point_table(results, figure), *_ONLY_IN_REPORTS)
         screen.print()
         title = f"Figure {figure}: {FIGURES[figure].axis}"
-        screen.print(text_table(title, points.head, [list(row) for row in points.rows]))
-        for line in caveats(results, figure):
-            screen.print(line, style="dim", soft_wrap=True)
-    screen.print()
-    for line in check_lines(results):
-        screen.print(f"- {line.replace('**', '')}", soft_wrap=True)
-    screen.print(f"\nresults.json, report.html, report.md and figures are in {out}", soft_wrap=True)
+        screen.print(text_table(title, points.head, points.rows))
+        print_lines(screen, caveats(results, figure), style="dim")
+    checked = (f"- {line.replace('**', '')}" for line in check_lines(results))
+    where = f"\nresults.json, report.html, report.md and figures are in {out}"
+    print_lines(screen, ["", *checked, where])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 from leakscope.cli.output import AsJson, Out, Quiet
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from leakscope.studies.scaling.config import ScalingConfig
     from leakscope.studies.scaling.results import ScalingResults
 
@@ -41,24 +44,20 @@ def scaling(
     as_json: AsJson = False,
 ) -> None:
     """Does model size or overfitting drive membership leakage? MLPs of many widths on Gaussian classes."""
-    from leakscope.bank.results import results_json
-    from leakscope.cli.output import print_json, training_progress
+    from leakscope.cli.output import show_results, training_progress
     from leakscope.studies.scaling.study import run
 
     config = _config(context)
     with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
         results = run(config, out, progress)
-    if as_json:
-        print_json(results_json(results))
-    elif not quiet:
-        _print_results(results, out)
+    show_results(results, partial(_show, results, out), quiet, as_json)
 
 
 def _config(context: typer.Context) -> ScalingConfig:
     """The preset's configuration with every option the user gave on top."""
     from dataclasses import replace
 
-    from leakscope.cli.output import given_options
+    from leakscope.cli.output import given_options, numbers
     from leakscope.errors import InputError
     from leakscope.studies.scaling.config import PRESETS, ScalingConfig
 
@@ -67,29 +66,19 @@ def _config(context: typer.Context) -> ScalingConfig:
         raise InputError(f"preset={preset!r}: choose {' or '.join(PRESETS)}")
     given = given_options(context, ScalingConfig)
     if "widths" in given:
-        given["widths"] = _whole_numbers(given["widths"])
+        given["widths"] = numbers(given["widths"], int, "widths", "whole numbers", "16,32,64")
     return replace(PRESETS[preset], **given)
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
-    from leakscope.errors import InputError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise InputError(f"widths={text!r}: give whole numbers separated by commas, like 16,32,64") from error
-
-
-def _print_results(results: ScalingResults, out: Path) -> None:
-    from leakscope.cli.attack import text_table
-    from leakscope.cli.output import console
+def _show(results: ScalingResults, out: Path, screen: Console) -> None:
+    from leakscope.cli.output import print_lines, text_table
     from leakscope.studies.scaling.report import ranked_findings, width_table
 
-    screen, widths = console(), width_table(results, with_spread=False)
+    widths = width_table(results, with_spread=False)
     screen.print()
     title = f"Accuracy and attack AUC, mean over {results.config.n_repeats} repeats"
-    screen.print(text_table(title, widths.head, [list(row) for row in widths.rows]))
+    screen.print(text_table(title, widths.head, widths.rows))
     screen.print()
     for finding in ranked_findings(results):
         screen.print(f"- {finding.answer} {finding.evidence}")
-    screen.print(f"\nresults.json, report.html, report.md and figures are in {out}", soft_wrap=True)
+    print_lines(screen, [f"\nresults.json, report.html, report.md and figures are in {out}"])

@@ -40,12 +40,14 @@ from leakscope.compare.results import (
 from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import leakage_table
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
 from leakscope.stats.differences import Difference, recovered_difference
 from leakscope.stats.intervals import Interval
 
 KIND = "compare"
+RESULTS_TYPE = ComparisonResults
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,6 @@ def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
     Raises:
         InputError: the audits are not comparable; the message says how they differ.
     """
-    from leakscope.compare.report import write_report
-
     folder, folders = Path(out), [Path(run) for run in runs]
     with as_corrupt_run_error(*folders):
         audits = open_audits(folders)
@@ -106,7 +106,7 @@ def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
         results = write_results(folder, computed)
         if spec.record_attack is not None:
             write_changes(folder, audits[0].folder, {audit.name: audit.folder for audit in audits[1:]})
-        write_report(results, folder)
+        write_reports(folder, results)
     return Comparison(results, folder)
 
 
@@ -114,6 +114,13 @@ def recompute(folder: Path, config: ComparisonConfig) -> ComparisonResults:
     """The results from the audits alone; `leakscope verify` compares them with the stored ones."""
     audits = open_audits([folder / run for run in config.runs])
     return _results(audits, common_spec(audits), config)
+
+
+def write_reports(folder: Path, results: ComparisonResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
+    """Writes the reports; they reveal nothing about single records."""
+    from leakscope.compare.report import write_report
+
+    write_report(results, folder)
 
 
 class _Measured(NamedTuple):

@@ -13,16 +13,17 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from leakscope.bank.run_folder import read_run
 from leakscope.errors import CorruptBankError, InputError
 
 KINDS = {
     "audit": "leakscope.audits.kind",
-    "attack": "leakscope.single_model.kind",
-    "compare": "leakscope.compare.kind",
-    "study dynamics": "leakscope.studies.dynamics.kind",
-    "study ensemble": "leakscope.studies.ensemble.kind",
-    "study leakage": "leakscope.studies.leakage.kind",
-    "study scaling": "leakscope.studies.scaling.kind",
+    "attack": "leakscope.single_model.attack",
+    "compare": "leakscope.compare.compare",
+    "study dynamics": "leakscope.studies.dynamics.study",
+    "study ensemble": "leakscope.studies.ensemble.study",
+    "study leakage": "leakscope.studies.leakage.study",
+    "study scaling": "leakscope.studies.scaling.study",
 }
 """Kind of run, as in run.json -> its module."""
 
@@ -38,12 +39,13 @@ def kind_module(kind: str) -> Any:
     return importlib.import_module(KINDS[kind])
 
 
-def known_kind(folder: Path, kind: str) -> Any:
-    """The module of the kind that a run folder's run.json names.
+def read_kind(folder: Path) -> tuple[Any, Any]:
+    """The module of the kind that a run folder's run.json names, and the config stored there.
 
     Raises:
-        CorruptBankError: no run of ours is of that kind.
+        CorruptBankError: there is no such kind.
     """
+    kind, config = read_run(folder)
     if kind not in KINDS:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
-    return kind_module(kind)
+    return kind_module(kind), config

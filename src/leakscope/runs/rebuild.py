@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 from leakscope.bank.results import read_results
-from leakscope.bank.run_folder import RESULTS, as_corrupt_run_error, read_json, read_run
+from leakscope.bank.run_folder import as_corrupt_run_error
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.parquet import as_corrupt_table_error
 from leakscope.disk.storage import confined_to, refuse_links
 from leakscope.evaluate.judge import RECORDS
 from leakscope.report.page import PAGE
-from leakscope.runs.kinds import known_kind
+from leakscope.runs.kinds import read_kind
 
 
 def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
@@ -27,15 +26,10 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
         folder: a run folder with its results.
         disclosure: what report.html may tell about single records.
     """
-    kind, _ = read_run(folder)
-    module = known_kind(folder, kind)
+    module, _ = read_kind(folder)
     refuse_links(folder)
     tables = as_corrupt_table_error(folder / RECORDS)
     with as_corrupt_run_error(folder), tables, confined_to(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
-        module.write_reports(folder, _results(folder, module.RESULTS_TYPE), disclosure)
+        module.write_reports(folder, read_results(folder, module.RESULTS_TYPE), disclosure)
     return folder / PAGE
-
-
-def _results(folder: Path, results_type: type) -> Any:
-    return read_json(folder / RESULTS) if results_type is dict else read_results(folder, results_type)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.results import parse_results, results_json
-from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json, read_run
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.runs.kinds import known_kind
+from leakscope.runs.kinds import read_kind
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""
@@ -26,8 +26,7 @@ class Verification(NamedTuple):
 
 def verify_run(folder: Path) -> Verification:
     """Every bank's checksums and, if those hold, every number of results.json."""
-    kind, config = read_run(folder)
-    module = known_kind(folder, kind)
+    module, config = read_kind(folder)
     folders = sorted({path.parent for name in (IDENTITY, MANIFEST) for path in folder.rglob(name)})
     lost = [f"{path / IDENTITY}: is missing" for path in folders if not (path / IDENTITY).exists()]
     if lost:
@@ -35,7 +34,7 @@ def verify_run(folder: Path) -> Verification:
     banks = [Bank.open(path) for path in folders]
     problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
     n_files = sum(len(bank.manifest.signals) + len(bank.manifest.files) for bank in banks)
-    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
+    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"] if banks else []
     if problems:
         return Verification(checked, problems)
     if not (folder / RESULTS).exists():
@@ -44,7 +43,8 @@ def verify_run(folder: Path) -> Verification:
     differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
     if not differing:
         try:
-            recomputed = _recomputed(module, folder, stored)
+            results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
+            recomputed = results_json(module.recompute(folder, results.config))
         except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
             return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
         except NOT_OURS as error:  # a configuration or facts that no run of ours has written
@@ -53,14 +53,6 @@ def verify_run(folder: Path) -> Verification:
         differing = _differing(stored, recomputed)
         checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
     return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])
-
-
-def _recomputed(module: Any, folder: Path, stored: dict[str, Any]) -> dict[str, Any]:
-    """The content of results.json again, from the folder alone."""
-    if module.RESULTS_TYPE is dict:
-        return dict(module.recompute(folder, stored.get("config", {})))
-    results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
-    return results_json(module.recompute(folder, results.config))
 
 
 def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:

@@ -21,8 +21,10 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import sha256_of, write_array, write_bytes
 from leakscope.errors import InputError
+from leakscope.randomness import Purpose, seed_integer
 from leakscope.single_model.results import (
     BEST,
     AttackConfig,
@@ -41,9 +43,9 @@ from leakscope.types import digest_arrays
 if TYPE_CHECKING:
     from leakscope.data.predictions import Predictions
     from leakscope.single_model.ensemble.attackers import Attacker
-    from leakscope.single_model.ensemble.holdout import Validated
 
 KIND = "attack"
+RESULTS_TYPE = AttackResults
 SUBMISSION = "submission.csv"
 VALIDATION, PRIVATE = "validation", "private"
 """Folders with one array of scores per attacker."""
@@ -69,8 +71,6 @@ def attack(
         settings: how the attackers are fitted and chosen.
         model: what identifies the model in the report, as `GivenModel.describe` gives it.
     """
-    from leakscope.single_model.report import attack_context, write_reports
-
     folder, settings = Path(out), settings or AttackSettings()
     private = replace(private, is_member=None)  # a file may state it; nothing below may read it
     check_request(public, private, settings)
@@ -82,7 +82,7 @@ def attack(
     with locked_run_folder(folder, KIND, asdict(config)):
         findings = run_attack(public, private, folder, settings)
         results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
-        write_reports(results, folder, attack_context(results))
+        write_reports(folder, results)
         return results
 
 
@@ -132,19 +132,23 @@ def run_attack(
         settings: how the attackers are fitted and chosen.
         attackers: instead of those that the settings name.
     """
-    from leakscope.single_model.ensemble.attackers import settings_of
-    from leakscope.single_model.ensemble.holdout import fit_and_validate, split_public
+    from leakscope.single_model.ensemble.attackers import fit
+    from leakscope.single_model.ensemble.holdout import split_public
 
     assert public.is_member is not None
     split = split_public(public.is_member, settings.validation_share, settings.seed)
-    attackers = attackers or chosen_attackers(settings.attacker)
-    validated = fit_and_validate(attackers, public, split, settings.seed)
-    write_array(folder / VALIDATION / IS_MEMBER, public.is_member[split.validation])
+    train, held_out = split
+    write_array(folder / VALIDATION / IS_MEMBER, public.is_member[held_out])
+    seed = seed_integer(settings.seed, 0, Purpose.ESTIMATOR, bits=31)
     judged = {}
-    for one in validated:
-        attacker, name = one.fitted.attacker, one.fitted.attacker.name
-        _write_scores(folder, one, private)
-        judged[name] = attacker_results(folder, name, settings_of(attacker), one.fitted.stopped_early)
+    for attacker in attackers or chosen_attackers(settings.attacker):
+        fitted = fit(attacker, public.logits[train], public.labels[train], public.is_member[train], seed)
+        validation = fitted.scores(public.logits[held_out], public.labels[held_out])
+        write_array(folder / VALIDATION / f"{attacker.name}.npy", np.stack(validation))
+        scores = fitted.scores(private.logits, private.labels).score
+        write_array(folder / PRIVATE / f"{attacker.name}.npy", scores)
+        options = asdict(attacker)
+        judged[attacker.name] = attacker_results(folder, attacker.name, options, fitted.stopped_early)
     chosen = best_of(judged)
     write_submission(folder / SUBMISSION, private, stored_array(folder / PRIVATE / f"{chosen}.npy"))
     return AttackFindings(
@@ -160,6 +164,13 @@ def run_attack(
 def recompute(folder: Path, config: AttackConfig) -> AttackResults:
     """The results again, from the scores on disk; what `leakscope verify` compares."""
     return replace(recomputed_findings(folder, read_results(folder, AttackResults)), config=config)
+
+
+def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
+    """Writes the reports, from the results and the scores on disk."""
+    from leakscope.single_model import report
+
+    report.write_reports(results, folder, report.attack_context(results), disclosure)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:
@@ -190,6 +201,7 @@ def attacker_results(
     from leakscope.single_model.ensemble.holdout import figures
 
     is_member: BoolArray = stored_array(folder / VALIDATION / IS_MEMBER)
+    private: FloatArray = stored_array(folder / PRIVATE / f"{name}.npy")
     score, calibrated, _ = stored_array(folder / VALIDATION / f"{name}.npy")
     return AttackerResults(
         **vars(figures(score, is_member)),
@@ -198,13 +210,10 @@ def attacker_results(
         distinct_calibrated=len(np.unique(calibrated)),
         settings=settings,
         stopped_early=stopped_early,
-        private=score_spread(stored_array(folder / PRIVATE / f"{name}.npy")),
+        private=ScoreSpread(
+            *(float(figure) for figure in (private.min(), private.max(), private.mean(), private.std()))
+        ),
     )
-
-
-def score_spread(scores: FloatArray) -> ScoreSpread:
-    """Range, mean and standard deviation of scores."""
-    return ScoreSpread(float(scores.min()), float(scores.max()), float(scores.mean()), float(scores.std()))
 
 
 def write_submission(path: Path, private: Predictions, scores: FloatArray) -> None:
@@ -221,12 +230,6 @@ def predictions_digest(predictions: Predictions) -> str:
     """Sha256 of everything an attack reads of predictions."""
     members = [] if predictions.is_member is None else [predictions.is_member]
     return digest_arrays(predictions.logits, predictions.labels, predictions.ids, *members)
-
-
-def _write_scores(folder: Path, validated: Validated, private: Predictions) -> None:
-    name = f"{validated.fitted.attacker.name}.npy"
-    write_array(folder / VALIDATION / name, np.stack(validated.scores))
-    write_array(folder / PRIVATE / name, validated.fitted.scores(private.logits, private.labels).score)
 
 
 def _spreadsheet_safe(text: str) -> str:

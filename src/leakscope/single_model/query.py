@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,15 +44,8 @@ class RecordFiles:
     n_classes: int | None = None
 
 
-class TwoPredictions(NamedTuple):
-    """A model's outputs on public and private records."""
-
-    public: Predictions
-    private: Predictions
-
-
-def query_model(model: GivenModel, files: RecordFiles) -> TwoPredictions:
-    """The model's outputs on the records of two files.
+def query_model(model: GivenModel, files: RecordFiles) -> tuple[Predictions, Predictions]:
+    """The model's outputs on the public and on the private records.
 
     Raises:
         InputError: the files do not fit each other or the model.
@@ -70,7 +62,7 @@ def query_model(model: GivenModel, files: RecordFiles) -> TwoPredictions:
             "need the same features (a text column becomes one feature per category)"
         )
     names = class_names(public, private, model.class_names, files.n_classes)
-    return TwoPredictions(_predictions(model, public, names), _predictions(model, private, names))
+    return _predictions(model, public, names), _predictions(model, private, names)
 
 
 def class_names(
@@ -136,13 +128,13 @@ def _predictions(model: GivenModel, records: Records, names: Sequence[str]) -> P
         records.labels
     ]
     members = records.groups.get(MEMBERSHIP)
-    known = members is not None and _UNKNOWN not in members
+    is_known = members is not None and _UNKNOWN not in members
     logits, kind = model.outputs(records.features, names)
     return Predictions(
         logits=logits,
         labels=labels,
         ids=records.ids,
-        is_member=as_bools(members, MEMBERSHIP) if members is not None and known else None,
+        is_member=as_bools(members, MEMBERSHIP) if members is not None and is_known else None,
         name=records.name,
         kind=kind,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leakscope.data.predictions import Kind
+from leakscope.stats.estimate import Estimate
 
 BEST = "best"
 """Instead of an attacker's name: fit all of them and choose by validation AUC."""
@@ -101,14 +102,11 @@ class AucFigure:
 
 
 @dataclass(frozen=True)
-class TprFigure:
+class TprFigure(Estimate):
     """The true positive rate within a false positive rate.
 
     Attributes:
         fpr: the false positive rate allowed.
-        value: the true positive rate; None where it is undefined.
-        low: lower end of the interval.
-        high: upper end of the interval.
         interval: method of the interval.
         fpr_reached: false positive rate at the threshold.
         threshold: the lowest score that is called a member; None where no record is.
@@ -116,9 +114,6 @@ class TprFigure:
     """
 
     fpr: float
-    value: float | None
-    low: float | None
-    high: float | None
     interval: str
     fpr_reached: float | None
     threshold: float | None

@@ -9,8 +9,8 @@ contributes to a score has seen the membership it is evaluated on.
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -21,22 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.single_model.ensemble.features import GlobalLira, feature_matrix, log_odds
-from leakscope.single_model.ensemble.ties import break_ties
-from leakscope.single_model.results import Setting
+from leakscope.single_model.ensemble.features import GlobalLira, features, log_odds
 
 CALIBRATION_FOLDS = 5
-
-
-class Attacker(Protocol):
-    """A kind of classifier and its settings, immutable."""
-
-    @property
-    def name(self) -> str:
-        """Short name, as given on the command line."""
-
-    def classifier(self, seed: int) -> Any:
-        """A fresh scikit-learn classifier."""
+_ONE = int(np.float64(2.0).view(np.int64))  # 1 + score, for a score of 1
 
 
 @dataclass(frozen=True)
@@ -101,6 +89,7 @@ class MlpAttacker:
         return MLPClassifier(self.hidden, max_iter=self.max_iterations, random_state=seed)
 
 
+Attacker = ForestAttacker | LightGbmAttacker | MlpAttacker
 ATTACKERS: tuple[Attacker, ...] = (ForestAttacker(), LightGbmAttacker(), MlpAttacker())
 """The three published attackers with their published settings."""
 
@@ -160,14 +149,38 @@ def fit(
     return FittedAttacker(attacker, model, stopped_early)
 
 
+def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
+    """Scores in [0, 1] that order records by (calibrated, uncalibrated); equal pairs stay tied.
+
+    Isotonic calibration is a step function: records with different scores can get the same calibrated score.
+    A threshold takes all of them or none, which costs true positives at low false positive rates. No score
+    moves by more than a rounding error (about 2e-16 per record).
+
+    Args:
+        calibrated: float64 (records,), probabilities in [0, 1].
+        uncalibrated: float64 (records,), the scores before calibration; higher means member.
+    """
+    order = np.lexsort((uncalibrated, calibrated))
+    rises = (np.diff(calibrated[order]) > 0) | (np.diff(uncalibrated[order]) != 0)
+    rank = np.concatenate([[0], np.cumsum(rises)])  # of each (calibrated, uncalibrated) pair
+    steps = _lifted((1 + calibrated[order]).view(np.int64), rank)
+    scores = np.empty(len(order))
+    scores[order] = steps.view(np.float64) - 1
+    return scores
+
+
+def _lifted(steps: IntArray, rank: IntArray) -> IntArray:
+    """The smallest increasing steps at or above the given ones, capped at 1; equal only at equal rank.
+
+    A positive float64 read as an integer counts the numbers below it, so one step is one rounding error.
+    """
+    lifted = rank + np.maximum.accumulate(steps - rank)
+    return np.asarray(np.minimum(lifted, _ONE - (rank[-1] - rank)))
+
+
 def attacker_inputs(logits: AnyArray, labels: IntArray) -> FloatArray:
     """The ten features, then the log-odds from which the global likelihood ratio is computed."""
-    return np.column_stack([feature_matrix(logits, labels), log_odds(logits, labels)])
-
-
-def settings_of(attacker: Attacker) -> dict[str, Setting]:
-    """The hyperparameters of an attacker, by name."""
-    return asdict(attacker)  # type: ignore[call-overload, no-any-return]
+    return np.column_stack([*features(logits, labels).values(), log_odds(logits, labels)])
 
 
 class _LiraColumn(TransformerMixin, BaseEstimator):  # type: ignore[misc]

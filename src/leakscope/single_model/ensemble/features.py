@@ -14,19 +14,6 @@ from scipy import special, stats
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 
-SCALAR_FEATURES = (
-    "loss",
-    "entropy",
-    "modified_entropy",
-    "top2_margin",
-    "true_prob",
-    "correct",
-    "max_logit",
-    "true_logit",
-    "gradient_proxy",
-)
-"""The nine features that are one number per record; the tenth is the vector of class probabilities."""
-
 _LEAST_SD = 1e-6  # a density needs a spread, even where all values are equal
 
 
@@ -58,13 +45,8 @@ class GlobalLira:
         return np.asarray(log_in - stats.norm.logpdf(log_odds, self.mean_out, self.sd_out))
 
 
-def feature_names(n_classes: int) -> tuple[str, ...]:
-    """Names of the columns of `feature_matrix`."""
-    return (*(f"prob_{c}" for c in range(n_classes)), *SCALAR_FEATURES)
-
-
-def feature_matrix(logits: AnyArray, labels: IntArray) -> FloatArray:
-    """The ten features; float64 (records, classes + 9).
+def features(logits: AnyArray, labels: IntArray) -> dict[str, FloatArray]:
+    """The class probabilities and nine other features by name; float64 (records,) each.
 
     Args:
         logits: float (records, classes).
@@ -74,7 +56,8 @@ def feature_matrix(logits: AnyArray, labels: IntArray) -> FloatArray:
     p = special.softmax(z, axis=1)
     odds = log_odds(z, labels)
     second, first = np.sort(p, axis=1)[:, -2:].T
-    scalars = {
+    return {
+        **{f"prob_{c}": p[:, c] for c in range(p.shape[1])},
         "loss": np.logaddexp(0, -odds),
         "entropy": special.entr(p).sum(axis=1),
         "modified_entropy": modified_entropy(z, labels),
@@ -85,7 +68,6 @@ def feature_matrix(logits: AnyArray, labels: IntArray) -> FloatArray:
         "true_logit": _at_label(z, labels),
         "gradient_proxy": gradient_proxy(z, labels),
     }
-    return np.column_stack([p, *(scalars[name] for name in SCALAR_FEATURES)])
 
 
 def log_odds(logits: AnyArray, labels: IntArray) -> FloatArray:

@@ -7,23 +7,14 @@ public records, so the validation figures describe exactly this attacker.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.data.predictions import Predictions
 from leakscope.errors import InputError
-from leakscope.randomness import Purpose, generator, seed_integer
-from leakscope.single_model.ensemble.attackers import (
-    CALIBRATION_FOLDS,
-    Attacker,
-    FittedAttacker,
-    MembershipScores,
-    fit,
-)
+from leakscope.randomness import Purpose, generator
+from leakscope.single_model.ensemble.attackers import CALIBRATION_FOLDS
 from leakscope.single_model.results import AucFigure, Figures, TprFigure
 from leakscope.stats.intervals import clopper_pearson, delong_of_split
 from leakscope.stats.roc import split_scores
@@ -39,14 +30,6 @@ class Split(NamedTuple):
 
     training: IntArray
     validation: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Validated:
-    """A fitted attacker and its scores for the validation records."""
-
-    fitted: FittedAttacker
-    scores: MembershipScores
 
 
 def split_public(is_member: BoolArray, validation_share: float, seed: int) -> Split:
@@ -72,22 +55,6 @@ def split_public(is_member: BoolArray, validation_share: float, seed: int) -> Sp
     return Split(np.flatnonzero(~held_out), np.flatnonzero(held_out))
 
 
-def fit_and_validate(
-    attackers: Sequence[Attacker], public: Predictions, split: Split, seed: int
-) -> list[Validated]:
-    """Each attacker, fitted on the training part, with its scores for the validation part."""
-    if public.is_member is None:
-        raise InputError("the membership of the public records is missing; add is_member")
-    train, held_out = split
-    seed32 = seed_integer(seed, 0, Purpose.ESTIMATOR, bits=31)
-    validated = []
-    for attacker in attackers:
-        fitted = fit(attacker, public.logits[train], public.labels[train], public.is_member[train], seed32)
-        scores = fitted.scores(public.logits[held_out], public.labels[held_out])
-        validated.append(Validated(fitted, scores))
-    return validated
-
-
 def figures(scores: FloatArray, is_member: BoolArray, fpr_budget: float = FPR_BUDGET) -> Figures:
     """AUC and TPR at one FPR with intervals; None with a reason where undefined."""
     split = split_scores(scores, is_member)
@@ -95,14 +62,15 @@ def figures(scores: FloatArray, is_member: BoolArray, fpr_budget: float = FPR_BU
     point = operating_point_of_split(split, fpr_budget)
     n_members = len(split.members)
     interval = None if point.reason else clopper_pearson(round(point.tpr * n_members), n_members)
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
     ends = estimate.interval
     return Figures(
         auc=AucFigure(estimate.auc, ends.low, ends.high, ends.method),
         tpr_at_fpr=TprFigure(
             fpr=fpr_budget,
             value=_finite(point.tpr),
-            low=None if interval is None else interval.low,
-            high=None if interval is None else interval.high,
+            low=low,
+            high=high,
             interval=TPR_INTERVAL,
             fpr_reached=_finite(point.fpr),
             threshold=_finite(point.threshold),

@@ -25,9 +25,10 @@ from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
 from leakscope.data.registry import load
 from leakscope.design import make_design
+from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
 from leakscope.studies.dynamics.gradients import gradient_hardness, store_gradient_norms
-from leakscope.studies.dynamics.records import bank_folder, write_record_table
+from leakscope.studies.dynamics.records import bank_folder, stored_records, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig
 from leakscope.types import Design, Records
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from leakscope.studies.dynamics.judge import JudgedRun
 
 KIND = "study dynamics"
+RESULTS_TYPE = DynamicsResults
 
 
 def run(
@@ -107,6 +109,13 @@ def recompute(out: Path, config: DynamicsConfig) -> DynamicsResults:
     from leakscope.studies.dynamics.judge import study_results
 
     return study_results(config, judge(config, out))
+
+
+def write_reports(out: Path, results: DynamicsResults, disclosure: Disclosure) -> None:
+    """Writes the reports of a finished study again, from its results and banks."""
+    from leakscope.studies.dynamics.report import write_report
+
+    write_report(results, stored_records(out, results), out, disclosure)
 
 
 def _universe(dataset: str, n: int | None, data_dir: Path | None) -> Records:

@@ -27,6 +27,7 @@ from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.predictions import Predictions
 from leakscope.data.registry import load
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from leakscope.single_model.ensemble.attackers import Attacker
 
 KIND = "study ensemble"
+RESULTS_TYPE = EnsembleResults
 TARGET = "target"
 """Folder of the target's bank."""
 _LARGEST_PART = 20_000
@@ -88,8 +90,6 @@ def run(
         attackers: instead of the published ones.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
-    from leakscope.single_model.report import write_reports
-    from leakscope.studies.ensemble.report import study_context
 
     case = make_case(config, load(config.dataset, data_dir))
     design = Design(case.is_member[None])
@@ -100,15 +100,15 @@ def run(
         public, private = query_target(case, bank)
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
         findings = run_attack(public, private, out, config.attack, attackers)
-        results = EnsembleResults(
+        computed = EnsembleResults(
             **vars(findings),
             config=config,
             target=target_accuracy(bank),
             private_truth=private_figures(out, findings.attackers),
             published=PUBLISHED,
         )
-        results = write_results(out, results)
-        write_reports(results, out, study_context(results, out))
+        results = write_results(out, computed)
+        write_reports(out, results)
         return results
 
 
@@ -150,3 +150,13 @@ def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
         private_truth=private_figures(folder, findings.attackers),
         published=PUBLISHED,
     )
+
+
+def write_reports(
+    folder: Path, results: EnsembleResults, disclosure: Disclosure = DEFAULT_DISCLOSURE
+) -> None:
+    """Writes the reports, from the results, the bank and the scores on disk."""
+    from leakscope.single_model import report
+    from leakscope.studies.ensemble.report import study_context
+
+    report.write_reports(results, folder, study_context(results, folder), disclosure)

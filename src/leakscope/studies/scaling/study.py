@@ -21,11 +21,13 @@ from pathlib import Path
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
 from leakscope.studies.scaling.results import ScalingResults
 
 KIND = "study scaling"
+RESULTS_TYPE = ScalingResults
 _SIGNALS = ("correct", "log_odds", "logits", "loss")
 
 
@@ -40,7 +42,6 @@ def run(
         progress: called with the number of models trained since the last call.
     """
     from leakscope.engine.local import TrainingRequest, complete_bank
-    from leakscope.studies.scaling.report import write_report
 
     records, design = population(config)  # first: it may refuse the configuration
     with locked_run_folder(out, KIND, asdict(config)):
@@ -48,7 +49,7 @@ def run(
             request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
         results = write_results(out, recompute(out, config))
-        write_report(results, out)
+        write_reports(out, results)
         return results
 
 
@@ -57,6 +58,13 @@ def recompute(out: Path, config: ScalingConfig) -> ScalingResults:
     from leakscope.studies.scaling.judge import judged
 
     return judged(config, [Bank.open(bank_folder(out, width)) for width in config.widths])
+
+
+def write_reports(out: Path, results: ScalingResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
+    """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
+    from leakscope.studies.scaling.report import write_report
+
+    write_report(results, out)
 
 
 def bank_folder(out: Path, width: int) -> Path:
