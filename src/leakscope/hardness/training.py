@@ -80,7 +80,8 @@ def forgetting_events(correct: AnyArray) -> FloatArray:
     is_correct = correct.astype(np.bool_)
     events = (is_correct[:, :-1] & ~is_correct[:, 1:]).sum(axis=1)
     never = ~is_correct.any(axis=1)
-    return np.where(never, correct.shape[1] // 2 + 1, events).astype(np.float64)
+    counts: FloatArray = np.where(never, correct.shape[1] // 2 + 1, events).astype(np.float64)
+    return counts
 
 
 def loss_trace_spread(loss: AnyArray) -> FloatArray:
