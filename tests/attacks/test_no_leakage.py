@@ -5,7 +5,7 @@ import pytest
 
 from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import resolve
-from leakscope.stats.epsilon import Bonferroni, epsilon_of_split
+from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.intervals import delong
 from leakscope.stats.roc import split_scores
 from leakscope.testing import planted_bank
@@ -23,6 +23,6 @@ def test_intervals_cover_one_half_and_epsilon_stays_zero(name):
         scores = resolve(name)(signals, design, np.array([0])).values[0]
         members = design.in_mask[0]
         covered += 0.5 in delong(scores, members).interval
-        above_zero += epsilon_of_split(split_scores(scores, members), Bonferroni(), delta=1e-5).epsilon > 0
+        above_zero += epsilon_of_split(split_scores(scores, members), delta=1e-5).epsilon > 0
     assert covered >= 0.9 * N_SEEDS
     assert above_zero <= 0.05 * N_SEEDS

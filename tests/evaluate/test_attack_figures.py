@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import attack_figures
 from leakscope.evaluate.results import EvaluationConfig
-from leakscope.stats.epsilon import Bonferroni, epsilon_of_split
+from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import advantage_interval, clopper_pearson
-from leakscope.stats.roc import split_scores
+from leakscope.stats.roc import auc, split_scores
 from leakscope.stats.thresholds import thresholds_of_others
 
 CONFIG = EvaluationConfig("records", ("loss",), (0.1, 0.0001))
@@ -69,14 +72,14 @@ def test_epsilon_is_the_lower_median_of_bounds_that_pay_for_it() -> None:
     scores, in_mask = scored(6, shift=2.0)
     found = attack_figures(scores, in_mask, CONFIG, {}).epsilon.general
     bounds = sorted(
-        epsilon_of_split(split_scores(s, m), Bonferroni(), delta=1e-5, confidence=0.975).epsilon
+        epsilon_of_split(split_scores(s, m), delta=1e-5, confidence=0.975).epsilon
         for s, m in zip(scores, in_mask, strict=True)
     )
     assert found.value == bounds[2]
     assert found.confidence == 0.95
     alone = attack_figures(scores[:1], in_mask[:1], CONFIG, {}).epsilon.general
     first = split_scores(scores[0], in_mask[0])
-    assert alone.value == epsilon_of_split(first, Bonferroni(), delta=1e-5).epsilon
+    assert alone.value == epsilon_of_split(first, delta=1e-5).epsilon
 
 
 def test_the_gaussian_bound_is_given_only_where_it_holds() -> None:
@@ -108,3 +111,51 @@ def test_groups_are_judged_by_their_own(n_targets: int) -> None:
     assert leaky.auc.low > 0.9
     assert quiet.auc.low < 0.5 < quiet.auc.high
     assert [point.fpr for point in leaky.tpr_at_fpr] == [0.1, 0.0001]
+
+
+def two_towns() -> tuple[FloatArray, BoolArray, Grouping]:
+    """Town "b" leaks, town "a" does not, and "tiny" has too few records to say."""
+    rng = np.random.default_rng(0)
+    town = np.repeat(["b", "a", "tiny"], [400, 400, 12])
+    in_mask = (np.arange(812) % 2 == 0)[None]
+    return rng.standard_normal((1, 812)) + 2 * (in_mask & (town == "b")), in_mask, Grouping.of(town)
+
+
+def test_each_group_has_the_figures_of_its_records() -> None:
+    scores, in_mask, towns = two_towns()
+    config = replace(CONFIG, fpr_budgets=(0.1, 0.001))
+    a, b, tiny = attack_figures(scores, in_mask, config, {"town": towns}).groups["town"]
+    assert [(one.group, one.records) for one in (a, b, tiny)] == [("a", 400), ("b", 400), ("tiny", 12)]
+    alone = attack_figures(scores[:, :400], in_mask[:, :400], config, {})
+    assert (b.auc, b.advantage) == (alone.auc, alone.advantage)
+    assert (b.tpr_at_fpr[0].value, b.tpr_at_fpr[0].low) == (
+        alone.tpr_at_fpr[0].value,
+        alone.tpr_at_fpr[0].low,
+    )
+    assert a.auc.low < 0.5 < a.auc.high < b.auc.low
+    undefined = (b.tpr_at_fpr[1], tiny.auc, tiny.advantage, *tiny.tpr_at_fpr)  # 0.001 is below 1/200
+    assert np.isnan([(one.value, one.low, one.high) for one in undefined]).all()
+
+
+def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
+    rng = np.random.default_rng(1)
+    towns = two_towns()[2]
+    town = np.array(towns.names)[towns.codes]
+    in_mask = rng.random((6, 812)) < 0.5
+    in_mask[0, town == "a"] = True  # target 0 has no non-members in "a"
+    scores = rng.standard_normal((6, 812)) + 2 * (in_mask & (town == "b"))
+    a, b, tiny = attack_figures(scores, in_mask, CONFIG, {"town": towns}).groups["town"]
+    for one, targets in ((a, slice(1, None)), (b, slice(None))):
+        expected = [
+            auc(s[town == one.group], m[town == one.group])
+            for s, m in zip(scores[targets], in_mask[targets], strict=True)
+        ]
+        assert one.auc.value == pytest.approx(np.mean(expected))
+        assert one.auc.sd == pytest.approx(np.std(expected, ddof=1))
+    assert np.isnan(tiny.auc.value)
+    assert b.tpr_at_fpr[0].value > 0.4
+
+
+def test_groups_need_one_label_per_record() -> None:
+    with pytest.raises(InputError, match="one label per record"):
+        attack_figures(*scored(2), CONFIG, {"town": Grouping.of(["a"])})

@@ -12,7 +12,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.predictions import SavedPredictions
+from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
@@ -43,7 +44,7 @@ def one_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         is_member=np.arange(60) < 30,
     )
     gate = Gate(max_auc=0.6, max_tpr=(TprLimit(0.001, 0.1),), max_epsilon=1.0, max_exposed_share=0.1)
-    audit_predictions(predictions, folder, gate=gate)
+    audit(SavedPredictions(predictions), out=folder, gate=gate)
     return folder
 
 

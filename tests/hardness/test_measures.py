@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from leakscope.errors import InputError
-from leakscope.hardness.gradient_norm import early_checkpoint, early_norm, el2n
-from leakscope.hardness.in_out_mean import record_mask, side_mean
-from leakscope.hardness.learning import epoch_first_learned, forgetting_events, mean_forgetting_events
-from leakscope.hardness.loss_trace import loss_trace_spread, mean_loss_trace_spread
-from leakscope.hardness.self_influence import mean_tracin, tracin
-from leakscope.types import Design
+from leakscope.hardness.in_out_mean import side_mean
+from leakscope.hardness.registry import gradient_measures, measured
+from leakscope.hardness.training import (
+    early_checkpoint,
+    el2n,
+    epoch_first_learned,
+    forgetting_events,
+    loss_trace_spread,
+    tracin,
+)
+from leakscope.types import Design, Signals
 
 RIGHT, WRONG = True, False
 
@@ -31,7 +36,7 @@ def test_a_side_is_averaged_and_an_empty_one_is_nan():
 
 def test_models_with_their_own_records_are_refused():
     with pytest.raises(InputError, match="each universe of records separately"):
-        record_mask(Design(np.ones((2, 3), bool), np.zeros((2, 3), int)))
+        measured(Signals({}, (1,), np.zeros(3)), Design(np.ones((2, 3), bool), np.zeros((2, 3), int)))
 
 
 def test_el2n_by_hand():
@@ -48,8 +53,8 @@ def test_early_is_a_tenth_of_training():
     assert early_checkpoint((1, 2, 3, 20)) == 1
     assert early_checkpoint((60,)) == 0
     norms = np.array([[[1.0], [5.0], [9.0]], [[2.0], [7.0], [9.0]]])  # two models, three looks, one record
-    assert early_norm(norms, np.array([[True], [True]]), (1, 10, 100)) == 6
-    assert early_norm(norms, np.array([[False], [True]]), (10, 20, 100)) == 2
+    for is_in, epochs, expected in (((True, True), (1, 10, 100), 6), ((False, True), (10, 20, 100), 2)):
+        assert gradient_measures(norms, np.ones(3), epochs, np.array(is_in)[:, None])["grand"] == expected
 
 
 def test_tracin_adds_steps_up():
@@ -57,7 +62,7 @@ def test_tracin_adds_steps_up():
     rates = np.array([0.5, 0.1])
     np.testing.assert_allclose(tracin(norms, rates), [[0.5 + 0.9, 2.0], [0.4, 0.6]])
     mask = np.array([[True, False], [True, True]])
-    np.testing.assert_allclose(mean_tracin(norms, rates, mask), [0.9, 0.6])
+    np.testing.assert_allclose(gradient_measures(norms, rates, (1, 2), mask)["tracin"], [0.9, 0.6])
     with pytest.raises(InputError, match="one for each of the 2"):
         tracin(norms, np.ones(3))
 
@@ -94,11 +99,18 @@ def test_forgetting_by_hand(looks, events):
     assert forgetting_events(trace(*looks)) == events
 
 
+def of_signal(name, values, is_in):
+    """The measure of one record, from models that were trained on it or not."""
+    epochs = tuple(range(1, values.shape[1] + 1))
+    measures = measured(Signals({name: values}, epochs, np.zeros(1)), Design(np.array(is_in)[:, None]))
+    return measures["forgetting_events" if name == "correct" else "loss_trace_spread"]
+
+
 def test_forgetting_is_counted_where_it_was_learned():
     correct = np.array([[[True], [False]], [[True], [True]]])  # the first model forgets
-    assert mean_forgetting_events(correct, np.array([[True], [False]])) == 1
-    assert mean_forgetting_events(correct, np.array([[False], [True]])) == 0
-    assert mean_forgetting_events(correct.astype(np.float32), np.array([[True], [True]])) == 0.5
+    assert of_signal("correct", correct, [True, False]) == 1
+    assert of_signal("correct", correct, [False, True]) == 0
+    assert of_signal("correct", correct.astype(np.float32), [True, True]) == 0.5
 
 
 def test_the_spread_is_of_time_not_of_models():
@@ -107,5 +119,5 @@ def test_the_spread_is_of_time_not_of_models():
     falling = np.arange(4, -1, -1.0)[None, :, None]
     assert loss_trace_spread(falling) == 2
     both = np.concatenate([falling, np.zeros((1, 5, 1))])
-    assert mean_loss_trace_spread(both, np.array([[True], [False]])) == 2
-    assert mean_loss_trace_spread(both, np.array([[True], [True]])) == 1
+    assert of_signal("loss", both, [True, False]) == 2
+    assert of_signal("loss", both, [True, True]) == 1

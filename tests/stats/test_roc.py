@@ -11,7 +11,6 @@ from leakscope.stats.roc import (
     operating_point,
     precision_at_prior,
     roc,
-    tpr_at_fpr,
     why_unresolvable,
 )
 
@@ -90,8 +89,8 @@ def test_a_rising_map_changes_nothing(rows):
     mapped = np.arctan(scores) * 3 + 1
     assert auc(mapped, is_member) == auc(scores, is_member)
     np.testing.assert_array_equal(roc(mapped, is_member).tpr, roc(scores, is_member).tpr)
-    assert tpr_at_fpr(roc(mapped, is_member), 0.5) == pytest.approx(
-        tpr_at_fpr(roc(scores, is_member), 0.5), nan_ok=True
+    assert operating_point(roc(mapped, is_member), 0.5).tpr == pytest.approx(
+        operating_point(roc(scores, is_member), 0.5).tpr, nan_ok=True
     )
 
 
@@ -130,7 +129,7 @@ def test_constant_scores_say_nothing():
     assert auc(np.ones(100), is_member) == 0.5
     assert list(curve.fpr) == [0, 1]
     assert advantage(curve) == 0
-    assert tpr_at_fpr(curve, 0.99) == 0
+    assert operating_point(curve, 0.99).tpr == 0
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5, 1.5])
@@ -141,15 +140,17 @@ def test_binormal_closed_forms(shift):
     assert advantage(curve) == pytest.approx(2 * ndtr(shift / 2) - 1, abs=0.005)
     for budget in (0.001, 0.01, 0.1):
         expected = ndtr(shift + ndtri(budget))
-        assert tpr_at_fpr(curve, budget) == pytest.approx(expected, rel=0.1)
+        assert operating_point(curve, budget).tpr == pytest.approx(expected, rel=0.1)
 
 
 def test_nothing_is_interpolated():
     scores = np.array([3.0, 1.0, 1.0, 2.0, 0.0])
     is_member = np.array([True, True, True, False, False])
-    assert tpr_at_fpr(roc(scores, is_member), 0.5) == 1.0
-    assert tpr_at_fpr(roc(np.array([3.0, 2.0, 2.0, 2.0, 0.0]), is_member), 0.6) == 1.0
-    assert tpr_at_fpr(roc(np.array([3.0, 1.0, 1.0, 2.0, 2.0]), is_member), 0.99) == pytest.approx(1 / 3)
+    assert operating_point(roc(scores, is_member), 0.5).tpr == 1.0
+    assert operating_point(roc(np.array([3.0, 2.0, 2.0, 2.0, 0.0]), is_member), 0.6).tpr == 1.0
+    assert operating_point(roc(np.array([3.0, 1.0, 1.0, 2.0, 2.0]), is_member), 0.99).tpr == pytest.approx(
+        1 / 3
+    )
 
 
 @pytest.mark.parametrize(("budget", "n_false"), [(0.29, 29), (0.07, 7), (0.999, 99), (0.01, 1), (1.0, 100)])
@@ -163,9 +164,9 @@ def test_a_budget_counts_the_false_positives_it_names(budget, n_false):
 def test_a_rate_below_the_resolution_is_undefined_and_says_why():
     scores, is_member = normal_shift(500, 3.0)
     curve = roc(scores, is_member)
-    assert np.isnan(tpr_at_fpr(curve, 0.001))
+    assert np.isnan(operating_point(curve, 0.001).tpr)
     assert "1/500" in operating_point(curve, 0.001).reason
-    assert tpr_at_fpr(curve, 0.002) > 0.3
+    assert operating_point(curve, 0.002).tpr > 0.3
     assert why_unresolvable(0.002, 500, 500) == ""
     assert "0 members" in why_unresolvable(0.1, 0, 5)
 

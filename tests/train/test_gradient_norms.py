@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from leakscope.design import make_design
-from leakscope.hardness.gradient_norm import el2n
+from leakscope.hardness.training import el2n
 from leakscope.recipe import Recipe
 from leakscope.train.gradient_norms import gradient_norms, record_gradient_norms
 from leakscope.train.loop import inputs_from, train_block

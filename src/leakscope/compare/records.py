@@ -125,7 +125,7 @@ def _columns(name: str, first: _Exposure, second: _Exposure) -> dict[str, AnyArr
 
 def _change(first: _Exposure, second: _Exposure) -> _Change:
     p_value = record_change_p_values(first.counts, second.counts)
-    is_significant = false_discovery(p_value, _FALSE_DISCOVERY_RATE).exposed
+    is_significant = false_discovery(p_value, _FALSE_DISCOVERY_RATE)
     return _Change(second.advantage - first.advantage, p_value, is_significant)
 
 

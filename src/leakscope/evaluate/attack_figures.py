@@ -16,12 +16,13 @@ Conventions, because tools differ in them:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages
+from leakscope.errors import InputError
 from leakscope.evaluate.results import (
     AttackFigures,
     CalibratedRate,
@@ -34,19 +35,11 @@ from leakscope.evaluate.results import (
     TprAtFpr,
     TprFigure,
 )
-from leakscope.stats.epsilon import Bonferroni, EpsilonBound, epsilon_of_split
+from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
-from leakscope.stats.groups import (
-    Grouping,
-    GroupMetrics,
-    GroupSpread,
-    Measured,
-    group_metrics,
-    group_spread,
-)
+from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import (
     Interval,
-    Spread,
     advantage_interval,
     clopper_pearson,
     delong_of_split,
@@ -57,6 +50,7 @@ from leakscope.stats.roc_summary import RocSummary, roc_summary_of_split
 from leakscope.stats.thresholds import share_reaching, thresholds_of_others
 
 PRIORS = (0.01, 0.1, 0.5)
+_LEAST_OF_GROUP = 10  # members, and non-members, for a target to count
 Groups = Mapping[str, Grouping]
 
 
@@ -82,12 +76,13 @@ def attack_figures(
         summaries.append(roc_summary_of_split(side, config.fpr_budgets))
         bounds.append(_bounds(side, config, len(scores)))
         evict_pages(*side)
-    advantage, budgets = _advantage(summaries), config.fpr_budgets
+    auc, advantage, tprs = _curve_figures(summaries, sides[0])
+    budgets = config.fpr_budgets
     figures = AttackFigures(
-        auc=_auc(summaries, sides),
+        auc=auc,
         advantage=advantage,
         balanced_accuracy=_balanced_accuracy(advantage),
-        tpr_at_fpr=tuple(_tpr_at_fpr(budget, at, summaries) for at, budget in enumerate(budgets)),
+        tpr_at_fpr=tuple(_tpr_at_fpr(*one, summaries[0]) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scores, in_mask, grouping, budgets) for column, grouping in groups.items()},
@@ -112,30 +107,46 @@ def sorted_split_scores(
 
 def figure_over_targets(values: FloatArray) -> Figure:
     """Mean, t interval and standard deviation over targets."""
-    return _of_spread(spread_over_targets(values))
-
-
-def figure_of_one(value: float, interval: Interval) -> Figure:
-    """The figure of one target."""
-    return Figure(value, interval.low, interval.high, sd=None)
-
-
-def _of_spread(spread: Spread) -> Figure:
+    spread = spread_over_targets(values)
     return Figure(spread.mean, spread.interval.low, spread.interval.high, spread.sd)
 
 
-def _auc(summaries: Sequence[RocSummary], sides: Sequence[SplitScores]) -> Figure:
-    if len(summaries) > 1:
-        return figure_over_targets(np.array([summary.auc for summary in summaries]))
-    return figure_of_one(summaries[0].auc, delong_of_split(sides[0]).interval)
+def figure_of_targets(values: FloatArray, interval_of_one: Callable[[float], Interval]) -> Figure:
+    """The figure over targets; where there is one, its value with an interval over its records."""
+    if len(values) > 1 or np.isnan(values[0]):
+        return figure_over_targets(values)
+    value = float(values[0])
+    interval = interval_of_one(value)
+    return Figure(value, interval.low, interval.high, sd=None)
 
 
-def _advantage(summaries: Sequence[RocSummary]) -> Figure:
-    if len(summaries) > 1:
-        return figure_over_targets(np.array([summary.advantage for summary in summaries]))
-    (summary,) = summaries
-    interval = advantage_interval(summary.advantage, summary.n_members, summary.n_nonmembers)
-    return figure_of_one(summary.advantage, interval)
+def _curve_figures(
+    summaries: Sequence[RocSummary], first_side: SplitScores, n_least: int = 0
+) -> tuple[Figure, Figure, list[Figure]]:
+    """AUC, advantage, and TPR at each budget.
+
+    Args:
+        summaries: one per target.
+        first_side: scores of the first target.
+        n_least: targets with fewer members or fewer non-members do not count.
+    """
+    first = summaries[0]
+    counts = np.array([min(row.n_members, row.n_nonmembers) >= n_least for row in summaries])
+
+    def figure(values: list[float], interval_of_one: Callable[[float], Interval]) -> Figure:
+        return figure_of_targets(np.where(counts, np.array(values), np.nan), interval_of_one)
+
+    def rate_interval(rate: float) -> Interval:
+        return clopper_pearson(round(rate * first.n_members), first.n_members)
+
+    return (
+        figure([row.auc for row in summaries], lambda _: delong_of_split(first_side).interval),
+        figure(
+            [row.advantage for row in summaries],
+            lambda value: advantage_interval(value, first.n_members, first.n_nonmembers),
+        ),
+        [figure([row.points[at].tpr for row in summaries], rate_interval) for at in range(len(first.points))],
+    )
 
 
 def _balanced_accuracy(advantage: Figure) -> Figure:
@@ -145,20 +156,12 @@ def _balanced_accuracy(advantage: Figure) -> Figure:
     return Figure(value, low, high, None if advantage.sd is None else advantage.sd / 2)
 
 
-def _tpr_at_fpr(budget: float, at: int, summaries: Sequence[RocSummary]) -> TprAtFpr:
-    first = summaries[0]
-    tpr = _tpr(np.array([summary.points[at].tpr for summary in summaries]), first.n_members)
+def _tpr_at_fpr(tpr: Figure, budget: float, first: RocSummary) -> TprAtFpr:
     reason = why_unresolvable(budget, first.n_members, first.n_nonmembers)
     precision = tuple(_precision(tpr, budget, prior) for prior in PRIORS)
     return TprAtFpr(
         tpr.value, tpr.low, tpr.high, tpr.sd, fpr=budget, reason=reason or None, precision=precision
     )
-
-
-def _tpr(tpr: FloatArray, n_members: int) -> Figure:
-    if len(tpr) > 1 or np.isnan(tpr[0]):
-        return figure_over_targets(tpr)
-    return figure_of_one(float(tpr[0]), clopper_pearson(round(float(tpr[0]) * n_members), n_members))
 
 
 def _precision(tpr: Figure, budget: float, prior: float) -> Precision:
@@ -195,7 +198,7 @@ def _reached(
 def _bounds(side: SplitScores, config: EvaluationConfig, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
     """Bounds from one target: for any trade-off curve, and where it is Gaussian."""
     confidence = config.confidence if n_targets == 1 else 1 - (1 - config.confidence) / 2
-    general = epsilon_of_split(side, Bonferroni(), delta=config.delta, confidence=confidence)
+    general = epsilon_of_split(side, delta=config.delta, confidence=confidence)
     return general, gaussian_tradeoff_of_split(side, delta=config.delta, confidence=confidence)
 
 
@@ -220,32 +223,29 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonF
 def _by_group(
     scores: FloatArray, in_mask: BoolArray, grouping: Grouping, budgets: Sequence[float]
 ) -> tuple[GroupFigures, ...]:
-    if len(scores) > 1:
-        over_targets = group_spread(scores, in_mask, grouping, budgets)
-        return tuple(_over_targets(group, budgets) for group in over_targets)
-    on_one = group_metrics(scores[0], in_mask[0], grouping, budgets)
-    return tuple(_on_one(group, budgets) for group in on_one)
+    if grouping.codes.shape != scores.shape[1:]:
+        raise InputError(
+            f"groups need one label per record: {grouping.codes.shape}, records {scores.shape[1:]}"
+        )
+    first: dict[str, SplitScores] = {}
+    summaries: dict[str, list[RocSummary]] = {name: [] for name in grouping.names}
+    for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
+        row, mask = np.array(values), np.array(members)
+        for name, at in grouping.items():
+            side = split_scores(row[at], mask[at])
+            first.setdefault(name, side)
+            summaries[name].append(roc_summary_of_split(side, budgets))
+        evict_pages(scores, in_mask)
+    return tuple(_group_figures(name, rows, first[name], budgets) for name, rows in summaries.items())
 
 
-def _over_targets(group: GroupSpread, budgets: Sequence[float]) -> GroupFigures:
-    rates = [_of_spread(tpr) for tpr in group.tpr_at_fpr]
-    auc, advantage = _of_spread(group.auc), _of_spread(group.advantage)
-    return GroupFigures(group.group, group.n_records, auc, advantage, _at_budgets(rates, budgets))
-
-
-def _on_one(group: GroupMetrics, budgets: Sequence[float]) -> GroupFigures:
-    def figure(measured: Measured) -> Figure:
-        return figure_of_one(measured.value, measured.interval)
-
-    rates = [figure(tpr) for tpr in group.tpr_at_fpr]
-    n_records = group.n_members + group.n_nonmembers
-    return GroupFigures(
-        group.group, n_records, figure(group.auc), figure(group.advantage), _at_budgets(rates, budgets)
+def _group_figures(
+    group: str, summaries: Sequence[RocSummary], first_side: SplitScores, budgets: Sequence[float]
+) -> GroupFigures:
+    auc, advantage, tprs = _curve_figures(summaries, first_side, _LEAST_OF_GROUP)
+    rates = tuple(
+        TprFigure(tpr.value, tpr.low, tpr.high, tpr.sd, fpr=budget)
+        for tpr, budget in zip(tprs, budgets, strict=True)
     )
-
-
-def _at_budgets(rates: Sequence[Figure], budgets: Sequence[float]) -> tuple[TprFigure, ...]:
-    return tuple(
-        TprFigure(rate.value, rate.low, rate.high, rate.sd, fpr=budget)
-        for rate, budget in zip(rates, budgets, strict=True)
-    )
+    n_records = len(first_side.members) + len(first_side.nonmembers)
+    return GroupFigures(group, n_records, auc, advantage, rates)

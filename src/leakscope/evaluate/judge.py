@@ -16,7 +16,7 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
-from leakscope.evaluate.attack_figures import Groups, attack_figures, figure_of_one, figure_over_targets
+from leakscope.evaluate.attack_figures import Groups, attack_figures, figure_of_targets
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -254,7 +254,5 @@ def _accuracy(signals: Signals, design: Design, targets: IntArray) -> AccuracyFi
 
 
 def _rate_figure(rates: FloatArray, n_records: IntArray) -> Figure:
-    if len(rates) > 1:
-        return figure_over_targets(rates)
-    n_correct = round(float(rates[0] * n_records[0]))
-    return figure_of_one(float(rates[0]), clopper_pearson(n_correct, int(n_records[0])))
+    n = int(n_records[0])
+    return figure_of_targets(rates, lambda rate: clopper_pearson(round(rate * n), n))

@@ -43,7 +43,6 @@ def correlate(
     vulnerability: FloatArray,
     is_vulnerable: BoolArray,
     loss: FloatArray,
-    level: float = 0.95,
 ) -> list[HardnessCorrelation]:
     """One row per measure, in the order given.
 
@@ -52,7 +51,6 @@ def correlate(
         vulnerability: float (records,), the advantage TPR - FPR; NaN where undefined.
         is_vulnerable: bool (records,), such as "in the vulnerable corner at the end".
         loss: float (records,), such as the mean loss of the models not trained on the record.
-        level: two-sided confidence.
     """
     for name, values in {"is_vulnerable": is_vulnerable, "loss": loss, **measures}.items():
         if np.shape(values) != np.shape(vulnerability):
@@ -60,28 +58,21 @@ def correlate(
                 f"{name} has shape {np.shape(values)} but vulnerability {np.shape(vulnerability)}; "
                 "give one number per record"
             )
-    return [
-        _correlated(name, values, vulnerability, is_vulnerable, loss, level)
-        for name, values in measures.items()
-    ]
-
-
-def _correlated(
-    name: str,
-    hardness: FloatArray,
-    vulnerability: FloatArray,
-    is_vulnerable: BoolArray,
-    loss: FloatArray,
-    level: float,
-) -> HardnessCorrelation:
-    known = np.isfinite(hardness) & np.isfinite(vulnerability)
-    exposed = known & is_vulnerable
-    with_loss = known & np.isfinite(loss)
-    return HardnessCorrelation(
-        name,
-        pearson(hardness[known], vulnerability[known], level),
-        spearman(hardness[known], vulnerability[known], level),
-        pearson(hardness[exposed], vulnerability[exposed], level),
-        spearman(hardness[exposed], vulnerability[exposed], level),
-        partial_correlation(hardness[with_loss], vulnerability[with_loss], loss[with_loss], level, rank=True),
-    )
+    rows = []
+    for name, hardness in measures.items():
+        known = np.isfinite(hardness) & np.isfinite(vulnerability)
+        exposed = known & is_vulnerable
+        with_loss = known & np.isfinite(loss)
+        rows.append(
+            HardnessCorrelation(
+                name,
+                pearson(hardness[known], vulnerability[known]),
+                spearman(hardness[known], vulnerability[known]),
+                pearson(hardness[exposed], vulnerability[exposed]),
+                spearman(hardness[exposed], vulnerability[exposed]),
+                partial_correlation(
+                    hardness[with_loss], vulnerability[with_loss], loss[with_loss], rank=True
+                ),
+            )
+        )
+    return rows

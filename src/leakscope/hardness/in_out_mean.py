@@ -8,19 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
-from leakscope.errors import InputError
-from leakscope.types import Design
 
 
 def side_mean(values: AnyArray, counted: BoolArray) -> FloatArray:
-    """Mean over the counted models; NaN for a record without any.
+    """Mean over the counted models; float64 (records, ...), NaN for a record without any.
 
     Args:
         values: (models, records, ...).
         counted: bool (models, records).
-
-    Returns:
-        float64 (records, ...).
     """
     weight = counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)).astype(np.float64)
     total = np.where(weight > 0, values, 0.0).sum(axis=0, dtype=np.float64)
@@ -28,17 +23,3 @@ def side_mean(values: AnyArray, counted: BoolArray) -> FloatArray:
     mean: FloatArray = np.full(total.shape, np.nan)
     np.divide(total, n, out=mean, where=n > 0)
     return mean
-
-
-def record_mask(design: Design) -> BoolArray:
-    """The design as bool (models, records).
-
-    Raises:
-        InputError: models were queried about different records, so columns are not records.
-    """
-    if design.columns is not None:
-        raise InputError(
-            "design.columns is set: hardness needs the same records for every model; "
-            "measure each universe of records separately"
-        )
-    return design.in_mask

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
-from leakscope.hardness import gradient_norm, learning, loss_trace, self_influence, uncertainty
-from leakscope.hardness.in_out_mean import record_mask, side_mean
+from leakscope.errors import InputError
+from leakscope.hardness import training
+from leakscope.hardness.in_out_mean import side_mean
+from leakscope.hardness.uncertainty import Uncertainty, own_class_uncertainty, uncertainty_of_logits
 from leakscope.types import Design, Signals
 
 
@@ -21,13 +23,13 @@ class Measure(NamedTuple):
     """One measure of hardness.
 
     Attributes:
-        needs: the signals it is computed from.
+        needs: the signal it is computed from.
         n_checkpoints: the smallest number of checkpoints it is defined for.
         compute: from signals and membership, bool (models, records), to float64 (records,); high means hard,
             NaN for a record without any of the models that the measure averages over.
     """
 
-    needs: tuple[str, ...]
+    needs: str
     n_checkpoints: int
     compute: Callable[[Signals, BoolArray], FloatArray]
 
@@ -53,12 +55,19 @@ def measured(signals: Signals, design: Design) -> dict[str, FloatArray]:
 
     `correct`, `loss` and `log_odds`, which a bank stores by default, give six measures; `logits` adds the
     entropies over all classes and EL2N. For GraNd and TracIn see `gradient_measures`.
+
+    Raises:
+        InputError: models were queried about different records, so columns are not records.
     """
-    in_mask = record_mask(design)
+    if design.columns is not None:
+        raise InputError(
+            "design.columns is set: hardness needs the same records for every model; "
+            "measure each universe of records separately"
+        )
     return {
-        name: measure.compute(signals, in_mask)
+        name: measure.compute(signals, design.in_mask)
         for name, measure in MEASURES.items()
-        if all(n in signals.arrays for n in measure.needs) and len(signals.epochs) >= measure.n_checkpoints
+        if measure.needs in signals.arrays and len(signals.epochs) >= measure.n_checkpoints
     }
 
 
@@ -77,51 +86,46 @@ def gradient_measures(
         "grand" and "tracin" -> float64 (records,), high means hard, NaN for a record in none of the models.
     """
     return {
-        "grand": gradient_norm.early_norm(gradient_norms, in_mask, epochs),
-        "tracin": self_influence.mean_tracin(gradient_norms, learning_rates, in_mask),
+        "grand": side_mean(gradient_norms[:, training.early_checkpoint(epochs)], in_mask),
+        "tracin": side_mean(training.tracin(gradient_norms, learning_rates), in_mask),
     }
 
 
-def _uncertainty(part: str) -> Callable[[Signals, BoolArray], FloatArray]:
-    def compute(signals: Signals, in_mask: BoolArray) -> FloatArray:
-        return np.asarray(getattr(uncertainty.uncertainty_of_logits(signals.last("logits"), ~in_mask), part))
-
-    return compute
+def _over_in_models(signal: str, compute: Callable[[Signals], FloatArray]) -> Measure:
+    """The mean over the models trained on a record of what `compute` gives, (models, records)."""
+    return Measure(signal, 2, lambda signals, in_mask: side_mean(compute(signals), in_mask))
 
 
-def _own_class(part: str) -> Callable[[Signals, BoolArray], FloatArray]:
-    def compute(signals: Signals, in_mask: BoolArray) -> FloatArray:
-        return np.asarray(
-            getattr(uncertainty.own_class_uncertainty(signals.last("log_odds"), ~in_mask), part)
-        )
-
-    return compute
+def _over_out_models(signal: str, split: Callable[[AnyArray, BoolArray], Uncertainty], part: str) -> Measure:
+    """One part of the uncertainty at the last checkpoint over the models not trained on a record."""
+    return Measure(
+        signal, 1, lambda signals, in_mask: np.asarray(getattr(split(signals.last(signal), ~in_mask), part))
+    )
 
 
-def _el2n(signals: Signals, in_mask: BoolArray) -> FloatArray:
-    early = gradient_norm.early_checkpoint(signals.epochs)
-    return side_mean(gradient_norm.el2n(signals.arrays["logits"][:, early], signals.labels), in_mask)
+def _early_el2n(signals: Signals) -> FloatArray:
+    early = training.early_checkpoint(signals.epochs)
+    return training.el2n(signals.arrays["logits"][:, early], signals.labels)
 
 
 MEASURES: dict[str, Measure] = {
     # Over OUT models at the last checkpoint: mutual information, mean entropy, entropy of the mean.
-    "epistemic": Measure(("logits",), 1, _uncertainty("epistemic")),
-    "aleatoric": Measure(("logits",), 1, _uncertainty("aleatoric")),
-    "predictive_entropy": Measure(("logits",), 1, _uncertainty("predictive")),
+    "epistemic": _over_out_models("logits", uncertainty_of_logits, "epistemic"),
+    "aleatoric": _over_out_models("logits", uncertainty_of_logits, "aleatoric"),
+    "predictive_entropy": _over_out_models("logits", uncertainty_of_logits, "predictive"),
     # The same for the two-way prediction "its own class or another".
-    "epistemic_own_class": Measure(("log_odds",), 1, _own_class("epistemic")),
-    "aleatoric_own_class": Measure(("log_odds",), 1, _own_class("aleatoric")),
-    "predictive_entropy_own_class": Measure(("log_odds",), 1, _own_class("predictive")),
-    # Over IN models.
-    "el2n": Measure(("logits",), 2, _el2n),
-    "epoch_first_learned": Measure(
-        ("correct",), 2, lambda s, m: learning.mean_epoch_first_learned(s.arrays["correct"], m, s.epochs)
+    "epistemic_own_class": _over_out_models("log_odds", own_class_uncertainty, "epistemic"),
+    "aleatoric_own_class": _over_out_models("log_odds", own_class_uncertainty, "aleatoric"),
+    "predictive_entropy_own_class": _over_out_models("log_odds", own_class_uncertainty, "predictive"),
+    "el2n": _over_in_models("logits", _early_el2n),
+    "epoch_first_learned": _over_in_models(
+        "correct", lambda signals: training.epoch_first_learned(signals.arrays["correct"], signals.epochs)
     ),
-    "forgetting_events": Measure(
-        ("correct",), 2, lambda s, m: learning.mean_forgetting_events(s.arrays["correct"], m)
+    "forgetting_events": _over_in_models(
+        "correct", lambda signals: training.forgetting_events(signals.arrays["correct"])
     ),
-    "loss_trace_spread": Measure(
-        ("loss",), 2, lambda s, m: loss_trace.mean_loss_trace_spread(s.arrays["loss"], m)
+    "loss_trace_spread": _over_in_models(
+        "loss", lambda signals: training.loss_trace_spread(signals.arrays["loss"])
     ),
 }
 """Name -> measure."""

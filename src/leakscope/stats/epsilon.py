@@ -3,7 +3,7 @@
 If training is (epsilon, delta)-private, every attack obeys `TPR <= e^eps FPR + delta` and
 `TNR <= e^eps FNR + delta` (Kairouz et al. 2015). Confidence bounds on the rates give a lower bound on
 epsilon: `max(log((TPR_lo - delta) / FPR_hi), log((TNR_lo - delta) / FNR_hi), 0)`. The threshold is chosen on
-the same scores, so `Bonferroni` computes the bound at several ranks and divides the error among them.
+the same scores, so the bound is computed at several ranks, and the error is divided among them (Bonferroni).
 
 The bounds treat scores as independent draws, from one distribution for members and one for non-members. This
 is true for scores of independently trained models or canaries, and an approximation for many records of one
@@ -12,7 +12,6 @@ model. `leakscope.stats.gdp` has a sharper bound that assumes a Gaussian trade-o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,27 +21,6 @@ from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
 from leakscope.stats.roc import SplitScores
-
-
-@dataclass(frozen=True)
-class Bonferroni:
-    """Bounds at `n_thresholds` predefined ranks, with the error divided among them.
-
-    Ranks need an order, so ties are broken at random, by `seed`: the attack then flips a coin within a tie,
-    which differential privacy covers as well.
-    """
-
-    n_thresholds: int = 16
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.n_thresholds < 2:
-            raise InputError(f"n_thresholds must be at least 2, got {self.n_thresholds}")
-
-    @property
-    def method(self) -> str:
-        """The method, for a report."""
-        return f"Clopper-Pearson, Bonferroni over {self.n_thresholds} thresholds"
 
 
 class EpsilonBound(NamedTuple):
@@ -64,24 +42,31 @@ class EpsilonBound(NamedTuple):
 
 
 def epsilon_of_split(
-    sides: SplitScores, strategy: Bonferroni, *, delta: float = 1e-5, confidence: float = 0.95
+    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, n_thresholds: int = 16
 ) -> EpsilonBound:
     """Lower bound on epsilon from the scores of one attack, for any trade-off curve.
 
+    Ranks need an order, so ties are broken at random, always by the same seed: the attack then flips a coin
+    within a tie, which differential privacy covers as well.
+
     Args:
         sides: sorted scores, higher means member.
-        strategy: thresholds, and how the error is divided among them.
         delta: in [0, 1).
         confidence: one-sided confidence of the bound.
+        n_thresholds: number of predefined ranks, at least 2, among which the error is divided.
     """
     check_delta(delta)
     check_level(confidence)
+    if n_thresholds < 2:
+        raise InputError(f"n_thresholds must be at least 2, got {n_thresholds}")
+    method = f"Clopper-Pearson, Bonferroni over {n_thresholds} thresholds"
     if min(map(len, sides)) < 1:
         reason = f"needs both sides, got {len(sides.members)} members and {len(sides.nonmembers)} non-members"
-        return EpsilonBound(float("nan"), delta, confidence, strategy.method, reason)
-    n_thresholds, rng = strategy.n_thresholds, np.random.default_rng(strategy.seed)
-    epsilons = _rank_bounds(sides, n_thresholds, delta, (1 - confidence) / n_thresholds, rng)
-    return EpsilonBound(float(epsilons.max()), delta, confidence, strategy.method)
+        return EpsilonBound(float("nan"), delta, confidence, method, reason)
+    epsilons = _rank_bounds(
+        sides, n_thresholds, delta, (1 - confidence) / n_thresholds, np.random.default_rng(0)
+    )
+    return EpsilonBound(float(epsilons.max()), delta, confidence, method)
 
 
 def epsilon_from_rates(tpr_low: npt.ArrayLike, fpr_high: npt.ArrayLike, delta: float) -> FloatArray:

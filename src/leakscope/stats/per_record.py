@@ -9,7 +9,6 @@ With few targets, even safe records scatter, so a list of exposed records needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds
 
-DIFFERENCE_METHOD = "Newcombe's square-and-add with Clopper-Pearson limits"
 _ALL = slice(None)
 
 
@@ -34,7 +32,7 @@ class RiskTable(NamedTuple):
         fpr: share of the `n_out` targets where it does.
         advantage: `tpr - fpr`, in [-1, 1]; higher means more exposed.
         tpr_low, tpr_high, fpr_low, fpr_high: Clopper-Pearson.
-        advantage_low, advantage_high: by `DIFFERENCE_METHOD`. The error of the end nearer to zero is at most
+        advantage_low, advantage_high: by Newcombe's square-and-add with Clopper-Pearson limits. The error of the end nearer to zero is at most
             as stated, so claims of exposure are conservative; that of the far end is up to 8% instead of 2.5%
             where the true advantage is near -1 or 1.
         p_value: one-sided Fisher exact test of "called a member no more often by targets trained on it"; NaN
@@ -77,38 +75,18 @@ class RecordRisk:
     def exposed(self, q: float) -> BoolArray:
         """Records that are significantly exposed at a false discovery rate of `q`; bool (records,)."""
         n_records = np.bincount(self.kind, minlength=len(self.table.p_value))
-        return false_discovery(self.table.p_value, q, n_records).exposed[self.kind]
+        return false_discovery(self.table.p_value, q, n_records)[self.kind]
 
 
-@dataclass(frozen=True, eq=False)
-class Discoveries:
-    """Result of Benjamini and Hochberg's procedure.
-
-    Attributes:
-        exposed: bool, the discoveries; among them a share of at most `q` is expected to be false.
-        q_values: float64, the smallest `q` at which each would be a discovery; NaN where untested.
-        q: the false discovery rate.
-        n_tests: number of p-values that are not NaN.
-    """
-
-    exposed: BoolArray
-    q_values: FloatArray
-    q: float
-    n_tests: int
-
-
-def record_risk(
-    says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | None = None, level: float = 0.95
-) -> RecordRisk:
+def record_risk(says_member: BoolArray, in_mask: BoolArray, level: float = 0.95) -> RecordRisk:
     """TPR, FPR and advantage of each record over targets, with intervals and p-values.
 
     Args:
         says_member: bool (targets, records), the attack's decisions.
         in_mask: bool (targets, records).
-        counted: bool (targets, records); false for decisions to leave out. None: all count.
         level: two-sided confidence.
     """
-    return risk_of_counts(decision_counts(says_member, in_mask, counted), level)
+    return risk_of_counts(decision_counts(says_member, in_mask), level)
 
 
 def risk_of_counts(counts: IntArray | npt.NDArray[np.int32], level: float = 0.95) -> RecordRisk:
@@ -120,12 +98,13 @@ def risk_of_counts(counts: IntArray | npt.NDArray[np.int32], level: float = 0.95
     codes = np.array([base**3, base**2, base, 1]) @ counts
     _, first, kind = np.unique(codes, return_index=True, return_inverse=True)
     of_kind = counts[:, first].astype(np.int64)  # (4, kinds)
-    table = RiskTable(n_in=of_kind[1], n_out=of_kind[3], **_risk_of_counts(of_kind, level))
-    return RecordRisk(kind.reshape(-1).astype(np.int32), table, level)
+    return RecordRisk(kind.reshape(-1).astype(np.int32), _table(of_kind, level), level)
 
 
-def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | None = None) -> Discoveries:
-    """Benjamini and Hochberg's step-up procedure (1995); valid for independent or positively dependent tests.
+def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | None = None) -> BoolArray:
+    """Discoveries, among which a share of at most `q` is expected to be false; bool (tests,).
+
+    Benjamini and Hochberg's step-up procedure (1995); valid for independent or positively dependent tests.
 
     Args:
         p_values: float (tests,); NaN: not tested, and not counted.
@@ -138,63 +117,52 @@ def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | N
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
     rank = np.arange(1, len(order) + 1) if n_tests is None else np.cumsum(n_tests[order])
-    n_in_all = int(rank[-1]) if len(rank) else 0
-    stepped = p[order] * n_in_all / np.maximum(rank, 1)
-    q_values = np.full(len(p), np.nan)
-    q_values[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
-    return Discoveries(q_values <= q, q_values, q, n_in_all)
+    stepped = p[order] * (int(rank[-1]) if len(rank) else 0) / np.maximum(rank, 1)
+    is_discovery = np.zeros(len(p), dtype=np.bool_)
+    is_discovery[order] = np.minimum.accumulate(stepped[::-1])[::-1] <= q
+    return is_discovery
 
 
-def decision_counts(says_member: BoolArray, in_mask: BoolArray, counted: BoolArray | None = None) -> IntArray:
+def decision_counts(says_member: BoolArray, in_mask: BoolArray) -> IntArray:
     """Calls and targets trained on a record, calls and targets trained without it; int64 (4, records)."""
-    use = np.ones_like(in_mask) if counted is None else counted
-    if not says_member.shape == in_mask.shape == use.shape or in_mask.ndim != 2:
-        shapes = f"{says_member.shape}, {in_mask.shape}, {use.shape}"
+    if says_member.shape != in_mask.shape or in_mask.ndim != 2:
         raise InputError(
-            f"says_member, in_mask and counted must share one (targets, records) shape, got {shapes}"
+            "says_member and in_mask must share one (targets, records) shape, got "
+            f"{says_member.shape} and {in_mask.shape}"
         )
-    if any(array.dtype != np.bool_ for array in (says_member, in_mask, use)):
-        raise InputError(
-            "says_member, in_mask and counted must be bool; compare scores with a threshold first"
-        )
-    is_in, is_out = in_mask & use, ~in_mask & use
-    parts = (says_member & is_in, is_in, says_member & is_out, is_out)
+    if says_member.dtype != np.bool_ or in_mask.dtype != np.bool_:
+        raise InputError("says_member and in_mask must be bool; compare scores with a threshold first")
+    parts = (says_member & in_mask, in_mask, says_member & ~in_mask, ~in_mask)
     return np.stack([part.sum(axis=0, dtype=np.int64) for part in parts])
 
 
-def _risk_of_counts(counts: IntArray, level: float) -> dict[str, FloatArray]:
-    """The float columns of `RiskTable` by name, each (kinds,)."""
+def _table(counts: IntArray, level: float) -> RiskTable:
+    """The figures of distinct counts, int64 (4, kinds)."""
     from scipy.stats import hypergeom  # slow to import
 
     n_true, n_in, n_false, n_out = counts
     tpr, fpr = _rate(n_true, n_in), _rate(n_false, n_out)
-    undefined_in, undefined_out = np.isnan(tpr), np.isnan(fpr)
-    tpr_low, tpr_high = _blank_where(undefined_in, clopper_pearson_bounds(n_true, n_in, level))
-    fpr_low, fpr_high = _blank_where(undefined_out, clopper_pearson_bounds(n_false, n_out, level))
+    tpr_low, tpr_high = np.where(np.isnan(tpr), np.nan, clopper_pearson_bounds(n_true, n_in, level))
+    fpr_low, fpr_high = np.where(np.isnan(fpr), np.nan, clopper_pearson_bounds(n_false, n_out, level))
     advantage = tpr - fpr
-    low = advantage - np.hypot(tpr - tpr_low, fpr_high - fpr)
-    high = advantage + np.hypot(tpr_high - tpr, fpr - fpr_low)
     fisher = hypergeom.sf(n_true - 1, n_in + n_out, n_in, n_true + n_false)
-    (p_value,) = _blank_where(undefined_in | undefined_out, [fisher])
-    return {
-        "tpr": tpr,
-        "fpr": fpr,
-        "advantage": advantage,
-        "tpr_low": tpr_low,
-        "tpr_high": tpr_high,
-        "fpr_low": fpr_low,
-        "fpr_high": fpr_high,
-        "advantage_low": low,
-        "advantage_high": high,
-        "p_value": p_value,
-    }
+    return RiskTable(
+        n_in=n_in,
+        n_out=n_out,
+        tpr=tpr,
+        fpr=fpr,
+        advantage=advantage,
+        tpr_low=tpr_low,
+        tpr_high=tpr_high,
+        fpr_low=fpr_low,
+        fpr_high=fpr_high,
+        advantage_low=advantage - np.hypot(tpr - tpr_low, fpr_high - fpr),
+        advantage_high=advantage + np.hypot(tpr_high - tpr, fpr - fpr_low),
+        p_value=np.where(np.isnan(advantage), np.nan, fisher),
+    )
 
 
 def _rate(successes: IntArray, trials: IntArray) -> FloatArray:
     rate = np.full(len(trials), np.nan)
     np.divide(successes, trials, out=rate, where=trials > 0)
     return rate
-
-
-def _blank_where(undefined: BoolArray, columns: Iterable[FloatArray]) -> list[FloatArray]:
-    return [np.where(undefined, np.nan, column) for column in columns]

@@ -129,14 +129,6 @@ def advantage(curve: Roc) -> float:
     return float((curve.tpr - curve.fpr).max())
 
 
-def tpr_at_fpr(curve: Roc, fpr_budget: float) -> float:
-    """TPR of the best threshold whose FPR is at most the budget; NaN where it is not measurable.
-
-    `operating_point` also gives the FPR reached, the threshold and the reason.
-    """
-    return operating_point(curve, fpr_budget).tpr
-
-
 def operating_point(curve: Roc, fpr_budget: float) -> OperatingPoint:
     """The point of the curve with the highest TPR within the budget, at the lowest such FPR."""
     reason = why_unresolvable(fpr_budget, curve.n_members, curve.n_nonmembers)

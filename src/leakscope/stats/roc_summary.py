@@ -5,7 +5,7 @@ The contract and the values are those of `leakscope.stats.roc`, in less than hal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,33 +57,15 @@ def roc_summary_of_split(sides: SplitScores, fpr_budgets: Sequence[float]) -> Ro
 
 
 def roc_summaries(
-    scores: FloatArray,
-    in_mask: BoolArray,
-    fpr_budgets: Sequence[float] = (0.001, 0.01),
-    counted: BoolArray | None = None,
+    scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float] = (0.001, 0.01)
 ) -> tuple[RocSummary, ...]:
-    """One `RocSummary` per target.
-
-    Args:
-        scores: float (targets, records), higher means member.
-        in_mask: bool (targets, records).
-        fpr_budgets: FPR budgets in [0, 1].
-        counted: bool (targets, records); false for records to leave out, such as those without a score.
-    """
-    return tuple(
-        roc_summary_of_split(sides, fpr_budgets) for sides in _sides_of_rows(scores, in_mask, counted)
-    )
-
-
-def _sides_of_rows(
-    scores: FloatArray, in_mask: BoolArray, counted: BoolArray | None
-) -> Iterator[SplitScores]:
-    shapes = {np.shape(scores), np.shape(in_mask), np.shape(scores if counted is None else counted)}
-    if len(shapes) > 1 or np.ndim(scores) != 2:
-        raise InputError(f"scores, in_mask and counted must share one (targets, records) shape, got {shapes}")
-    for target, row in enumerate(scores):
-        use = slice(None) if counted is None else counted[target]
-        yield split_scores(row[use], in_mask[target][use])
+    """One `RocSummary` per target; scores are float and `in_mask` bool, both (targets, records)."""
+    if np.shape(scores) != np.shape(in_mask) or np.ndim(scores) != 2:
+        raise InputError(
+            "scores and in_mask must share one (targets, records) shape, got "
+            f"{np.shape(scores)} and {np.shape(in_mask)}"
+        )
+    return tuple(roc_summary(*row, fpr_budgets) for row in zip(scores, in_mask, strict=True))
 
 
 def _advantage_of_sides(sides: SplitScores) -> float:
