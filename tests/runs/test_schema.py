@@ -44,10 +44,8 @@ SETTING = {"models": 4, "universe": 100, "epochs": 4, "every": 2, "batch_size": 
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Numbers without pictures and pages."""
     rooms = ("compare", "single_model", "studies.dynamics", "studies.leakage", "studies.scaling")
-    for module in ("audits.report.markdown", *(f"{room}.report" for room in rooms)):
-        monkeypatch.setattr(f"leakscope.{module}.write_report", lambda *_, **__: None)
-    for room in rooms:
-        monkeypatch.setattr(f"leakscope.{room}.page.write_page", lambda *_, **__: None)
+    for room in ("audits.report", *rooms):
+        monkeypatch.setattr(f"leakscope.{room}.page.write_report", lambda *_, **__: None)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
     monkeypatch.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
     with quick_single_records():

@@ -82,5 +82,5 @@ def _print_results(results: LeakageResults, out: Path) -> None:
             screen.print(line, style="dim", soft_wrap=True)
     screen.print()
     for line in check_lines(results):
-        screen.print(f"- {line.replace('**', '')}", soft_wrap=True)
+        screen.print(f"- {line}", soft_wrap=True)
     screen.print(f"\nresults.json, report.html, report.md and figures are in {out}", soft_wrap=True)

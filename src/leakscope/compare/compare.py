@@ -92,7 +92,7 @@ def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
     Raises:
         InputError: the audits are not comparable; the message says how they differ.
     """
-    from leakscope.compare.report import write_report
+    from leakscope.compare.page import write_report
 
     folder, folders = Path(out), [Path(run) for run in runs]
     with as_corrupt_run_error(*folders):

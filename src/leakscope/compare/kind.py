@@ -15,6 +15,6 @@ __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 def write_reports(folder: Path, results: ComparisonResults, disclosure: Disclosure) -> None:
     """Writes the reports again; they reveal nothing about single records."""
-    from leakscope.compare.report import write_report
+    from leakscope.compare.page import write_report
 
     write_report(results, folder)

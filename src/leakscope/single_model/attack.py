@@ -69,7 +69,8 @@ def attack(
         settings: how the attackers are fitted and chosen.
         model: what identifies the model in the report, as `GivenModel.describe` gives it.
     """
-    from leakscope.single_model.report import attack_context, write_reports
+    from leakscope.single_model.page import write_report
+    from leakscope.single_model.report import attack_context
 
     folder, settings = Path(out), settings or AttackSettings()
     private = replace(private, is_member=None)  # a file may state it; nothing below may read it
@@ -82,7 +83,7 @@ def attack(
     with locked_run_folder(folder, KIND, asdict(config)):
         findings = run_attack(public, private, folder, settings)
         results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
-        write_reports(results, folder, attack_context(results))
+        write_report(results, folder, attack_context(results))
         return results
 
 

@@ -15,6 +15,7 @@ __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) -> None:
     """Writes the reports again, from the results and the scores on disk."""
-    from leakscope.single_model import report
+    from leakscope.single_model.page import write_report
+    from leakscope.single_model.report import attack_context
 
-    report.write_reports(results, folder, report.attack_context(results), disclosure)
+    write_report(results, folder, attack_context(results), disclosure)

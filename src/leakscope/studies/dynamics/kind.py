@@ -15,7 +15,7 @@ __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 def write_reports(folder: Path, results: DynamicsResults, disclosure: Disclosure) -> None:
     """Writes the reports of a finished study, from its results and banks."""
+    from leakscope.studies.dynamics.page import write_report
     from leakscope.studies.dynamics.records import stored_records
-    from leakscope.studies.dynamics.report import write_report
 
     write_report(results, stored_records(folder, results), folder, disclosure)

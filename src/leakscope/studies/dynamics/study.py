@@ -56,7 +56,7 @@ def run(
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
     from leakscope.studies.dynamics.judge import study_results
-    from leakscope.studies.dynamics.report import write_report
+    from leakscope.studies.dynamics.page import write_report
 
     signals = [config.signals(setting) for setting in config.settings]
     populated = populations(config, data_dir)

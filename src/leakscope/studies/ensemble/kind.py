@@ -15,7 +15,7 @@ __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
     """Writes the reports again, from the results, the bank and the scores on disk."""
-    from leakscope.single_model import report
+    from leakscope.single_model.page import write_report
     from leakscope.studies.ensemble.report import study_context
 
-    report.write_reports(results, folder, study_context(results, folder), disclosure)
+    write_report(results, folder, study_context(results, folder), disclosure)

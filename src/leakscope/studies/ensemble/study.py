@@ -88,7 +88,7 @@ def run(
         attackers: instead of the published ones.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
-    from leakscope.single_model.report import write_reports
+    from leakscope.single_model.page import write_report
     from leakscope.studies.ensemble.report import study_context
 
     case = make_case(config, load(config.dataset, data_dir))
@@ -108,7 +108,7 @@ def run(
             published=PUBLISHED,
         )
         results = write_results(out, results)
-        write_reports(results, out, study_context(results, out))
+        write_report(results, out, study_context(results, out))
         return results
 
 

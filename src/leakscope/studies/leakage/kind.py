@@ -15,6 +15,6 @@ __all__ = ["RESULTS_TYPE", "recompute", "write_reports"]
 
 def write_reports(folder: Path, results: LeakageResults, disclosure: Disclosure) -> None:
     """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
-    from leakscope.studies.leakage.report import write_report
+    from leakscope.studies.leakage.page import write_report
 
     write_report(results, folder)

@@ -44,7 +44,7 @@ def run(
     """
     from leakscope.studies.leakage.linear import linear_experiments
     from leakscope.studies.leakage.network import network_experiments
-    from leakscope.studies.leakage.report import write_report
+    from leakscope.studies.leakage.page import write_report
     from leakscope.studies.leakage.universe import load_universe
 
     universe = load_universe(config.dataset, config.records, config.seed, data_dir)

@@ -40,7 +40,7 @@ def run(
         progress: called with the number of models trained since the last call.
     """
     from leakscope.engine.local import TrainingRequest, complete_bank
-    from leakscope.studies.scaling.report import write_report
+    from leakscope.studies.scaling.page import write_report
 
     records, design = population(config)  # first: it may refuse the configuration
     with locked_run_folder(out, KIND, asdict(config)):
