@@ -75,5 +75,5 @@ def made_up_audit(
     metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
     evidence = Evidence(bank, metadata, EvaluationConfig("made up", attacks, fpr_budgets))
     with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
-        patch.setattr("leakscope.audits.report.markdown.write_report", lambda *_: None)
+        patch.setattr("leakscope.audits.report.page.write_report", lambda *_: None)
         return evaluate_and_report(evidence, folder, DEFAULT_DISCLOSURE)

@@ -20,7 +20,7 @@ import leakscope.evaluate.hygiene.shift
 import leakscope.evaluate.judge
 import leakscope.runs.verification  # noqa: F401
 from leakscope.audits import extension  # noqa: F401
-from leakscope.audits.report import markdown
+from leakscope.audits.report import page
 from leakscope.audits.run import audit
 from leakscope.engine import request
 from tests.engine.small_population import RECIPE, contents, records
@@ -79,7 +79,7 @@ def main(root: Path) -> None:
     """This process computes nothing itself, as threads would not survive a fork."""
     torch.set_num_threads(1)
     os.fsync = lambda number: None  # a killed process, unlike a power cut, loses nothing it has written
-    markdown.write_report = lambda *_: None  # what is written from the results is not at stake
+    page.write_report = lambda *_: None  # what is written from the results is not at stake
     request.BLOCK_SIZES = (4, 4)
     finish(root / "4", 4)
     shutil.copytree(root / "4", root / "8")

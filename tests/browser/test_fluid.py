@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from leakscope.studies.dynamics.page import write_page
+from leakscope.studies.dynamics.records import stored_records
 from tests.browser.test_plane import part, ready, until
-from tests.report.html.made_up import made_up_study, repeated, setting
+from tests.report.html.made_up import made_up_study, repeated, setting, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
@@ -49,7 +49,9 @@ def large_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     chosen = tuple(setting(universe=50_000, epochs=40, dataset="cifar10", optimizer=o) for o in optimizers)
     study = repeated(folder, chosen, classes=("cat", "dog"))
     start = time.process_time()
-    path = write_page(folder, runs=None if len(chosen) == 1 else study.runs)
+    if len(chosen) == 1:
+        study = study._replace(runs=stored_records(folder, study.results))
+    path = written(study)
     assert time.process_time() - start < 20
     yield path
 
@@ -94,7 +96,7 @@ def test_every_step_is_quick_from_the_first_one(large_page: Path, open_page: Ope
 @pytest.fixture(scope="module")
 def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
-    return write_page(folder, runs=made_up_study(folder, (setting(),)).runs)
+    return written(made_up_study(folder, (setting(),)))
 
 
 def test_the_plane_is_seen_before_plotly_is_there_and_used_after(small_page: Path, open_page: Open) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leakscope.disclosure import Disclosure
-from leakscope.studies.dynamics.page import write_page
-from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
+from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -38,7 +37,7 @@ _INK = """() => {
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     found = made_up_study(tmp_path_factory.mktemp("study") / "one", (setting(),), HOSTILE)
-    write_page(found.folder, runs=found.runs)
+    written(found)
     return found
 
 
@@ -213,7 +212,7 @@ def test_it_prints_with_the_plane_and_without_controls(page: Page) -> None:
 
 def test_several_runs_share_the_plane(tmp_path: Path, open_page: Open) -> None:
     found = made_up_study(tmp_path, (setting(), setting(optimizer="sam", epochs=6)))
-    page = ready(open_page(write_page(tmp_path, runs=found.runs)))
+    page = ready(open_page(written(found)))
     before = page.evaluate(_INK)
     part(page, "run").select_option(label="digits-mlp-sam")
     until(page, "document.querySelector('[data-part=epoch]').max === '2'")
@@ -223,7 +222,7 @@ def test_several_runs_share_the_plane(tmp_path: Path, open_page: Open) -> None:
 
 def test_one_checkpoint_has_nothing_to_move(tmp_path: Path, open_page: Open) -> None:
     found = made_up_study(tmp_path, (setting(epochs=2),))
-    page = ready(open_page(write_page(tmp_path, Disclosure(redacted=True), found.runs)))
+    page = ready(open_page(written(found, Disclosure(redacted=True))))
     assert part(page, "epoch").is_disabled() and part(page, "play").is_disabled()
     page.locator("[data-part=rows] button").first.click()
     assert part(page, "record").locator("circle").count() == 2  # one dot a rate: a line would be invisible

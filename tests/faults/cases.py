@@ -13,15 +13,15 @@ import leakscope.evaluate.hygiene.shift
 import leakscope.evaluate.judge
 import leakscope.runs.verification  # noqa: F401
 from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.report import markdown as audit_report
+from leakscope.audits.report import page as audit_report
 from leakscope.audits.run import audit
 from leakscope.data.predictions import Predictions
 from leakscope.engine import local, request
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
-from leakscope.studies.leakage import report as leakage_report
+from leakscope.studies.leakage import page as leakage_report
 from leakscope.studies.leakage import study as leakage
 from leakscope.studies.scaling import judge as scaling_judge
-from leakscope.studies.scaling import report as scaling_report
+from leakscope.studies.scaling import page as scaling_report
 from leakscope.studies.scaling import study as scaling
 from tests.engine.functions import slow
 from tests.engine.small_population import RECIPE, records

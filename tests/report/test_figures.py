@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.report.figures import COLOURS, MARKERS, figure
+from leakscope.report.figures import COLOURS, figure
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -42,4 +42,3 @@ def test_panels_are_a_flat_list(tmp_path: Path) -> None:
 
 def test_every_attack_gets_its_own_look() -> None:
     assert len(set(COLOURS)) == len(COLOURS) >= 5
-    assert len(set(MARKERS)) == len(MARKERS) >= 5

@@ -43,10 +43,9 @@ SETTING = {"models": 4, "universe": 100, "epochs": 4, "every": 2, "batch_size": 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Numbers without pictures and pages."""
-    rooms = ("compare", "studies.dynamics", "studies.leakage", "studies.scaling")
-    writers = ["audits.report.markdown.write_report", "single_model.report.write_reports"]
-    for writer in [*writers, *(f"{room}.report.write_report" for room in rooms)]:
-        monkeypatch.setattr(f"leakscope.{writer}", lambda *_, **__: None)
+    rooms = ("compare", "single_model", "studies.dynamics", "studies.leakage", "studies.scaling")
+    for room in ("audits.report", *rooms):
+        monkeypatch.setattr(f"leakscope.{room}.page.write_report", lambda *_, **__: None)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
     monkeypatch.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
     with quick_single_records():

@@ -18,7 +18,6 @@ from leakscope.errors import BankMismatchError, InputError
 from leakscope.leakage.gaussian import fit, symmetric_kl
 from leakscope.runs.schema import schema
 from leakscope.runs.verification import verify_run
-from leakscope.studies.leakage import figures as leakage_figures
 from leakscope.studies.leakage import linear as leakage_linear
 from leakscope.studies.leakage import network as leakage_network
 from leakscope.studies.leakage.checks import trends
@@ -46,7 +45,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leakage_figures, "write_figures", lambda results, folder: None)
+    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
 
 
 def small_universe(config: LeakageConfig = SMALL) -> Universe:

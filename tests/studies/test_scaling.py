@@ -19,7 +19,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
 from leakscope.runs.schema import schema
 from leakscope.studies.scaling import judge as scaling_judge
-from leakscope.studies.scaling import report
+from leakscope.studies.scaling import page
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig, recipe
 from leakscope.studies.scaling.population import population, roles
 from leakscope.studies.scaling.report import PUBLISHED
@@ -44,7 +44,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures and few bootstrap draws."""
-    monkeypatch.setattr(report, "write_report", lambda results, out: None)
+    monkeypatch.setattr(page, "write_report", lambda results, out: None)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
 
 

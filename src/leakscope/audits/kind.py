@@ -20,6 +20,6 @@ def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
 
 def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -> None:
     """Writes the reports again, from the results and the bank."""
-    from leakscope.audits.report.markdown import write_report
+    from leakscope.audits.report.page import write_report
 
     write_report(results, attacked(Bank.open(folder), results.config), disclosure)

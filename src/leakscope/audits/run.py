@@ -122,7 +122,7 @@ def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
 
 def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure) -> Verdict:
     """Judges a complete bank, and writes results.json, records.parquet and the reports."""
-    from leakscope.audits.report.markdown import write_report
+    from leakscope.audits.report.page import write_report
     from leakscope.evaluate.judge import judge, write_record_table
 
     config = _with_earlier_attacks(evidence.config, folder)

@@ -118,7 +118,7 @@ def recompute(folder: Path, config: ComparisonConfig) -> ComparisonResults:
 
 def write_reports(folder: Path, results: ComparisonResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports; they reveal nothing about single records."""
-    from leakscope.compare.report import write_report
+    from leakscope.compare.page import write_report
 
     write_report(results, folder)
 

@@ -1,12 +1,9 @@
-"""The page of a comparison: does it help, by how much, and at what cost?"""
+"""The report of a comparison: does it help, by how much, and at what cost?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from markupsafe import Markup
 
 from leakscope.compare.results import ComparisonResults, Outcome, RunComparison, RunSummary
 from leakscope.compare.sentences import (
@@ -17,14 +14,10 @@ from leakscope.compare.sentences import (
     share_sentence,
 )
 from leakscope.compare.tables import accuracy_table, figure_name, group_tables, leakage_table, record_table
-from leakscope.disk.storage import write_bytes
-from leakscope.report.charts import chart, colour, label
+from leakscope.report.blocks import Body, Code, Table
+from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bars, label, line
 from leakscope.report.gauge import Gauge
-from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
-from leakscope.report.tables import Table, table
-
-Trace = dict[str, Any]
-"""A trace or a figure as plotly reads it: JSON."""
+from leakscope.report.page import Badge, Page, Section
 
 _LIMITS = (
     "Whether a stronger attack would detect a difference.",
@@ -39,31 +32,25 @@ _BADGES: Mapping[Outcome, Badge] = {
 }
 
 
-def write_page(results: ComparisonResults, folder: Path) -> None:
-    """report.html of a comparison's folder."""
-    write_bytes(folder / PAGE, page(results).encode())
-
-
-def page(results: ComparisonResults) -> str:
-    """The whole page as text."""
+def write_report(results: ComparisonResults, folder: Path) -> None:
+    """Writes report.html, report.md and figures/differences.png."""
     comparisons = results.comparisons
     sections = [_differences_section(results)]
     if all(comparison.accuracy for comparison in comparisons):
         sections.append(_trade_off_section(results))
     sections += [_run_section(results, index) for index in range(len(comparisons))]
-    sections.append(Section("method", "Method", paragraphs(method_sentences(results))))
+    sections.append(Section("method", "Method", method_sentences(results)))
     sections.append(_reproduce_section(results))
     most_important = next((c for c in comparisons if c.is_regression), comparisons[0])
-    return Page(
+    Page(
         title=f"{', '.join(c.run for c in comparisons)} compared with {results.baseline.name}",
         headline=headline(results),
         facts=_facts(results),
         sections=sections,
-        arrays={},
         limits=_LIMITS,
         gauge=_gauge(most_important, results.strongest_attack),
         badge=_badge(comparisons),
-    ).render()
+    ).write(folder)
 
 
 def _badge(comparisons: Sequence[RunComparison]) -> Badge:
@@ -109,66 +96,48 @@ def _gauge(comparison: RunComparison, attack: str) -> Gauge:
 def _differences_section(results: ComparisonResults) -> Section:
     comparisons = results.comparisons
     names, n_runs = [figure_name(figure) for figure in comparisons[0].leakage], len(comparisons)
-    zero = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [0, 0],
-        "y": [-0.5, len(names) - 0.5],
-        "line": {"color": "var(--muted)", "dash": "dash", "width": 1},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    ends = [-0.5, len(names) - 0.5]
+    zero = line([0, 0], ends, "no change", "var(--muted)", "dash", hoverinfo="skip", showlegend=False)
+    y_axis = {"tickvals": list(range(len(names))), "ticktext": [label(name) for name in names],
+              "range": ends[::-1], "automargin": True}  # fmt: skip
     figure = {
         "data": [zero, *(_differences_trace(c, index, n_runs, names) for index, c in enumerate(comparisons))],
         "layout": {
-            "xaxis": {"title": {"text": "difference from the baseline (right is worse)"}, "zeroline": False},
-            "yaxis": {
-                "tickvals": list(range(len(names))),
-                "ticktext": [label(name) for name in names],
-                "range": [len(names) - 0.5, -0.5],
-                "automargin": True,
-            },
+            "xaxis": axis("difference from the baseline (right is worse)", zeroline=False),
+            "yaxis": y_axis,
             "showlegend": n_runs > 1,
             "hovermode": "closest",
         },
     }
     tables = [leakage_table(comparison) for comparison in comparisons]
     rows = [[c.run, *row] for c, one in zip(comparisons, tables, strict=True) for row in one.rows]
-    body = chart(
+    chart = Chart(
         "differences-chart",
         figure,
         "Difference of every leakage figure from the baseline, with 95% intervals; right of zero is worse.",
         Table(("run", *tables[0].head), rows, "All differences with their intervals"),
         height=110 + (22 + 12 * n_runs) * len(names),
+        png="differences",
     )
     note = "Each 95% interval holds on its own; the tables below add the wider, simultaneous intervals."
-    return Section("differences", "Differences", body, note)
+    return Section("differences", "Differences", [chart], note)
 
 
-def _differences_trace(comparison: RunComparison, index: int, n_runs: int, names: list[str]) -> Trace:
+def _differences_trace(comparison: RunComparison, index: int, n_runs: int, names: list[str]) -> PlotlyFigure:
     """The differences of one run, shifted so that runs do not cover each other."""
     figures, shift = comparison.leakage, 0.7 * ((index + 0.5) / n_runs - 0.5)
+    values, low, high = ([getattr(f, end) for f in figures] for end in ("difference", "low", "high"))
     return {
         "type": "scatter",
         "mode": "markers",
         "name": label(comparison.run),
-        "x": [figure.difference for figure in figures],
+        "x": values,
         "y": [row + shift for row in range(len(figures))],
         "text": [label(name) for name in names],
         "hovertemplate": "%{text}: %{x:+.4f}<extra></extra>",
         "marker": {"color": colour(index), "size": 9},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [_distance(figure.difference, figure.high) for figure in figures],
-            "arrayminus": [_distance(figure.difference, figure.low) for figure in figures],
-            "color": colour(index),
-        },
+        "error_x": error_bars(values, low, high, colour(index)),
     }
-
-
-def _distance(value: float | None, end: float | None) -> float:
-    return 0.0 if value is None or end is None else abs(end - value)
 
 
 def _trade_off_section(results: ComparisonResults) -> Section:
@@ -188,19 +157,19 @@ def _trade_off_section(results: ComparisonResults) -> Section:
             for index, (name, accuracy, auc) in enumerate(points)
         ],
         "layout": {
-            "xaxis": {"title": {"text": "accuracy on non-members (right is better)"}},
-            "yaxis": {"title": {"text": f"AUC of {label(attack)} (lower is better)"}},
+            "xaxis": axis("accuracy on non-members (right is better)"),
+            "yaxis": axis(f"AUC of {label(attack)} (lower is better)"),
             "showlegend": True,
         },
     }
     rows = [[name, _number(accuracy), _number(auc)] for name, accuracy, auc in points]
-    body = chart(
+    chart = Chart(
         "trade-off-chart",
         figure,
         "One point per run: accuracy on non-members, and the AUC of the strongest attack.",
         Table(("run", "accuracy", "AUC"), rows, "Accuracy and AUC of every run"),
     )
-    return Section("trade-off", "Leakage and accuracy", body, "The best runs are at the bottom right.")
+    return Section("trade-off", "Leakage and accuracy", [chart], "The best runs are at the bottom right.")
 
 
 def _trade_off_points(results: ComparisonResults) -> list[tuple[str, float | None, float | None]]:
@@ -223,28 +192,22 @@ def _run_section(results: ComparisonResults, index: int) -> Section:
     comparison, baseline = results.comparisons[index], results.baseline.name
     is_only_run = len(results.comparisons) == 1  # its summary is on the first screen
     lines = [] if is_only_run else run_summary(results, comparison)
-    records = record_table(comparison)
-    parts = [
-        paragraphs([*lines, recipe_sentence(comparison, baseline)]),
-        *_tables(leakage_table(comparison), accuracy_table(comparison), records),
-        paragraphs(
-            [share_sentence(comparison)]
-            if records
-            else ["Single records are not compared: every run needs several targets."]
-        ),
-        *_tables(*group_tables(comparison, results.strongest_attack)),
+    records, accuracy = record_table(comparison), accuracy_table(comparison)
+    no_records = "Single records are not compared: every run needs several targets."
+    no_groups = "Groups are not compared: the runs have no groups in common."
+    body: Body = [
+        *lines,
+        recipe_sentence(comparison, baseline),
+        leakage_table(comparison),
+        *([accuracy] if accuracy else []),
+        *([records, share_sentence(comparison)] if records else [no_records]),
+        *group_tables(comparison, results.strongest_attack),
+        *([] if comparison.groups else [no_groups]),
     ]
-    if not comparison.groups:
-        parts.append(paragraphs(["Groups are not compared: the runs have no groups in common."]))
-    return Section(f"run-{index}", comparison.run, Markup("").join(parts))
-
-
-def _tables(*tables: Table | None) -> list[Markup]:
-    return [table(one.head, one.rows, one.caption) for one in tables if one is not None]
+    return Section(f"run-{index}", comparison.run, body)
 
 
 def _reproduce_section(results: ComparisonResults) -> Section:
     runs = " ".join(run.name for run in results.runs)
     commands = f"leakscope compare {runs}\nleakscope verify COMPARISON    # recompute every number"
-    body = Markup("<pre><code>{}</code></pre>").format(commands)
-    return Section("reproduce", "Reproduce", body)
+    return Section("reproduce", "Reproduce", [Code(commands)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leakscope.compare.results import DifferenceFigure, LeakageDifference, LeakageMeasure, RunComparison
-from leakscope.report.tables import Table
+from leakscope.report.blocks import Table
 
 _NAMES: Mapping[LeakageMeasure, str] = {
     "auc": "AUC",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 _STYLE: Any = {
     "font.size": 10,
@@ -31,6 +30,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     "figure.dpi": 120,
     "savefig.dpi": 120,
+    "text.parse_math": False,  # names come from data and may contain dollar signs
 }
 
 

@@ -1,6 +1,9 @@
-"""One page: verdict first, then sections, all in one file.
+"""One report: verdict first, then sections; described once, rendered as HTML and as Markdown.
 
-    Page(title, headline, facts, sections, arrays, limits).render()    the whole page as text
+    page = Page(title, headline, facts, sections, limits)
+    page.render()         report.html as text: the whole page in one file
+    page.markdown()       report.md as text, for a pull request
+    page.write(folder)    both, and the charts' PNG files in figures/
 
 A page starts with title, `headline`, an optional gauge, `facts` about the run and `limits` of what it says;
 one `Section` after another follows, listed in a menu. Style, scripts, plotly and numbers are embedded. A
@@ -10,7 +13,7 @@ else. Text from data is escaped by jinja2 here, and set through `textContent` in
 A page may name further scripts of assets/ in `scripts`. `window.leakscope` offers them:
 
     array(name)         promise of {values, shape}: a typed array, or a list of strings
-    figure(id)          the figure given to charts.chart; change it, then
+    figure(id)          the figure of a `Chart`; change it, then
     draw(id, figure)    draw it again; resolves when done
     colour("--c0")      a color of the current theme; onTheme(f) calls f when the theme changes
     timed(name, f)      runs f and records the time from the user's input to the next frame as
@@ -24,18 +27,22 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 from markupsafe import Markup
 
+from leakscope.disk.storage import write_bytes
+from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
+from leakscope.report.charts import Chart, Grid
 from leakscope.report.embed import Embeddable, embedded, packed
 from leakscope.report.gauge import Gauge, gauge_svg
 from leakscope.report.templates import template
 
-PAGE = "report.html"
+PAGE, MARKDOWN = "report.html", "report.md"
 Tone = Literal["good", "bad", "plain"]
 
 
@@ -46,14 +53,24 @@ class Section:
     Attributes:
         id: id of the element; unique on the page.
         title: heading, and entry in the menu.
-        body: markup from `template`, `chart` or `table`.
+        body: blocks; a string is a paragraph.
         note: text under the heading.
     """
 
     id: str
     title: str
-    body: Markup
+    body: Body
     note: str = ""
+
+    def html(self) -> Markup:
+        """The body on the page."""
+        return body_html(self.body)
+
+    def markdown(self) -> str:
+        """The section in report.md; empty where its body is."""
+        body = body_markdown(self.body)
+        parts = (f"## {plain(self.title)}", plain(self.note), body)
+        return "\n\n".join(filter(None, parts)) if body else ""
 
 
 @dataclass(frozen=True)
@@ -71,10 +88,11 @@ class Page:
     Attributes:
         title: title of the page; it should name the run.
         headline: the verdict in plain sentences; the first is set large.
-        facts: (name, value) of what was run: records, models, recipe, dates, hashes.
+        facts: (name, value) of what was run: records, models, recipe, seed.
         sections: the sections, in order.
-        arrays: numbers for the scripts.
         limits: what the page does not say, one sentence each.
+        provenance: facts that differ between runs of the same recipe, such as dates; report.md omits them.
+        arrays: numbers for the scripts.
         gauge: where the main figure lies relative to its limit or scale.
         redacted: whether raw features and ids were left out, which the page then says.
         badge: a word or two beside the title.
@@ -85,12 +103,37 @@ class Page:
     headline: Sequence[str]
     facts: Sequence[tuple[str, str]]
     sections: Sequence[Section]
-    arrays: Mapping[str, Embeddable]
     limits: Sequence[str]
+    provenance: Sequence[tuple[str, str]] = ()
+    arrays: Mapping[str, Embeddable] = field(default_factory=dict)
     gauge: Gauge | None = None
     redacted: bool = False
     badge: Badge | None = None
     scripts: Sequence[str] = ()
+
+    def write(self, folder: Path) -> None:
+        """Writes report.md, report.html and the PNG files of all charts that have one."""
+        from leakscope.report.png import draw_png
+
+        for block in (block for section in self.sections for block in section.body):
+            charts = block.charts if isinstance(block, Grid) else [block] if isinstance(block, Chart) else []
+            drawings = [(block.png, charts)] if isinstance(block, Grid) else []
+            for name, panels in [*drawings, *((chart.png, [chart]) for chart in charts)]:
+                if name:
+                    draw_png(panels, folder / "figures" / f"{name}.png")
+        write_bytes(folder / MARKDOWN, self.markdown().encode("utf-8", "replace"))
+        write_bytes(folder / PAGE, self.render().encode("utf-8", "replace"))
+
+    def markdown(self) -> str:
+        """The report as Markdown: verdict, sections, what was run, limitations."""
+        badge = [f"**{plain(self.badge.text)}**"] if self.badge else []
+        closing = (
+            Section("facts", "What was run", [Definitions(self.facts)]),
+            Section("limits", "Limitations", [Bullets(self.limits)]),
+        )
+        sections = (section.markdown() for section in (*self.sections, *closing))
+        parts = [f"# {plain(self.title)}", *badge, *map(plain, self.headline), *sections]
+        return "\n\n".join(filter(None, parts)) + "\n"
 
     def render(self) -> str:
         """The whole page as text."""
@@ -98,6 +141,7 @@ class Page:
         return template(
             "page.html.j2",
             page=self,
+            facts=[*self.facts, *self.provenance],
             arrays=embedded(self.arrays),
             gauge=None if self.gauge is None else gauge_svg(self.gauge),
             style=Markup(asset("page.css")),
@@ -105,11 +149,6 @@ class Page:
             plotly=_packed_plotly(),
             policy=_policy([*code, _plotly()]),
         )
-
-
-def paragraphs(lines: Sequence[str]) -> Markup:
-    """Sentences as paragraphs, escaped."""
-    return Markup("").join(Markup("<p>{}</p>\n").format(line) for line in lines)
 
 
 @cache

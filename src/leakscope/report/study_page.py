@@ -8,15 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
 import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.run_folder import RESULTS
 from leakscope.disk.storage import sha256_of
-from leakscope.report.page import Section, paragraphs
-from leakscope.report.tables import table
+from leakscope.report.blocks import Body, Bullets, Code, Table
+from leakscope.report.page import Section
 
 _DIGITS = 16
 """Digits of a hash: enough to distinguish two runs, few enough to read out."""
@@ -93,56 +91,28 @@ def options(given: Mapping[str, Any]) -> list[str]:
 def conventions(lines: Sequence[str], pairs: Mapping[str, str] | None = None) -> Section:
     """Definitions: sentences, and terms with their meaning."""
     rows = [[name.capitalize(), text] for name, text in (pairs or {}).items()]
-    body = table(("term", "meaning"), rows) if rows else Markup("")
-    return Section("conventions", "Conventions", bullets(lines) + body)
+    terms = [Table(("term", "meaning"), rows)] if rows else []
+    return Section("conventions", "Conventions", [Bullets(lines), *terms])
 
 
 def reproduce(command: Command, seed: int, versions: Mapping[str, Any]) -> Section:
     """The commands that repeat and verify the run, its seed and versions."""
-    again = (
-        Markup("<p>To repeat the run in a new folder:</p>\n<pre><code>{}</code></pre>\n").format(str(command))
+    again: Body = (
+        ["To repeat the run in a new folder:", Code(str(command))]
         if command.words
-        else paragraphs(
-            ["No command line has these settings; they were set in Python, and run.json contains them."]
-        )
-    )
-    check = Markup(
-        "<p>To recompute every number, and to write this page again:</p>\n"
-        "<pre><code>leakscope verify RUN\nleakscope report RUN</code></pre>\n"
+        else ["No command line has these settings; they were set in Python, and run.json contains them."]
     )
     used = ", ".join(
         f"{package} {version}" for package, version in versions.items() if isinstance(version, str)
     )
     versions_text = f"Seed {seed}. Computed with {used}. " if used else f"Seed {seed}. "
-    return Section(
-        "reproduce",
-        "How to reproduce",
-        again + check + paragraphs([f"{versions_text}Page written by leakscope {leakscope.__version__}."]),
-    )
-
-
-def bullets(lines: Sequence[str]) -> Markup:
-    """Sentences as a list, escaped; empty without any."""
-    if not lines:
-        return Markup("")
-    items = Markup("").join(Markup("<li>{}</li>\n").format(line) for line in lines)
-    return Markup("<ul>\n{}</ul>\n").format(items)
-
-
-def absent(sentence: str) -> Markup:
-    """A sentence about a missing part."""
-    return Markup('<p class="absent">{}</p>\n').format(sentence)
-
-
-def heading(text: str) -> Markup:
-    """A heading within a section."""
-    return Markup("<h3>{}</h3>\n").format(text)
-
-
-def grid(*parts: Markup) -> Markup:
-    """Charts side by side on a wide screen, below each other on a narrow one."""
-    cells = Markup("").join(Markup("<div>{}</div>\n").format(part) for part in parts)
-    return Markup('<div class="side-by-side">\n{}</div>\n').format(cells)
+    body = [
+        *again,
+        "To recompute every number, and to write this page again:",
+        Code("leakscope verify RUN\nleakscope report RUN"),
+        f"{versions_text}Page written by leakscope {leakscope.__version__}.",
+    ]
+    return Section("reproduce", "How to reproduce", body)
 
 
 def around(value: float, error: float | None, least: float = 0.0) -> tuple[float, float] | None:

@@ -168,9 +168,10 @@ def recompute(folder: Path, config: AttackConfig) -> AttackResults:
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports, from the results and the scores on disk."""
-    from leakscope.single_model import report
+    from leakscope.single_model.page import write_report
+    from leakscope.single_model.report import attack_context
 
-    report.write_reports(results, folder, report.attack_context(results), disclosure)
+    write_report(results, folder, attack_context(results), disclosure)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:

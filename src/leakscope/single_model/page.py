@@ -1,20 +1,17 @@
-"""report.html of an attack on one given model."""
+"""The report of an attack on one given model."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
-from markupsafe import Markup
-
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.disk.storage import write_bytes
+from leakscope.report.blocks import Body, Bullets, Table
 from leakscope.report.gauge import Gauge
-from leakscope.report.page import PAGE, Page, Section, paragraphs
-from leakscope.report.study_page import bullets, conventions, folder_facts, reproduce
-from leakscope.report.tables import table
+from leakscope.report.page import Page, Section
+from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.single_model.attack import SUBMISSION
-from leakscope.single_model.page_roc import roc_chart
+from leakscope.single_model.page_roc import roc_body
 from leakscope.single_model.report import (
     DEFINITIONS,
     HEADINGS,
@@ -35,15 +32,21 @@ from leakscope.single_model.results import AttackFindings
 _HOLDOUT = "Attackers are fitted on one part of the public records and evaluated on the other."
 
 
-def write_page(
+def write_report(
     findings: AttackFindings,
     folder: Path,
     context: ReportContext,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
-) -> Path:
-    """Writes report.html into the run folder; returns its path. It reveals nothing about single records."""
-    write_bytes(folder / PAGE, page(findings, folder, context, disclosure).encode())
-    return folder / PAGE
+) -> None:
+    """Writes report.html, report.md and figures/roc.png; they reveal nothing about single records.
+
+    Args:
+        findings: as results.json holds them.
+        folder: the run folder.
+        context: what the report says beside the findings.
+        disclosure: whether report.html says that it is redacted.
+    """
+    page(findings, folder, context, disclosure).write(folder)
 
 
 def page(
@@ -51,14 +54,15 @@ def page(
     folder: Path,
     context: ReportContext,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
-) -> str:
-    """The page as text."""
+) -> Page:
+    """The report; arguments as in `write_report`."""
     truth = context.truth
-    validation = table(HEADINGS, validation_rows(findings)) + bullets(notes(findings))
+    validation: Body = [Table(HEADINGS, validation_rows(findings)), Bullets(notes(findings))]
+    compared = [Section("truth", TRUTH_TITLE, [truth.comparison], truth.note)] if truth else []
     sections = [
-        *([] if truth is None else [_truth_section(truth)]),
+        *compared,
         Section("validation", "Validation", validation),
-        Section("roc", "ROC", roc_chart(list(findings.attackers), folder, truth is not None)),
+        Section("roc", "ROC", roc_body(list(findings.attackers), folder, truth is not None)),
         Section("attackers", "Attackers", _attackers(findings)),
         conventions([*DEFINITIONS, _HOLDOUT]),
         reproduce(context.command, context.seed, context.versions),
@@ -66,13 +70,13 @@ def page(
     return Page(
         f"{TITLE}: {context.subject}",
         headline(findings, truth),
-        [*context.facts, *_facts(findings), *folder_facts(folder)],
+        [*context.facts, *_facts(findings)],
         sections,
-        {},
         _limits(findings, truth),
+        folder_facts(folder),
         gauge=_gauge(findings, truth),
         redacted=disclosure.redacted,
-    ).render()
+    )
 
 
 def headline(findings: AttackFindings, truth: PrivateTruth | None = None) -> list[str]:
@@ -86,12 +90,7 @@ def headline(findings: AttackFindings, truth: PrivateTruth | None = None) -> lis
     return [f"On the private records, {lead}", *truth.target, fitted, validation, scores]
 
 
-def _truth_section(truth: PrivateTruth) -> Section:
-    body = table(truth.comparison.head, truth.comparison.rows)
-    return Section("truth", TRUTH_TITLE, body, truth.note)
-
-
-def _attackers(findings: AttackFindings) -> Markup:
+def _attackers(findings: AttackFindings) -> Body:
     rows = [
         [
             name,
@@ -103,9 +102,7 @@ def _attackers(findings: AttackFindings) -> Markup:
     ]
     digest = findings.submission_sha256[:16]
     sentence = f"{SUBMISSION} (sha256 {digest}) holds the scores of {findings.chosen}."
-    return table(("attacker", "settings", "converged", "range of private scores"), rows) + paragraphs(
-        [sentence]
-    )
+    return [Table(("attacker", "settings", "converged", "range of private scores"), rows), sentence]
 
 
 def _gauge(findings: AttackFindings, truth: PrivateTruth | None) -> Gauge:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from leakscope.array_types import AnyArray
 from leakscope.bank.run_folder import stored_array
-from leakscope.report.charts import chart, colour
-from leakscope.report.study_page import absent
-from leakscope.report.tables import Table
+from leakscope.report.blocks import Absent, Body, Table
+from leakscope.report.charts import Chart, PlotlyFigure, colour, guessing, line, rate_axes
 from leakscope.single_model.attack import IS_MEMBER, PRIVATE, VALIDATION
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.roc import Roc, operating_point, roc
@@ -47,29 +45,22 @@ def scored(attackers: Sequence[str], folder: Path, truth_known: bool) -> Iterato
                 yield Scored(name, part, scores, stored_array(truth))
 
 
-def roc_chart(attackers: Sequence[str], folder: Path, truth_known: bool) -> Markup:
+def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool) -> Body:
     """Every attacker's curve, with the TPR at four FPRs as a table behind it."""
     curves = [(one, roc(one.scores, one.is_member)) for one in scored(attackers, folder, truth_known)]
     if not curves:
-        return absent("The run folder no longer holds the scores, so no curve can be drawn.")
-    body = chart("roc-chart", _figure(curves, attackers), _alt(curves), _rates(curves), 520)
-    if truth_known:
-        return body
-    return body + absent("The membership of the private records is unknown, so they have no curve.")
+        return [Absent("The run folder no longer holds the scores, so no curve can be drawn.")]
+    unknown = Absent("The membership of the private records is unknown, so they have no curve.")
+    figure, numbers = _figure(curves, attackers), _rates(curves)
+    drawn = Chart("roc-chart", figure, _alt(curves), numbers, 520, png="roc")
+    return [drawn] if truth_known else [drawn, unknown]
 
 
-def _figure(curves: Sequence[tuple[Scored, Roc]], attackers: Sequence[str]) -> dict[str, Any]:
+def _figure(curves: Sequence[tuple[Scored, Roc]], attackers: Sequence[str]) -> PlotlyFigure:
     smallest = 1 / max(curve.n_nonmembers for _, curve in curves)
     data = [_line(one, curve, attackers.index(one.attacker), smallest) for one, curve in curves]
-    data.append({"type": "scatter", "mode": "lines", "x": [smallest, 1], "y": [smallest, 1],
-                 "name": "guessing",
-                 "line": {"color": "var(--muted)", "dash": "dot", "width": 1.5}})  # fmt: skip
-    ends = [float(np.log10(smallest)), 0.02]
-    axis = {"type": "log", "range": ends, "dtick": 1, "tickformat": "~%"}
-    layout = {"xaxis": {"title": {"text": "false positive rate"}, **axis},
-              "yaxis": {"title": {"text": "true positive rate"}, **axis},
-              "legend": {"orientation": "h", "y": -0.2}}  # fmt: skip
-    return {"data": data, "layout": layout}
+    layout = {**rate_axes(smallest), "legend": {"orientation": "h", "y": -0.2}}
+    return {"data": [*data, guessing(smallest, 1)], "layout": layout}
 
 
 def _alt(curves: Sequence[tuple[Scored, Roc]]) -> str:
@@ -85,14 +76,14 @@ def _rates(curves: Sequence[tuple[Scored, Roc]]) -> Table:
     return Table(head, rows)
 
 
-def _line(one: Scored, curve: Roc, k: int, smallest: float) -> dict[str, Any]:
+def _line(one: Scored, curve: Roc, k: int, smallest: float) -> PlotlyFigure:
     """A curve thinned evenly on the log axis; what is left out is narrower than a pixel."""
     wanted = np.geomspace(smallest, 1, _MOST_POINTS)
     at = np.unique(np.searchsorted(curve.fpr, wanted, side="right") - 1)
-    dash = "solid" if one.part == VALIDATION else "dash"
-    return {"type": "scatter", "mode": "lines", "x": curve.fpr[at], "y": curve.tpr[at],
-            "name": f"{one.attacker}, {one.part}", "hovertemplate": "FPR %{x:.2%}, TPR %{y:.2%}",
-            "line": {"color": colour(k), "width": 2, "shape": "hv", "dash": dash}}  # fmt: skip
+    stroke = {"color": colour(k), "width": 2, "shape": "hv",
+              "dash": "solid" if one.part == VALIDATION else "dash"}  # fmt: skip
+    return line(curve.fpr[at], curve.tpr[at], f"{one.attacker}, {one.part}", colour(k), line=stroke,
+                hovertemplate="FPR %{x:.2%}, TPR %{y:.2%}")  # fmt: skip
 
 
 def _tpr(curve: Roc, fpr: float) -> str:

@@ -1,18 +1,13 @@
-"""report.md and the ROC figure of an attack on one given model."""
+"""The sentences and tables of an attack on one given model, for its report and the screen."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from leakscope.bank.run_folder import stored_array
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.disk.storage import write_bytes
-from leakscope.report.figures import COLOURS, figure
+from leakscope.report.blocks import Table
 from leakscope.report.study_page import Command, options
-from leakscope.report.tables import Table, markdown_table
-from leakscope.single_model.attack import IS_MEMBER, SUBMISSION, VALIDATION
+from leakscope.single_model.attack import SUBMISSION
 from leakscope.single_model.results import (
     AttackFindings,
     AttackResults,
@@ -20,7 +15,6 @@ from leakscope.single_model.results import (
     Figures,
     TprFigure,
 )
-from leakscope.stats.roc import roc
 
 TITLE = "Membership of private records, inferred from public ones"
 TRUTH_TITLE = "Truth and publication"
@@ -74,27 +68,6 @@ class ReportContext:
     truth: PrivateTruth | None = None
 
 
-def write_reports(
-    findings: AttackFindings,
-    folder: Path,
-    context: ReportContext,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
-) -> None:
-    """Writes report.md, report.html and figures/roc.png.
-
-    Args:
-        findings: as results.json holds them.
-        folder: the run folder.
-        context: what the reports say beside the findings.
-        disclosure: what report.html may reveal about individual records.
-    """
-    from leakscope.single_model.page import write_page
-
-    write_bytes(folder / "report.md", markdown(findings, context.truth).encode())
-    draw_roc(findings, folder)
-    write_page(findings, folder, context, disclosure)
-
-
 def attack_context(results: AttackResults) -> ReportContext:
     """The context of `leakscope attack`, which knows no truth."""
     config, model = results.config, results.model
@@ -121,17 +94,6 @@ def _input_options(model: Mapping[str, str]) -> list[str]:
     given = {option: model[name] for name, option in named.items() if name in model}
     trust = ["--trust"] if "estimator" in model and not model.get("file", "").endswith(".skops") else []
     return [*options(given), *trust, "--public", "PUBLIC", "--private", "PRIVATE"]
-
-
-def markdown(findings: AttackFindings, truth: PrivateTruth | None = None) -> str:
-    """The report as Markdown."""
-    lines = [f"# {TITLE}", "", *summary(findings), "", "## Validation", ""]
-    lines += [*markdown_table(HEADINGS, validation_rows(findings)), ""]
-    lines += [*(f"- {line}" for line in (*DEFINITIONS, *notes(findings))), ""]
-    if truth is not None:
-        rates = markdown_table(truth.comparison.head, truth.comparison.rows)
-        lines += [f"## {TRUTH_TITLE}", "", *truth.target, "", *rates, "", truth.note, ""]
-    return "\n".join([*lines, "![ROC](figures/roc.png)", ""])
 
 
 def summary(findings: AttackFindings) -> list[str]:
@@ -216,22 +178,3 @@ def tpr_text(tpr: TprFigure, interval: bool = True) -> str:
         return "not resolvable"
     value = f"{100 * tpr.value:.2f}%"
     return f"{value} ({100 * tpr.low:.2f} to {100 * tpr.high:.2f})" if interval else value
-
-
-def draw_roc(findings: AttackFindings, folder: Path) -> None:
-    """The ROC curve of every attacker on the validation records, on log axes."""
-    is_member = stored_array(folder / VALIDATION / IS_MEMBER).astype(bool)
-    smallest = 1 / max(1, int((~is_member).sum()))
-    with figure(folder / "figures" / "roc.png", 5.2, 4.8) as axes:
-        for (name, one), colour in zip(findings.attackers.items(), COLOURS, strict=False):
-            curve = roc(stored_array(folder / VALIDATION / f"{name}.npy")[0], is_member)
-            label = f"{name} (AUC {one.auc.value:.3f})"
-            axes.step(curve.fpr, curve.tpr, where="post", color=colour, label=label)
-        axes.plot(
-            [smallest, 1], [smallest, 1], color="#888888", linewidth=0.9, linestyle="--", label="guessing"
-        )
-        axes.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1.05))
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel(f"true positive rate ({len(is_member):,} validation records)")
-        axes.set_title("Members detected from the model's outputs")
-        axes.legend(loc="lower right", fontsize=9)

@@ -14,9 +14,12 @@ from leakscope.bank.manifest import Provenance
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_json
+from leakscope.report.page import PAGE
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.judge import JudgedRun, study_results
+from leakscope.studies.dynamics.page import page
 from leakscope.studies.dynamics.records import RunRecords, bank_folder, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -117,3 +120,10 @@ def setting(**changes: Any) -> Setting:
     """A small setting: 200 records, 8 models, 5 checkpoints."""
     usual = {"models": 8, "universe": 200, "epochs": 10, "every": 2, "store_logits": False}
     return Setting(**{**usual, **changes})
+
+
+def written(study: Study, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
+    """The study's report.html."""
+    path = study.folder / PAGE
+    path.write_text(page(study.results, study.runs, study.folder, disclosure).render())
+    return path

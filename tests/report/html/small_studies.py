@@ -10,7 +10,6 @@ from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacke
 from leakscope.studies.ensemble import study as ensemble
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import EnsembleResults
-from leakscope.studies.leakage import figures as leakage_figures
 from leakscope.studies.leakage import study as leakage
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.scaling import judge as scaling_judge
@@ -26,7 +25,7 @@ ENSEMBLE = EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, valid
 def small_leakage(folder: Path) -> LeakageResults:
     """Figures 1 and 3 of four records; without pictures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leakage_figures, "write_figures", lambda results, folder: None)
+        patch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
         return leakage.run(LEAKAGE, folder)
 
 

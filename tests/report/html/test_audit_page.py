@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report.page import recipe_text
 from leakscope.audits.report.page_gauge import audit_gauge
+from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
@@ -54,7 +55,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
     first = text(run).split('<section id="roc"')[0]
-    assert re.search(r'class="lead">Membership is detectable: .* \d\d\.\d% of the time \(95% interval', first)
+    assert re.search(
+        r'class="lead">Membership is detectable\. .* \d\d\.\d% of the time \(95% interval', first
+    )
     assert "Gate failed" in first and "the limit is 52.0%" in first
     for fact in (
         "120 (made-up)",
@@ -147,7 +150,7 @@ def given_model(with_references: bool = True) -> Predictions:
 
 
 def test_membership_of_a_given_model_is_revealed_only_on_request(tmp_path: Path) -> None:
-    audit_predictions(given_model(), tmp_path)
+    audit(SavedPredictions(given_model()), out=tmp_path)
     silent = arrays((tmp_path / PAGE).read_text())
     assert "is_member" not in silent and not any(name.startswith("other:score_") for name in silent)
     assert silent["outputs"].shape == (
@@ -166,7 +169,7 @@ def test_membership_of_a_given_model_is_revealed_only_on_request(tmp_path: Path)
 
 
 def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
-    audit_predictions(given_model(with_references=False), tmp_path)
+    audit(SavedPredictions(given_model(with_references=False)), out=tmp_path)
     page = text(tmp_path)
     for absent in (
         "Records have no risk over models",

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 
 from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
+from leakscope.runs.rebuild import rebuild_report
 from leakscope.studies.dynamics import page_plane as plane_module
 from leakscope.studies.dynamics.figure_types import SeriesFigure
-from leakscope.studies.dynamics.page import write_page
 from leakscope.studies.dynamics.page_first_screen import command, headline
 from leakscope.studies.dynamics.page_plane import MOST_CHARACTERS, coded, shown_part
 from leakscope.studies.dynamics.records import stored_records
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, config_of
+from tests.report.html import made_up
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
 
 
@@ -52,7 +53,7 @@ def with_vulnerable(
 
 
 def written(study: Study, disclosure: Disclosure = Disclosure()) -> str:  # noqa: B008
-    return write_page(study.folder, disclosure, study.runs).read_text()
+    return made_up.written(study, disclosure).read_text()
 
 
 def array(page: str, name: str) -> Any:
@@ -102,7 +103,7 @@ def test_exposure_within_the_floor_is_called_chance(study: Study) -> None:
 
 
 def test_the_page_from_the_folder_alone_is_the_one_the_run_wrote(study: Study) -> None:
-    assert write_page(study.folder).read_text() == written(study)
+    assert rebuild_report(study.folder).read_text() == written(study)
 
 
 def test_stored_records_are_the_judged_ones(study: Study) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from leakscope.report.study_page import Command
-from leakscope.single_model.page import headline, page, write_page
+from leakscope.single_model.page import headline, page, write_report
 from leakscope.single_model.page_roc import PRIVATE, VALIDATION, scored
-from leakscope.single_model.report import ReportContext, markdown
+from leakscope.single_model.report import ReportContext
 from leakscope.stats.roc import auc
 from leakscope.studies.ensemble.report import command, study_context
 from leakscope.studies.ensemble.results import EnsembleResults
@@ -29,7 +29,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> None:
     results, folder = study
     before = (folder / "report.html").read_bytes()
-    assert write_page(results, folder, study_context(results, folder)).read_bytes() == before
+    write_report(results, folder, study_context(results, folder))
+    assert (folder / "report.html").read_bytes() == before
 
 
 def test_the_truth_about_the_chosen_attacker_comes_first(study: Study) -> None:
@@ -56,11 +57,12 @@ def test_curves_are_made_from_the_stored_scores(study: Study) -> None:
 def test_without_the_truth_the_page_claims_nothing_about_private_records(study: Study) -> None:
     results, folder = study
     context = ReportContext("one model", [("Target", "a net")], Command(("leakscope", "attack")), 0)
-    text = page(results, folder, context)
+    report = page(results, folder, context)
+    text = report.render()
     assert "so they have no curve" in text and "publication" not in text and "mlp, private" not in text
     assert "How well the private records are scored is unknown" in text
     assert headline(results)[0].startswith(f"On held-out public records, {results.chosen} ranks a member")
-    assert "publication" not in markdown(results)
+    assert "publication" not in report.markdown()
 
 
 def test_without_scores_there_is_no_curve_and_the_page_says_so(study: Study, tmp_path: Path) -> None:
@@ -68,13 +70,13 @@ def test_without_scores_there_is_no_curve_and_the_page_says_so(study: Study, tmp
     shutil.copytree(folder / "target", tmp_path / "target")
     (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
     context = study_context(results, folder)
-    assert "no curve can be drawn" in page(results, tmp_path, context)
-    assert "no curve can be drawn" not in page(results, folder, context)
+    assert "no curve can be drawn" in page(results, tmp_path, context).render()
+    assert "no curve can be drawn" not in page(results, folder, context).render()
 
 
 def test_what_few_records_cannot_resolve_is_named(study: Study) -> None:
     results, folder = study
-    text = page(results, folder, study_context(results, folder))
+    text = page(results, folder, study_context(results, folder)).render()
     assert "TPR at 0.1% FPR" in text and "not resolvable" in text
 
 

@@ -10,12 +10,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from markupsafe import Markup
 
-from leakscope.report.charts import chart, script_json
+from leakscope.report.blocks import Table
+from leakscope.report.charts import Chart, script_json
 from leakscope.report.gauge import Gauge, gauge_svg
-from leakscope.report.page import Badge, Page, Section, asset, paragraphs
-from leakscope.report.tables import Table, table
+from leakscope.report.page import Badge, Page, Section, asset
 from tests.synthetic_runs import HOSTILE
 
 _VOID = {"meta", "link", "input", "br", "img", "line", "rect", "circle"}
@@ -52,20 +51,24 @@ class Parsed(HTMLParser):
             self.text.append(data)
 
 
-def whole_page(text: str = "plain") -> str:
+def report(text: str = "plain") -> Page:
     figure = {"data": [{"x": np.arange(3), "y": [1, np.nan, 2], "name": text}], "layout": {"title": text}}
     numbers = Table([text, "b"], [[text, "1"]], text)
     return Page(
         title=text,
         headline=[text, text],
         facts=[(text, text)],
-        sections=[Section("one", text, chart("c", figure, text, numbers), note=text)],
+        sections=[Section("one", text, [text, Chart("c", figure, text, numbers, title=text)], note=text)],
         arrays={"x": np.arange(4), "ids": np.array([text])},
         limits=[text],
         gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
         redacted=True,
         badge=Badge(text, "bad"),
-    ).render()
+    )
+
+
+def whole_page(text: str = "plain") -> str:
+    return report(text).render()
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -114,15 +117,14 @@ def test_json_in_a_script_reads_back_and_cannot_end_it(text: str) -> None:
 
 
 def test_tables_set_numbers_to_the_right_and_name_their_rows() -> None:
-    made = table(
-        ["who", "n", "word", "rate"], [["a", "1,000", "x", "not resolvable"], ["b", "−2.5", "y", "1%"]]
-    )
+    rows = [["a", "1,000", "x", "not resolvable"], ["b", "−2.5", "y", "1%"]]
+    made = Table(["who", "n", "word", "rate"], rows).html()
     assert made.count('class="number"') == 2 * (1 + 2)
     assert '<th scope="row">a</th>' in made and '<th scope="col">who</th>' in made
 
 
 def test_paragraphs_escape() -> None:
-    assert paragraphs(["a<b"]) == Markup("<p>a&lt;b</p>\n")
+    assert Section("a", "a", ["a<b"]).html() == "<p>a&lt;b</p>\n"
 
 
 def test_a_gauge_has_a_text_description() -> None:

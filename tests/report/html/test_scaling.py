@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig
-from leakscope.studies.scaling.page import command, headline, page, write_page
+from leakscope.studies.scaling.page import command, headline, page, write_report
 from leakscope.studies.scaling.results import Estimate, ScalingResults
 from tests.report.html.small_studies import small_scaling
 
@@ -24,7 +24,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> None:
     results, folder = study
     before = (folder / "report.html").read_bytes()
-    write_page(results, folder)
+    write_report(results, folder)
     assert (folder / "report.html").read_bytes() == before
 
 
@@ -43,10 +43,10 @@ def test_the_strongest_attacks_answer_comes_first_and_the_check_is_no_finding(st
 
 def test_published_values_stand_beside_the_published_protocol_alone(study: Study) -> None:
     results, folder = study
-    text = page(results, folder)
+    text = page(results, folder).render()
     assert "does not follow the published protocol" in text and "circle-open" not in text
     rows = [replace(row, hidden_width=w) for row, w in zip(results.results, (16, 64, 256), strict=True)]
-    text = page(replace(results, config=ScalingConfig(), results=tuple(rows)), folder)
+    text = page(replace(results, config=ScalingConfig(), results=tuple(rows)), folder).render()
     assert "ours minus theirs" in text and "circle-open" in text and "0.544" in text
 
 
@@ -54,15 +54,15 @@ def test_undefined_correlations_are_called_so(study: Study) -> None:
     results, folder = study
     lira = replace(results.gap_or_size["lira"], r_gap=Estimate(None, None, None))
     changed = replace(results, gap_or_size={**results.gap_or_size, "lira": lira})
-    before, after = (page(r, folder).count(">undefined</td>") for r in (results, changed))
+    before, after = (page(r, folder).render().count(">undefined</td>") for r in (results, changed))
     assert after == before + 1
 
 
 def test_without_reference_models_the_page_says_that_lira_is_not_run(study: Study) -> None:
     results, folder = study
-    assert "LiRA is not run" not in page(results, folder)
+    assert "LiRA is not run" not in page(results, folder).render()
     config = replace(results.config, n_reference=0)
-    assert "LiRA is not run" in page(replace(results, config=config), folder)
+    assert "LiRA is not run" in page(replace(results, config=config), folder).render()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakscope.evaluate.results import AuditResults, EpsilonFigure, GroupFigures
-from leakscope.report.tables import Table
+from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"

@@ -1,4 +1,4 @@
-"""An audit's report.html: the verdict first, then the evidence, down to single records where allowed."""
+"""The report of an audit: the verdict first, then the evidence, down to single records where allowed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from leakscope.audits.report.page_figures import (
     roc_section,
 )
 from leakscope.audits.report.page_gauge import audit_gauge
-from leakscope.audits.report.page_method import bounds_section, checks_section, method_section
+from leakscope.audits.report.page_method import (
+    bounds_section,
+    checks_section,
+    method_section,
+    reproduce_section,
+)
 from leakscope.audits.report.page_records import record_rows, records_section
-from leakscope.audits.report.page_reproduce import reproduce_section
 from leakscope.audits.report.page_scores import scores_section
 from leakscope.bank.bank import Bank
-from leakscope.bank.manifest import Manifest
 from leakscope.disclosure import Disclosure
-from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
     check_sentences,
-    how_often,
     key_findings,
     limitations,
     seeds_text,
+    strongest_sentence,
     title,
 )
-from leakscope.report.page import PAGE, Badge, Page
-from leakscope.report.roc_bands import RocBand
+from leakscope.report.page import Badge, Page
+from leakscope.report.roc_bands import roc_bands
 
 _SHOWN_HASH = 16
 _LIMITATIONS = (
@@ -40,23 +42,21 @@ _LIMITATIONS = (
 )
 
 
-def write_page(
-    results: AuditResults, attacked: Attacked, bands: Mapping[str, RocBand], disclosure: Disclosure
-) -> None:
-    """report.html of an audit whose run folder holds everything else.
+def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
+    """report.html, report.md and figures/roc.png of a run folder that holds everything else.
 
     Args:
         results: the content of results.json.
         attacked: signals, design and scores behind them; its bank is in the run folder.
-        bands: label of each attack -> its ROC.
-        disclosure: what the page may reveal about single records.
+        disclosure: what report.html may reveal about single records; the other files reveal nothing.
     """
     bank = attacked.bank
+    bands = roc_bands({label: attacked.scores[label] for label in results.attacks}, attacked.design)
     rows = record_rows(results, attacked, disclosure)
-    page = Page(
+    Page(
         title=title(results),
         headline=headline(results),
-        facts=facts(results, bank),
+        facts=facts(results),
         sections=[
             roc_section(results, bands),
             precision_section(results),
@@ -69,52 +69,48 @@ def write_page(
             method_section(results, disclosure),
             reproduce_section(results, bank),
         ],
-        arrays=rows.arrays,
         limits=[*limitations(results), *_LIMITATIONS],
+        provenance=provenance(bank),
+        arrays=rows.arrays,
         gauge=audit_gauge(results),
         redacted=disclosure.redacted,
         badge=_badge(results),
         scripts=("audit.js",),
-    )
-    write_bytes(bank.folder / PAGE, page.render().encode("utf-8", "replace"))
+    ).write(bank.folder)
 
 
 def headline(results: AuditResults) -> list[str]:
     """The verdict: failed checks first, then whether membership is detectable, then what else matters."""
-    return [*check_sentences(results, "failed"), detectable(results), *key_findings(results)]
-
-
-def detectable(results: AuditResults) -> str:
-    """Whether membership is detectable, in one sentence with the interval."""
     low = results.attacks[results.strongest_attack].auc.low
-    if low is not None and low > 0.5:
-        return (
-            "Membership is detectable: the strongest attack ranks a random member above a random non-member "
-            f"{how_often(results)}."
-        )
-    return (
-        "Membership is not detectable with these attacks: a random member ranks above a random non-member "
-        f"{how_often(results)}."
-    )
+    is_detectable = low is not None and low > 0.5
+    verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
+    lead = f"Membership {verdict}. {strongest_sentence(results)}"
+    return [*check_sentences(results, "failed"), lead, *key_findings(results)]
 
 
-def facts(results: AuditResults, bank: Bank) -> list[tuple[str, str]]:
+def facts(results: AuditResults) -> list[tuple[str, str]]:
     """What was audited."""
-    population, manifest = results.population, bank.manifest
-    is_saved = "saved" in population.recipe
+    population = results.population
+    is_saved, per_model = "saved" in population.recipe, " per model" if population.targets > 1 else ""
     known = [
         ("Records", f"{population.records:,} ({results.config.records})"),
-        (
-            "Members",
-            f"{population.members:,} per model" if population.targets > 1 else f"{population.members:,}",
-        ),
+        ("Members", f"{population.members:,}{per_model}"),
         ("Models", _models(results)),
         ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
         ("Attacks", ", ".join(results.attacks)),
-        ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
-        ("Trained on", _training_cost(manifest)),
         ("Seed", "" if is_saved else seeds_text(population)),
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
+    ]
+    return [(name, value) for name, value in known if value]
+
+
+def provenance(bank: Bank) -> list[tuple[str, str]]:
+    """When, where and by which version the bank was made."""
+    manifest = bank.manifest
+    trained = "" if manifest.device is None else f"{manifest.device}, {manifest.seconds:,.0f} s"
+    known = [
+        ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
+        ("Trained on", trained),
         ("Design sha256", bank.identity.design.sha256[:_SHOWN_HASH]),
         ("leakscope", manifest.versions.get("leakscope", "")),
     ]
@@ -142,12 +138,6 @@ def _models(results: AuditResults) -> str:
     n_diverged = len(population.diverged_models)
     diverged = f"; {n_diverged} more diverged" if n_diverged else ""
     return f"{population.models:,}, {role}{diverged}"
-
-
-def _training_cost(manifest: Manifest) -> str:
-    if manifest.device is None:
-        return ""
-    return f"{manifest.device}, {manifest.seconds:,.0f} s"
 
 
 def _badge(results: AuditResults) -> Badge:

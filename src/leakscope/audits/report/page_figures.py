@@ -1,14 +1,11 @@
-"""The charts of an audit's page, each with its numbers: ROC, precision, groups, bits."""
+"""The charts of an audit's report, each with its numbers: ROC, precision, groups, bits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
-from leakscope.array_types import FloatArray
 from leakscope.audits.report.cells import (
     NOT_MEASURABLE,
     attack_table,
@@ -17,20 +14,30 @@ from leakscope.audits.report.cells import (
     leakage_table,
     leakage_text,
     no_interval_sentences,
+    precision_table,
     unmeasurable,
     why_no_bits,
 )
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.leakage.checkpoints import CheckpointLeakage
-from leakscope.report.charts import chart, colour
-from leakscope.report.page import Section, paragraphs
+from leakscope.report.blocks import Absent, Body, Raw, Table
+from leakscope.report.charts import (
+    Chart,
+    PlotlyFigure,
+    axis,
+    band,
+    colour,
+    error_bars,
+    guessing,
+    label,
+    line,
+    rate_axes,
+)
+from leakscope.report.page import Section
 from leakscope.report.roc_bands import RocBand
-from leakscope.report.tables import Table, table
 from leakscope.report.templates import template
 from leakscope.stats.estimate import Estimate
 
-PlotlyFigure = dict[str, Any]
-"""`data` and `layout`, or a trace, as plotly reads them."""
 _SHOWN_RATES = (0.001, 0.01, 0.1, 0.5)
 _START_PRIOR = 0.1
 
@@ -41,67 +48,39 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
     alt = "True positive rate against false positive rate of every attack, both on logarithmic axes."
     if n_targets > 1:
         alt += f" Lines are means over {n_targets} targets, bands the 5% to 95% range over them."
-    attacks = attack_table(results)
-    numbers = table(attacks.head, attacks.rows, attacks.caption)
-    picture = chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), height=460)
     note = (
         "The true positive rate (TPR) is the share of members an attack detects; the false positive rate "
         "(FPR) is the share of non-members it takes for members. The further a curve lies above the dashed "
         "line, the more an attack gains over guessing."
     )
-    return Section("roc", "ROC", numbers + paragraphs(unmeasurable(results)) + picture, note)
+    picture = Chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), 460, png="roc")
+    return Section("roc", "ROC", [attack_table(results), *unmeasurable(results), picture], note)
 
 
 def _roc_figure(results: AuditResults, bands: Mapping[str, RocBand]) -> PlotlyFigure:
-    traces: list[PlotlyFigure] = []
-    smallest = min(float(band.fpr[0]) for band in bands.values())
-    for k, (label, band) in enumerate(bands.items()):
-        legend = f"{label} (AUC {results.attacks[label].auc.value:.3f})"
-        traces += _point(band, k, legend) if band.yes else _curve(band, k, legend, smallest)
-    guess = np.geomspace(smallest, 1, 30)
-    traces.append(
-        {"x": guess, "y": guess, "name": "guessing", "mode": "lines", "hoverinfo": "skip",
-         "line": {"color": "var(--muted)", "dash": "dash", "width": 1}}
-    )  # fmt: skip
-    floor = float(np.log10(smallest))
-    return {
-        "data": traces,
-        "layout": {
-            "xaxis": {"type": "log", "range": [floor, 0.02], "title": {"text": "false positive rate"},
-                      "tickformat": "~%", "dtick": 1},
-            "yaxis": {"type": "log", "range": [floor, 0.05], "title": {"text": "true positive rate"},
-                      "tickformat": "~%", "dtick": 1},
-            "hovermode": "closest",
-        },
-    }  # fmt: skip
+    smallest = min(float(of_attack.fpr[0]) for of_attack in bands.values())
+    traces = [
+        trace
+        for k, (name, of_attack) in enumerate(bands.items())
+        for trace in _curve(of_attack, k, f"{name} (AUC {results.attacks[name].auc.value:.3f})", smallest)
+    ]
+    return {"data": [*traces, guessing(smallest, 1)], "layout": rate_axes(smallest)}
 
 
-def _curve(band: RocBand, k: int, legend: str, smallest: float) -> list[PlotlyFigure]:
-    low = np.maximum(band.low, smallest / 10)
-    hover = "%{y:.2%} of members at %{x:.2%} of non-members"
+def _curve(rates: RocBand, k: int, legend: str, smallest: float) -> list[PlotlyFigure]:
+    """A curve with its spread over targets; a point for a binary attack."""
+    hover = f"%{{y:.2%}} of members at %{{x:.2%}} of non-members<extra>{label(legend)}</extra>"
+    if rates.yes is not None:
+        fpr, tpr = rates.yes
+        marker = {"color": colour(k), "symbol": "diamond", "size": 10}
+        return [{"x": [fpr], "y": [tpr], "name": label(legend), "mode": "markers", "marker": marker,
+                 "hovertemplate": hover}]  # fmt: skip
+    low = np.maximum(rates.low, smallest / 10)
+    spread = band(rates.fpr, low, rates.high, colour(k, band=True), legendgroup=legend)
     return [
-        {"x": np.concatenate([band.fpr, band.fpr[::-1]]), "y": np.concatenate([band.high, low[::-1]]),
-         "fill": "toself", "fillcolor": colour(k, band=True), "line": {"width": 0}, "mode": "lines",
-         "hoverinfo": "skip", "showlegend": False, "legendgroup": legend},
-        {"x": band.fpr, "y": band.mean, "name": legend, "mode": "lines", "legendgroup": legend,
-         "line": {"color": colour(k), "width": 2.2},
-         "hovertemplate": f"{hover}<extra>{_plain(legend)}</extra>"},
-    ]  # fmt: skip
-
-
-def _point(band: RocBand, k: int, legend: str) -> list[PlotlyFigure]:
-    assert band.yes is not None, "called for binary attacks"
-    fpr, tpr = band.yes
-    return [
-        {"x": [fpr], "y": [tpr], "name": legend, "mode": "markers",
-         "marker": {"color": colour(k), "symbol": "diamond", "size": 10},
-         "hovertemplate": "%{y:.2%} of members at %{x:.2%} of non-members<extra></extra>"}
-    ]  # fmt: skip
-
-
-def _plain(text: str) -> str:
-    """Text without tags, which plotly would interpret."""
-    return text.replace("<", "‹").replace(">", "›")
+        *spread,
+        line(rates.fpr, rates.mean, legend, colour(k), legendgroup=legend, hovertemplate=hover),
+    ]
 
 
 def _roc_numbers(bands: Mapping[str, RocBand]) -> Table:
@@ -132,10 +111,11 @@ def precision_section(results: AuditResults) -> Section:
         "alarms for each true one, or more."
     )
     if not points:
-        body = Markup('<p class="absent">{}</p>').format("No TPR is measurable at the chosen FPR budgets.")
-        return Section("precision", "Precision", body, note)
+        absent = Absent("No TPR is measurable at the chosen FPR budgets.")
+        return Section("precision", "Precision", [absent], note)
     rows = [(label, p, _precision(p.value or 0.0, p.fpr, _START_PRIOR)) for label, p in points]
-    return Section("precision", "Precision", template("prior.html.j2", rows=rows, prior=_START_PRIOR), note)
+    slider = template("prior.html.j2", rows=rows, prior=_START_PRIOR)
+    return Section("precision", "Precision", [Raw(slider, [precision_table(results)])], note)
 
 
 def _precision(tpr: float, fpr: float, prior: float) -> float:
@@ -147,81 +127,59 @@ def groups_section(results: AuditResults) -> Section:
     """AUC by group with intervals, of the strongest attack."""
     attack = results.strongest_attack
     columns = results.attacks[attack].groups
-    body = Markup("").join(_group_chart(k, name, columns[name], attack) for k, name in enumerate(columns))
-    body += paragraphs(group_reasons(results))
-    if not columns:
-        body += Markup('<p class="absent">{}</p>').format(
-            "The records have no groups. Set `groups` to compare the risk between groups of people."
-        )
+    charts = [_group_chart(k, name, columns[name], attack) for k, name in enumerate(columns)]
+    no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
+    absent = [] if columns else [Absent(no_groups)]
     note = f"Does the risk differ between groups? Attack: {attack}. Each group has its own 95% interval."
-    return Section("groups", "Groups", body, note)
+    return Section("groups", "Groups", [*charts, *group_reasons(results), *absent], note)
 
 
-def _group_chart(k: int, column: str, groups: Sequence[GroupFigures], attack: str) -> Markup:
+def _group_chart(k: int, column: str, groups: Sequence[GroupFigures], attack: str) -> Chart:
     defined = [group for group in groups if group.auc.value is not None]
-    names = [_shortened(group.group) for group in defined]
-    values, low, high = _ends([group.auc for group in defined])
-    figure = {
-        "data": [
-            {"x": values, "y": names, "mode": "markers", "marker": {"color": colour(0), "size": 9},
-             "error_x": {"type": "data", "symmetric": False, "array": np.nan_to_num(high - values),
-                         "arrayminus": np.nan_to_num(values - low), "color": colour(0), "thickness": 1.6},
-             "hovertemplate": "%{x:.3f}<extra>%{y}</extra>"}
-        ],
-        "layout": {
-            "xaxis": {"title": {"text": "AUC (0.5 is guessing)"}},
-            "yaxis": {"type": "category", "autorange": "reversed"},
-            "shapes": [{"type": "line", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper",
-                        "line": {"color": "var(--muted)", "dash": "dash", "width": 1}}],
-        },
-    }  # fmt: skip
-    alt = f"AUC of {attack} for each group of {_shortened(column)}, with 95% intervals."
-    heading = Markup("<h3>By {}</h3>").format(_shortened(column))
-    numbers = group_table(groups, column)
-    return heading + chart(f"groups-{k}", figure, alt, numbers, 90 + 26 * len(defined))
+    aucs = [group.auc for group in defined]
+    at_half = {"type": "line", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper",
+               "line": {"color": "var(--muted)", "dash": "dash", "width": 1}}  # fmt: skip
+    trace = {"x": [auc.value for auc in aucs], "y": [label(group.group) for group in defined],
+             "mode": "markers", "marker": {"color": colour(0), "size": 9}, "error_x": _intervals(aucs, 0),
+             "hovertemplate": "%{x:.3f}<extra>%{y}</extra>"}  # fmt: skip
+    layout = {"xaxis": axis("AUC (0.5 is guessing)"), "shapes": [at_half],
+              "yaxis": {"type": "category", "autorange": "reversed"}}  # fmt: skip
+    alt = f"AUC of {attack} for each group of {column}, with 95% intervals."
+    figure = {"data": [trace], "layout": layout}
+    numbers, height = group_table(groups, column), 90 + 26 * len(defined)
+    return Chart(f"groups-{k}", figure, alt, numbers, height, title=f"By {column}")
 
 
-def _ends(estimates: Sequence[Estimate]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, lower and upper ends; float64 (estimates,) each, NaN where undefined."""
-    columns = np.array([[e.value, e.low, e.high] for e in estimates], dtype=np.float64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
-
-
-def _shortened(text: str, most: int = 40) -> str:
-    """For an axis: no tags, not too long."""
-    return _plain(text if len(text) <= most else text[: most - 1] + "…")
+def _intervals(estimates: Sequence[Estimate], k: int) -> PlotlyFigure:
+    values, low, high = ([getattr(e, end) for e in estimates] for end in ("value", "low", "high"))
+    return error_bars(values, low, high, colour(k))
 
 
 def bits_section(results: AuditResults) -> Section:
     """Bits of membership per record, over training where there are several checkpoints."""
     reason = why_no_bits(results)
     if reason:
-        body = Markup('<p class="absent">Undefined: {}.</p>').format(reason)
-        return Section("bits", "Bits", body)
-    numbers, checkpoints = leakage_table(results), results.leakage.checkpoints
-    body = table(numbers.head, numbers.rows) + paragraphs(no_interval_sentences(results))
+        return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
+    checkpoints = results.leakage.checkpoints
+    numbers: Body = [leakage_table(results), *no_interval_sentences(results)]
+    one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
+    body: Body = [*numbers, Absent(one_checkpoint)]
     if len(checkpoints) > 1:
-        body = _bits_chart(checkpoints) + body
-    else:
-        body += Markup('<p class="absent">{}</p>').format(
-            "This run has one checkpoint; set training.checkpoints to follow leakage over training."
-        )
+        body = [_bits_chart(checkpoints), *numbers]
     return Section("bits", "Bits", body, leakage_text(results))
 
 
-def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Markup:
+def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Chart:
     series: dict[str, list[Estimate]] = {
         "mean over records": [at.bits for at in checkpoints],
         "most exposed 1%": [at.most_exposed for at in checkpoints],
     }
-    epochs, traces = [at.epoch for at in checkpoints], []
-    for k, (name, estimates) in enumerate(series.items()):
-        value, low, high = _ends(estimates)
-        traces.append(
-            {"x": epochs, "y": value, "name": name, "mode": "lines+markers", "line": {"color": colour(k)},
-             "error_y": {"type": "data", "symmetric": False, "array": high - value,
-                         "arrayminus": value - low, "color": colour(k), "thickness": 1.2}}
-        )  # fmt: skip
-    layout = {"xaxis": {"title": {"text": "epoch"}}, "yaxis": {"title": {"text": "bits of membership"}}}
+    epochs = [at.epoch for at in checkpoints]
+    traces = [
+        line(epochs, [e.value for e in estimates], name, colour(k), mode="lines+markers",
+             error_y=_intervals(estimates, k))
+        for k, (name, estimates) in enumerate(series.items())
+    ]  # fmt: skip
+    layout = {"xaxis": axis("epoch"), "yaxis": axis("bits of membership")}
     alt = "Bits of membership that an output reveals, over training."
-    return chart("bits-chart", {"data": traces, "layout": layout}, alt)
+    return Chart("bits-chart", {"data": traces, "layout": layout}, alt)

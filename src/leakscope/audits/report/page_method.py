@@ -1,51 +1,77 @@
-"""The sections a reviewer of the audit reads: checks, further bounds, definitions."""
+"""The sections a reviewer of the audit reads: checks, further bounds, definitions, how to reproduce."""
 
 from __future__ import annotations
 
-from markupsafe import Markup
+import json
 
 from leakscope.audits.report.cells import (
     CALIBRATED_TEXT,
     calibrated_table,
     epsilon_table,
     epsilon_text,
+    hygiene_table,
 )
+from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
-from leakscope.evaluate.results import AuditResults
-from leakscope.report.page import Section, paragraphs
-from leakscope.report.tables import table
+from leakscope.evaluate.results import AuditResults, SourceKind
+from leakscope.evaluate.sentences import seeds_text
+from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw
+from leakscope.report.page import Section
 from leakscope.report.templates import template
 
 _TONES = {"ok": "good", "warning": "bad", "failed": "bad"}
+_SOURCES: dict[SourceKind, str] = {
+    "population": "All models were trained for this audit.",
+    "given model": "The target's weights were given; its reference models were trained for this audit.",
+    "predictions": "The audit evaluated saved outputs; no model was trained.",
+    "merged": "The models of several audits were merged; none was trained for this one.",
+}
 
 
 def checks_section(results: AuditResults) -> Section:
     """Can the audit itself be trusted?"""
     checks = [(check, _TONES.get(check.status, "plain")) for check in results.hygiene]
-    body = template("checks.html.j2", checks=checks)
+    body: Body = [Raw(template("checks.html.j2", checks=checks), [hygiene_table(results)])]
     if not checks:
-        body = Markup('<p class="absent">{}</p>').format("Nothing is known of the records; no check was run.")
+        body = [Absent("Nothing is known of the records; no check was run.")]
     return Section("checks", "Checks", body, "Faults in the setup that would make the figures misleading.")
 
 
 def bounds_section(results: AuditResults) -> Section:
     """Lower bounds on epsilon, and rates at thresholds an attacker could have chosen."""
-    epsilon, calibrated = epsilon_table(results), calibrated_table(results)
-    body = Markup("<h3>Lower bounds on epsilon</h3>") + paragraphs([epsilon_text(results)])
-    body += table(epsilon.head, epsilon.rows)
-    body += Markup("<h3>Thresholds from the other models</h3>")
-    if calibrated.rows:
-        body += paragraphs([CALIBRATED_TEXT]) + table(calibrated.head, calibrated.rows)
-    else:
-        body += Markup('<p class="absent">{}</p>').format(
-            "Not available: there is only one target, or there are too few non-members."
-        )
+    calibrated = calibrated_table(results)
+    thresholds: Body = [CALIBRATED_TEXT, calibrated]
+    if not calibrated.rows:
+        thresholds = [Absent("Not available: there is only one target, or there are too few non-members.")]
+    body = [
+        Heading("Lower bounds on epsilon"),
+        epsilon_text(results),
+        epsilon_table(results),
+        Heading("Thresholds from the other models"),
+        *thresholds,
+    ]
     return Section("more", "Bounds", body)
 
 
 def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
     """The definitions behind the figures."""
-    return Section("method", "Method", template("method.html.j2", lines=_definitions(results, disclosure)))
+    return Section("method", "Method", [Definitions(_definitions(results, disclosure))])
+
+
+def reproduce_section(results: AuditResults, bank: Bank) -> Section:
+    """Commands, what was audited, config file, versions."""
+    source, population = results.config.source, results.population
+    facts = {**source.facts, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
+    body = template(
+        "reproduce.html.j2",
+        run=bank.folder.name,
+        source=_SOURCES[source.kind],
+        facts=facts,
+        toml=source.toml,
+        recipe=json.dumps(dict(population.recipe), indent=2, ensure_ascii=False),
+        versions=bank.manifest.versions,
+    )
+    return Section("reproduce", "Reproduce", [Raw(body)])
 
 
 def _definitions(results: AuditResults, disclosure: Disclosure) -> list[tuple[str, str]]:

@@ -21,7 +21,8 @@ from leakscope.disk.string_arrays import distinct
 from leakscope.evaluate.judge import RECORDS, Attacked
 from leakscope.evaluate.results import AuditResults
 from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS
-from leakscope.report.charts import chart, script_json
+from leakscope.report.blocks import Raw
+from leakscope.report.charts import Chart, script_json
 from leakscope.report.embed import Embeddable, quantised
 from leakscope.report.page import Section
 from leakscope.report.previews import Previews, exposure_order
@@ -143,10 +144,10 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
         ids=rows.ids[:_STATIC_ROWS].tolist(),
         absent=rows.absent,
         n_records=len(rows.ids),
-        strip=chart("record-strip", empty, "Every model's output on this record.", height=220),
-        path=chart("record-path", empty, "Mean output on this record over training.", height=260),
+        strip=Chart("record-strip", empty, "Every model's output on this record.", height=220).html(),
+        path=Chart("record-path", empty, "Mean output on this record over training.", height=260).html(),
     )
-    return Section("records", "Records", body, note)
+    return Section("records", "Records", [Raw(body)], note)
 
 
 def _most_exposed(folder: Path) -> tuple[IntArray, int]:

@@ -10,7 +10,8 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import evict_pages, over_blocks
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults
-from leakscope.report.charts import chart, colour
+from leakscope.report.blocks import Raw
+from leakscope.report.charts import Chart, axis, colour
 from leakscope.report.page import Section
 from leakscope.report.templates import template
 
@@ -33,8 +34,8 @@ def scores_section(results: AuditResults, attacked: Attacked) -> Section:
     figure = {
         "data": traces,
         "layout": {
-            "xaxis": {"title": {"text": "score (higher means member)"}},
-            "yaxis": {"title": {"text": "share of records"}, "tickformat": ".1%", "rangemode": "tozero"},
+            "xaxis": axis("score (higher means member)"),
+            "yaxis": axis("share of records", tickformat=".1%", rangemode="tozero"),
             "hovermode": "x",
         },
     }
@@ -42,10 +43,9 @@ def scores_section(results: AuditResults, attacked: Attacked) -> Section:
         f"Scores of members and of non-members ({scores[strongest].values.size:,} scores). The outermost "
         "bars contain the most extreme 2% at each end."
     )
-    body = template("choice.html.j2", chart_id="scores-chart", names=labels)
-    body += chart("scores-chart", figure, alt)
+    choice = Raw(template("choice.html.j2", chart_id="scores-chart", names=labels))
     note = "Where the two distributions overlap, an attacker can only guess."
-    return Section("scores", "Scores", body, note)
+    return Section("scores", "Scores", [choice, Chart("scores-chart", figure, alt)], note)
 
 
 def _histogram(label: str, values: FloatArray, in_mask: BoolArray, is_visible: bool) -> list[dict[str, Any]]:

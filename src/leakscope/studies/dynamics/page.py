@@ -1,7 +1,6 @@
-"""report.html of the dynamics study: the interactive plane, every figure over epochs, hardness, ratios.
+"""The dynamics study's report: the interactive plane, every figure over epochs, hardness, ratios.
 
-The page is made from results.json, records.parquet and the path of every record. Paths that are not given are
-computed from the banks, by one attack per checkpoint.
+It is made from results.json, records.parquet and the path of every record.
 """
 
 from __future__ import annotations
@@ -10,29 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
-from leakscope.bank.results import read_results
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, shown_ids
 from leakscope.disk.parquet import read_stored
-from leakscope.disk.storage import write_bytes
 from leakscope.evaluate.judge import RECORDS
-from leakscope.report.page import PAGE, Page, Section, paragraphs
-from leakscope.report.study_page import (
-    absent,
-    bullets,
-    conventions,
-    folder_facts,
-    grid,
-    heading,
-    reproduce,
-)
-from leakscope.report.tables import table
+from leakscope.report.blocks import Absent, Body, Bullets, Heading, Picture, Raw, Table
+from leakscope.report.charts import Grid
+from leakscope.report.page import Page, Section
+from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.studies.dynamics import page_charts as charts
 from leakscope.studies.dynamics import page_first_screen as first_screen
-from leakscope.studies.dynamics.figures import drawn_measures
 from leakscope.studies.dynamics.page_plane import SCRIPTS, PlaneRun, plane
-from leakscope.studies.dynamics.records import RunRecords, stored_records
+from leakscope.studies.dynamics.plane_figures import draw_paths, draw_planes
+from leakscope.studies.dynamics.records import RunRecords
 from leakscope.studies.dynamics.report import (
     COMPARED,
     COMPARED_NOTE,
@@ -49,33 +38,41 @@ from leakscope.studies.dynamics.report import (
     summary_rows,
     variation_sentence,
 )
-from leakscope.studies.dynamics.results import DynamicsResults, PublishedFigures, RunResults
+from leakscope.studies.dynamics.results import DynamicsResults, RunResults
 
 
-def write_page(
-    folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE, runs: Sequence[RunRecords] | None = None
-) -> Path:
-    """Writes report.html of a finished study; returns its path.
+def write_report(
+    results: DynamicsResults,
+    runs: Sequence[RunRecords],
+    folder: Path,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+) -> None:
+    """Writes report.html, report.md and figures/*.png; with several runs, one folder of figures each.
 
     Args:
+        results: the results, as read from results.json.
+        runs: the records of each run.
         folder: the study's folder.
-        disclosure: what the page may disclose about single records.
-        runs: the records of each run; None means to compute them from the folder.
+        disclosure: what report.html may disclose about single records.
     """
-    results = read_results(folder, DynamicsResults)
-    runs = stored_records(folder, results) if runs is None else runs
-    write_bytes(folder / PAGE, _page(results, runs, folder, disclosure).encode())
-    return folder / PAGE
+    for records in runs:
+        figures, run = folder / "figures" / _figures_of(records, results), results.runs[records.name]
+        draw_planes(run, records, figures / "plane.png")
+        if len(run.epochs) > 1:
+            draw_paths(run, records, figures / "trajectories.png")
+    page(results, runs, folder, disclosure).write(folder)
 
 
-def _page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, disclosure: Disclosure) -> str:
+def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, disclosure: Disclosure) -> Page:
+    """The report; arguments as in `write_report`."""
     config = results.config
     on_plane = plane([_plane_run(results, run, folder, disclosure) for run in runs], config.side)
     single = next(iter(results.runs.values())) if len(results.runs) == 1 else None
     datasets = dict.fromkeys(setting.dataset for setting in config.settings)
+    drawn = [picture for records in runs for picture in _plane_pictures(records, results)]
     sections = [
         *([] if single else [_comparison(results)]),
-        Section("plane-section", "The plane", on_plane.body, _plane_note(results)),
+        Section("plane-section", "The plane", [Raw(on_plane.body), *drawn], _plane_note(results)),
         *(section for k, run in enumerate(runs) for section in _run_sections(k, run, results)),
         conventions([], results.conventions),
         reproduce(first_screen.command(config), config.settings[0].seed, results.runtime),
@@ -83,14 +80,28 @@ def _page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, di
     return Page(
         f"When records become exposed during training: {', '.join(datasets)}",
         first_screen.headline(results),
-        [*first_screen.facts(results), *folder_facts(folder)],
+        first_screen.facts(results),
         sections,
-        on_plane.arrays,
         [*first_screen.limits(results), *on_plane.left_out],
+        folder_facts(folder),
+        on_plane.arrays,
         gauge=first_screen.gauge(single) if single else None,
         redacted=disclosure.redacted,
         scripts=SCRIPTS,
-    ).render()
+    )
+
+
+def _figures_of(records: RunRecords, results: DynamicsResults) -> str:
+    """Where the figures of a run are, in figures/."""
+    return f"{records.name}/" if len(results.runs) > 1 else ""
+
+
+def _plane_pictures(records: RunRecords, results: DynamicsResults) -> list[Picture]:
+    """What report.md has instead of the interactive plane."""
+    folder, name = _figures_of(records, results), records.name
+    density = Picture(f"{folder}plane", f"Density of the records on the plane, {name}.")
+    paths = Picture(f"{folder}trajectories", f"Paths of the most exposed records, {name}.")
+    return [density, paths] if len(records.paths.epochs) > 1 else [density]
 
 
 def _plane_run(
@@ -128,75 +139,80 @@ def _plane_note(results: DynamicsResults) -> str:
 
 def _run_sections(k: int, records: RunRecords, results: DynamicsResults) -> list[Section]:
     """One section per topic for a single run; one section per run where there are several."""
-    run = results.runs[records.name]
-    figures = table(SUMMARY, summary_rows(run)) + paragraphs([variation_sentence(run.advantage)])
-    parts = [
+    run, folder = results.runs[records.name], _figures_of(records, results)
+    figures: Body = [Table(SUMMARY, summary_rows(run)), variation_sentence(run.advantage)]
+    parts: list[tuple[str, str, Body]] = [
         ("figures", "Figures", figures),
-        ("over-training", "Over training", _over_training(k, run)),
-        ("moves", "Moves between cells", _moves(k, run)),
-        ("hardness", "Hardness", _hardness(k, run, records, results.published)),
+        ("over-training", "Over training", _over_training(k, run, folder)),
+        ("moves", "Moves between cells", _moves(k, run, folder)),
+        ("hardness", "Hardness", _hardness(k, records, results)),
     ]
     if len(results.runs) == 1:
         return [Section(id, title, body) for id, title, body in parts]
-    body = bullets(sentences(run, results.published)) + Markup("").join(
-        heading(title) + part for _, title, part in parts
-    )
-    return [Section(f"run{k}", records.name, body)]
+    blocks = [block for _, title, part in parts for block in (Heading(title), *part)]
+    return [Section(f"run{k}", records.name, [Bullets(sentences(run, results.published)), *blocks])]
 
 
-def _over_training(k: int, run: RunResults) -> Markup:
+def _over_training(k: int, run: RunResults, folder: str) -> Body:
     if len(run.epochs) == 1:
-        return absent(
+        missing = (
             "There is a single checkpoint, so nothing can be drawn over training. "
             "Choose more checkpoints with --every."
         )
-    drawn = [
-        heading(what.title) + charts.over_time(f"run{k}-{what.figure}", run, what)
-        for what in (*charts.OVER_TIME, *charts.EARLY)
-    ]
-    centre = heading("Center of mass") + charts.centre(f"run{k}-centre", {"measured": run})
-    return grid(*drawn, centre)
+        return [Absent(missing)]
+    over_time, early = (
+        [charts.over_time(f"run{k}-{what.figure}", run, what) for what in drawn]
+        for drawn in (charts.OVER_TIME, charts.EARLY)
+    )
+    centre = charts.centre(f"run{k}-centre", {"measured": run}, f"{folder}centre_of_mass")
+    return [Grid(over_time, f"{folder}over_epochs"), Grid(early, f"{folder}early_exposure"), Grid([centre])]
 
 
-def _moves(k: int, run: RunResults) -> Markup:
+def _moves(k: int, run: RunResults, folder: str) -> Body:
     if len(run.epochs) == 1:
-        return absent("There is a single checkpoint, so there are no moves.")
-    return charts.transitions(f"run{k}-transitions", run.transitions)
+        return [Absent("There is a single checkpoint, so there are no moves.")]
+    return [charts.transitions(f"run{k}-transitions", run.transitions, f"{folder}transitions")]
 
 
-def _hardness(k: int, run: RunResults, records: RunRecords, published: PublishedFigures) -> Markup:
+def _hardness(k: int, records: RunRecords, results: DynamicsResults) -> Body:
+    run, advantage = results.runs[records.name], records.paths.advantage[-1]
     if not run.hardness:
-        return absent("No measure of hardness can be computed from the stored signals.")
-    advantage = records.paths.advantage[-1]
+        return [Absent("No measure of hardness can be computed from the stored signals.")]
     drawn = [
         charts.hardness(f"run{k}-hardness{m}", name, records.hardness[name], advantage, run.hardness[name])
-        for m, name in enumerate(drawn_measures(run.hardness))
+        for m, name in enumerate(charts.drawn_measures(run.hardness))
     ]
-    missing = (
-        Markup("")
-        if run.setting.store_logits
-        else absent("Uncertainty over all classes and EL2N need the logits, which were not stored.")
-    )
-    return (
-        table(HARDNESS, hardness_rows(run)) + paragraphs([hardness_note(published)]) + missing + grid(*drawn)
-    )
+    no_logits = Absent("Uncertainty over all classes and EL2N need the logits, which were not stored.")
+    return [
+        Table(HARDNESS, hardness_rows(run)),
+        hardness_note(results.published),
+        *([] if run.setting.store_logits else [no_logits]),
+        Grid(drawn, f"{_figures_of(records, results)}hardness"),
+    ]
 
 
 def _comparison(results: DynamicsResults) -> Section:
-    runs = results.runs
-    body = table(COMPARED, compared_rows(results)) + paragraphs([COMPARED_NOTE])
-    if results.comparison:
-        body += heading("Ratios next to the published ones")
-        body += table(RATIOS, ratio_rows(results)) + paragraphs([RATIO_NOTE])
-    else:
-        body += absent("No two of these runs differ as two published settings do, so no ratio is compared.")
+    runs, spread = results.runs, population_sentences(results)
+    populations: Body = [Heading("Independent populations"), Bullets(spread)] if spread else []
+    ratios: Body = [
+        Heading("Ratios next to the published ones"),
+        Table(RATIOS, ratio_rows(results)),
+        RATIO_NOTE,
+    ]
+    if not results.comparison:
+        no_pair = "No two of these runs differ as two published settings do, so no ratio is compared."
+        ratios = [Absent(no_pair)]
     _, vulnerable, entropy, _ = charts.OVER_TIME
-    if all(len(run.epochs) > 1 for run in runs.values()):
-        body += grid(
-            heading(vulnerable.title) + charts.compared("compared-vulnerable", runs, vulnerable),
-            heading(entropy.title) + charts.compared("compared-entropy", runs, entropy),
-            heading("Center of mass") + charts.centre("compared-centre", runs),
-        )
-    spread = population_sentences(results)
-    body += heading("Independent populations") + bullets(spread) if spread else Markup("")
+    drawn = [
+        charts.compared("compared-vulnerable", runs, vulnerable),
+        charts.compared("compared-entropy", runs, entropy),
+        charts.centre("compared-centre", runs),
+    ]
+    body: Body = [
+        Table(COMPARED, compared_rows(results)),
+        COMPARED_NOTE,
+        *ratios,
+        Grid(drawn, "comparison"),
+        *populations,
+    ]
     return Section("comparison", "Comparison", body)

@@ -6,16 +6,15 @@ Hardness is drawn for every record: as dots for a few, as a density for many, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from leakscope.array_types import FloatArray
 from leakscope.hardness.registry import measure_label
-from leakscope.report.charts import chart, colour
-from leakscope.report.tables import Table
+from leakscope.report.blocks import Table
+from leakscope.report.charts import Chart, PlotlyFigure, axis, band, colour, line
 from leakscope.studies.dynamics.figure_types import Points, SeriesFigure
 from leakscope.studies.dynamics.plane_figures import numbers
 from leakscope.studies.dynamics.results import HardnessFigures, RunResults, Transitions
@@ -23,6 +22,7 @@ from leakscope.studies.dynamics.results import HardnessFigures, RunResults, Tran
 FLOOR_BAND, FLOOR_LINE = "var(--c6-band)", "var(--muted)"
 _BINS = 36
 _MOST_DOTS = 1500
+_MOST_MEASURES = 8
 _HEIGHT = 300
 
 
@@ -52,7 +52,7 @@ EARLY = (
 )
 
 
-def over_time(id: str, run: RunResults, what: OverTime) -> Markup:
+def over_time(id: str, run: RunResults, what: OverTime) -> Chart:
     """A figure over epochs, with its standard error and the range of its noise floor."""
     series, n = what.series(run), run.population.judged_records
     floor, epochs = series.floor, run.epochs[-len(series.value) :]
@@ -75,12 +75,12 @@ def over_time(id: str, run: RunResults, what: OverTime) -> Markup:
     head = ("epoch", "measured", "± standard error", "noise floor", "lowest", "highest")
     span = f"epochs {epochs[0]} to {epochs[-1]}, {n:,} records"
     alt = f"{what.title}, {span}; bands: standard error, and range of the noise floor."
-    return chart(id, {"data": data, "layout": layout}, alt, Table(head, rows), _HEIGHT)
+    return Chart(id, {"data": data, "layout": layout}, alt, Table(head, rows), _HEIGHT, what.title)
 
 
-def centre(id: str, runs: Mapping[str, RunResults]) -> Markup:
+def centre(id: str, runs: Mapping[str, RunResults], png: str = "") -> Chart:
     """The path of the center of mass of each run and of its noise floor."""
-    data: list[dict[str, Any]] = []
+    data: list[PlotlyFigure] = []
     is_single = len(runs) == 1
     for k, (name, run) in enumerate(runs.items()):
         path = run.figures.centre
@@ -94,10 +94,11 @@ def centre(id: str, runs: Mapping[str, RunResults]) -> Markup:
     ]
     alt = "Path of the center of mass; the large dot is the last checkpoint, the noise floor is dotted."
     spec = {"data": data, "layout": layout_of("mean FPR", "mean TPR", legend=True)}
-    return chart(id, spec, alt, Table(("checkpoint", "mean FPR", "mean TPR"), rows), _HEIGHT)
+    points = Table(("checkpoint", "mean FPR", "mean TPR"), rows)
+    return Chart(id, spec, alt, points, _HEIGHT, "Center of mass", png)
 
 
-def _path(epochs: Sequence[int], points: Points, trace: dict[str, Any]) -> dict[str, Any]:
+def _path(epochs: Sequence[int], points: Points, trace: PlotlyFigure) -> PlotlyFigure:
     """A line through points of the plane, with a large dot at the last."""
     fpr, tpr = numbers(points).T
     size = [5] * (len(epochs) - 1) + [11]
@@ -107,9 +108,9 @@ def _path(epochs: Sequence[int], points: Points, trace: dict[str, Any]) -> dict[
             "hovertemplate": "%{text}: FPR %{x:.3f}, TPR %{y:.3f}<extra></extra>"}  # fmt: skip
 
 
-def compared(id: str, runs: Mapping[str, RunResults], what: OverTime) -> Markup:
+def compared(id: str, runs: Mapping[str, RunResults], what: OverTime) -> Chart:
     """One figure of all runs over epochs; noise floors are dotted."""
-    data: list[dict[str, Any]] = []
+    data: list[PlotlyFigure] = []
     for k, (name, run) in enumerate(runs.items()):
         series = what.series(run)
         floor = line(run.epochs, what.scale * numbers(series.floor.mean), name, colour(k), "dot")
@@ -118,10 +119,10 @@ def compared(id: str, runs: Mapping[str, RunResults], what: OverTime) -> Markup:
     layout = layout_of("epoch", what.axis, legend=True)
     layout["yaxis"]["rangemode"] = "tozero"
     alt = f"{what.title} over epochs, one line per run; noise floors are dotted."
-    return chart(id, {"data": data, "layout": layout}, alt, None, 340)
+    return Chart(id, {"data": data, "layout": layout}, alt, None, 340, what.title)
 
 
-def transitions(id: str, moves: Transitions) -> Markup:
+def transitions(id: str, moves: Transitions, png: str) -> Chart:
     """Where the records of each cell are at the next checkpoint."""
     shares = 100 * numbers(moves.overall)
     started = np.array(moves.counts).sum(axis=(0, 2))
@@ -140,12 +141,13 @@ def transitions(id: str, moves: Transitions) -> Markup:
     ]
     alt = (f"Moves between cells over all of training, % of each row's records. The vulnerable corner is "
            f"{names[math.isqrt(len(names)) - 1]}.")  # fmt: skip
-    return chart(id, {"data": data, "layout": layout}, alt, Table(("from", *moves.cells), rows), 520)
+    counted = Table(("from", *moves.cells), rows)
+    return Chart(id, {"data": data, "layout": layout}, alt, counted, 520, png=png)
 
 
 def hardness(
     id: str, name: str, values: FloatArray, advantage: FloatArray, correlations: HardnessFigures
-) -> Markup:
+) -> Chart:
     """One measure of hardness against the advantage at the end: dots for few records, density for many."""
     defined = np.isfinite(values) & np.isfinite(advantage)
     x, y = values[defined], advantage[defined]
@@ -153,17 +155,31 @@ def hardness(
     layout = {**layout_of(title, "advantage at the end"), "margin": {"l": 52, "r": 8, "t": 8, "b": 44}}
     data = [_dots(x, y) if len(x) <= _MOST_DOTS else _density(x, y)]
     alt = f"{title[0].upper()}{title[1:]} against advantage: r = {correlations.pearson}, {len(x):,} records."
-    return chart(id, {"data": data, "layout": layout}, alt, None, 280)
+    return Chart(id, {"data": data, "layout": layout}, alt, None, 280)
 
 
-def _dots(x: FloatArray, y: FloatArray) -> dict[str, Any]:
+def drawn_measures(measures: Iterable[str]) -> list[str]:
+    """At most eight measures to draw.
+
+    Omits the predictive entropy, and the own-class form of a measure that is there over all classes.
+    """
+    names = list(measures)
+    return [
+        name
+        for name in names
+        if not name.startswith("predictive_entropy")
+        and (name.removesuffix("_own_class") == name or name.removesuffix("_own_class") not in names)
+    ][:_MOST_MEASURES]
+
+
+def _dots(x: FloatArray, y: FloatArray) -> PlotlyFigure:
     # Rates are shares of a few models, so many dots coincide; a fixed jitter separates them.
     jitter = np.random.default_rng(0).uniform(-0.02, 0.02, len(y))
     return {"type": "scatter", "mode": "markers", "x": x, "y": y + jitter, "hoverinfo": "skip",
             "marker": {"color": colour(0), "size": 4, "opacity": 0.5}}  # fmt: skip
 
 
-def _density(x: FloatArray, y: FloatArray) -> dict[str, Any]:
+def _density(x: FloatArray, y: FloatArray) -> PlotlyFigure:
     """Counts per bin on a log scale; the outer half percent of hardness is in the first and last bins."""
     low, high = np.quantile(x, [0.005, 0.995])
     if not high > low:
@@ -181,41 +197,12 @@ def _density(x: FloatArray, y: FloatArray) -> dict[str, Any]:
             "hoverongaps": False}  # fmt: skip
 
 
-def line(x: Any, y: Any, name: str, hue: str, dash: str = "solid") -> dict[str, Any]:
-    """A line."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "name": name,
-        "line": {"color": hue, "width": 2, "dash": dash},
-    }
-
-
-def band(x: Sequence[float], low: FloatArray, high: FloatArray, hue: str) -> list[dict[str, Any]]:
-    """The area between two lines, where both are defined."""
-    defined = np.isfinite(low) & np.isfinite(high)
-    if not defined.any():
-        return []
-    at = np.asarray(x)[defined]
-    edge = {
-        "type": "scatter",
-        "mode": "lines",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "x": at,
-    }
-    return [{**edge, "y": low[defined]}, {**edge, "y": high[defined], "fill": "tonexty", "fillcolor": hue}]
-
-
 def shown(value: float) -> str:
     """A number in a table."""
     return "undefined" if math.isnan(value) else f"{value:.3g}"
 
 
-def layout_of(x: str, y: str, legend: bool = False) -> dict[str, Any]:
+def layout_of(x: str, y: str, legend: bool = False) -> PlotlyFigure:
     """Axis titles, and a legend above the chart, which grows upwards with the number of runs."""
     above = {"legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}} if legend else {}
-    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, **above}
+    return {"xaxis": axis(x), "yaxis": axis(y), **above}

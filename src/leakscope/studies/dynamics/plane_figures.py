@@ -1,4 +1,4 @@
-"""The dynamics study's figures on the plane: the records, the paths of a few, the center of mass."""
+"""The dynamics study's figures on the plane: the records, and the paths of a few."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def draw_paths(run: RunResults, records: RunRecords, path: Path) -> None:
     most_exposed = np.lexsort((-advantage.mean(axis=0), -advantage[-1]))[:_PATHS]
     with figure(path, 10.4, 4.6, panels=(1, 2)) as (plane, over_time):
         _plane(plane, grid_side(run))
-        for k, (record, colour) in enumerate(zip(most_exposed, run_colours(_PATHS), strict=False)):
+        for k, (record, colour) in enumerate(zip(most_exposed, COLOURS, strict=False)):
             # Rates are multiples of one over the number of models; the offset separates equal paths.
             way = paths.states[:, record] + 0.008 * (k - len(most_exposed) / 2)
             plane.plot(*way.T, color=colour, linewidth=1.1, alpha=0.8)
@@ -108,53 +108,6 @@ def _draw_means(axes: Axes, records: RunRecords, advantage: FloatArray) -> None:
     axes.legend(fontsize=8, loc="lower right")
 
 
-def draw_centre(run: RunResults, records: RunRecords, path: Path) -> None:
-    """The path of the center of mass, labeled with epochs, and that of the noise floor."""
-    figures, epochs = run.figures, run.epochs
-    centre, floor = numbers(figures.centre.value), numbers(figures.centre.floor.mean)
-    with figure(path, 5.6, 5.0) as axes:
-        axes.plot(*floor.T, color=FLOOR, marker="o", markersize=3, label="noise floor")
-        axes.plot(*centre.T, color=COLOURS[0], marker="o", markersize=4, label="measured")
-        reach = frame_square(axes, np.concatenate([centre, floor]))
-        for t in _apart(centre, 0.15 * reach):
-            axes.annotate(
-                f"epoch {epochs[t]}", centre[t], xytext=(-8, 0), textcoords="offset points", fontsize=8,
-                ha="right", va="center",
-            )  # fmt: skip
-        axes.axline((0.5, 0.5), slope=1, color=FLOOR, linewidth=0.9, linestyle="--")
-        axes.set(xlabel="mean FPR", ylabel="mean TPR")
-        net, length = figures.net_displacement, figures.path_length
-        axes.set_title(
-            f"Center of mass: net displacement {net.value:.1f}% of the side (floor {net.floor.mean:.1f}%)\n"
-            f"path length {length.value:.1f}% (floor {length.floor.mean:.1f}%)"
-        )
-        axes.legend(fontsize=8, loc="lower left")
-
-
-def frame_square(axes: Axes, points: FloatArray) -> float:
-    """Sets the limits to a square around the points, (points, 2); returns half its side."""
-    middle = (points.max(axis=0) + points.min(axis=0)) / 2
-    reach = float(np.ptp(points, axis=0).max()) * 0.62 + 0.02
-    axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
-    axes.set_aspect("equal")
-    return reach
-
-
-def _apart(points: FloatArray, distance: float) -> list[int]:
-    """The last, the first and a few points between, as long as their labels do not overlap."""
-    n = len(points)
-    placed: list[int] = []
-    for t in dict.fromkeys([n - 1, 0, *_spaced(n)]):
-        if all(np.abs(points[t] - points[other]).max() > distance for other in placed):
-            placed.append(t)
-    return placed
-
-
 def _spaced(n: int) -> list[int]:
     """Up to four evenly spaced checkpoints, first and last included."""
     return sorted({round(k) for k in np.linspace(0, n - 1, min(n, _MOST_PANELS))})
-
-
-def run_colours(n: int) -> list[str]:
-    """One color per line, from the common palette."""
-    return [COLOURS[k % len(COLOURS)] for k in range(n)]

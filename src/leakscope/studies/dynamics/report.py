@@ -1,18 +1,11 @@
-"""The dynamics study's report.md and the tables and sentences that all its reports share."""
+"""The sentences and tables of the dynamics study, for its report and the screen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
-from leakscope.disk.storage import write_bytes
 from leakscope.hardness.registry import measure_label
-from leakscope.report.tables import markdown_table
 from leakscope.studies.dynamics.figure_types import Figure, RunFigures
-from leakscope.studies.dynamics.figures import draw_comparison, draw_run
-from leakscope.studies.dynamics.records import RunRecords
 from leakscope.studies.dynamics.results import (
     AdvantageVariation,
     DynamicsResults,
@@ -73,59 +66,6 @@ _OVER_TRAINING = (
     _Row("peak_entry_per_epoch", "peak entry probability per epoch", 100, "%", 2),
     _Row("first_epoch", "first epoch with 70% of the finally vulnerable", decimals=0),
 )
-
-
-def write_report(
-    results: DynamicsResults,
-    runs: Sequence[RunRecords],
-    out: Path,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
-) -> None:
-    """Writes report.md, report.html and figures/*.png; with several runs, one folder of figures each.
-
-    Args:
-        results: the results, as read from results.json.
-        runs: the records of each run.
-        out: the study's folder.
-        disclosure: what report.html may disclose about single records.
-    """
-    from leakscope.studies.dynamics.page import write_page
-
-    drawn = {}
-    for records in runs:
-        folder = Path("figures") / (records.name if len(runs) > 1 else "")
-        names = draw_run(results.runs[records.name], records, out / folder)
-        drawn[records.name] = [str(folder / name) for name in names]
-    if len(runs) > 1:
-        draw_comparison(results.runs, out / "figures" / "comparison.png")
-    write_bytes(out / "report.md", markdown(results, drawn).encode())
-    write_page(out, disclosure, runs)
-
-
-def markdown(results: DynamicsResults, drawn: Mapping[str, Sequence[str]]) -> str:
-    """The report as Markdown; `drawn` holds the paths of each run's figures."""
-    sections: list[list[str]] = [["# When records become exposed during training"]]
-    if len(results.runs) > 1:
-        sections += [
-            ["## Comparison"],
-            [*markdown_table(COMPARED, compared_rows(results)), "", COMPARED_NOTE],
-            [*markdown_table(RATIOS, ratio_rows(results)), "", RATIO_NOTE] if results.comparison else [],
-            ["![comparison](figures/comparison.png)"],
-        ]
-    for name, run in results.runs.items():
-        hardness = [*markdown_table(HARDNESS, hardness_rows(run)), "", hardness_note(results.published)]
-        sections += [
-            [f"## {name}"],
-            sentences(run, results.published),
-            markdown_table(SUMMARY, summary_rows(run)),
-            [variation_sentence(run.advantage)],
-            hardness if run.hardness else [],
-            [f"![{Path(path).stem}]({path})" for path in drawn[name]],
-        ]
-    spread = [f"- {line}" for line in population_sentences(results)]
-    sections += [["## Independent populations", "", *spread] if spread else [], ["## Conventions"]]
-    sections.append([f"- {name.capitalize()}: {text}." for name, text in results.conventions.items()])
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
 def sentences(run: RunResults, published: PublishedFigures) -> list[str]:

@@ -58,7 +58,7 @@ def run(
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
     from leakscope.studies.dynamics.judge import study_results
-    from leakscope.studies.dynamics.report import write_report
+    from leakscope.studies.dynamics.page import write_report
 
     signals = [config.signals(setting) for setting in config.settings]
     populated = populations(config, data_dir)
@@ -113,7 +113,7 @@ def recompute(out: Path, config: DynamicsConfig) -> DynamicsResults:
 
 def write_reports(out: Path, results: DynamicsResults, disclosure: Disclosure) -> None:
     """Writes the reports of a finished study again, from its results and banks."""
-    from leakscope.studies.dynamics.report import write_report
+    from leakscope.studies.dynamics.page import write_report
 
     write_report(results, stored_records(out, results), out, disclosure)
 

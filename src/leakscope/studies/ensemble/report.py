@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from leakscope.bank.bank import Bank
+from leakscope.report.blocks import Table
 from leakscope.report.study_page import Command, closest, options
-from leakscope.report.tables import Table
 from leakscope.single_model.report import PrivateTruth, ReportContext, auc_text, tpr_text
 from leakscope.studies.ensemble.config import PRESETS, EnsembleConfig
 from leakscope.studies.ensemble.results import EnsembleResults

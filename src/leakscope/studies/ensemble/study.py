@@ -156,7 +156,7 @@ def write_reports(
     folder: Path, results: EnsembleResults, disclosure: Disclosure = DEFAULT_DISCLOSURE
 ) -> None:
     """Writes the reports, from the results, the bank and the scores on disk."""
-    from leakscope.single_model import report
+    from leakscope.single_model.page import write_report
     from leakscope.studies.ensemble.report import study_context
 
-    report.write_reports(results, folder, study_context(results, folder), disclosure)
+    write_report(results, folder, study_context(results, folder), disclosure)

@@ -1,27 +1,22 @@
-"""The leakage study's report.html: what must hold, five figures, the chain of bounds, bits."""
+"""The leakage study's report: what must hold, five figures, the chain of bounds, bits."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from markupsafe import Markup
-
 from leakscope.bank.run_folder import to_jsonable
-from leakscope.disk.storage import write_bytes
-from leakscope.report.page import PAGE, Badge, Page, Section, paragraphs
+from leakscope.report.blocks import Absent, Body, Heading, Table
+from leakscope.report.charts import Grid
+from leakscope.report.page import Badge, Page, Section
 from leakscope.report.study_page import (
     NO_COMMAND,
     Command,
-    absent,
     closest,
     conventions,
     folder_facts,
-    grid,
-    heading,
     options,
     reproduce,
 )
-from leakscope.report.tables import table
 from leakscope.studies.leakage.checks import verdict
 from leakscope.studies.leakage.config import BUDGETS, FIGURES, NETWORK, LeakageConfig
 from leakscope.studies.leakage.page_charts import bits_chart, bounds_chart, leakage_chart
@@ -38,18 +33,22 @@ from leakscope.studies.leakage.report import (
 from leakscope.studies.leakage.results import Control, LeakageResults
 
 
-def write_page(results: LeakageResults, folder: Path) -> None:
-    """Writes report.html."""
-    write_bytes(folder / PAGE, page(results, folder).encode())
+def write_report(results: LeakageResults, folder: Path) -> None:
+    """Writes report.html, report.md and figures/*.png."""
+    page(results, folder).write(folder)
 
 
-def page(results: LeakageResults, folder: Path) -> str:
-    """The page as text."""
+def page(results: LeakageResults, folder: Path) -> Page:
+    """The report."""
+    figures = results.figures
+    rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
+    checks = [Table(("claim", "outcome", "numbers"), rows), *_control(results.shuffled)]
+    bounds = Grid([bounds_chart(results, figure) for figure in figures], png="bounds")
     sections = [
-        Section("checks", "What must hold", _checks(results)),
+        Section("checks", "What must hold", checks),
         *(_figure_section(results, figure) for figure in FIGURES),
-        Section("bounds", "The chain of bounds", _bounds(results)),
-        Section("bits", "Bits", _bits(results)),
+        Section("bounds", "The chain of bounds", [chain_words(results), bounds]),
+        Section("bits", "Bits", [_bits(results), Grid([bits_chart(results, figure) for figure in figures])]),
         conventions(convention_lines(results)),
         reproduce(command(results.config), results.config.seed, {}),
     ]
@@ -58,12 +57,12 @@ def page(results: LeakageResults, folder: Path) -> str:
     return Page(
         f"What drives membership leakage: {results.config.dataset}",
         headline(results),
-        [*_facts(results), *folder_facts(folder)],
+        _facts(results),
         sections,
-        {},
         _limits(results),
+        folder_facts(folder),
         badge=Badge(failed, "bad") if n_failed else Badge("no claim failed", "good"),
-    ).render()
+    )
 
 
 def headline(results: LeakageResults) -> list[str]:
@@ -109,14 +108,9 @@ def _range_words(results: LeakageResults, figure: int) -> str:
     return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation{which} {rank}."
 
 
-def _checks(results: LeakageResults) -> Markup:
-    rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
-    return table(("claim", "outcome", "numbers"), rows) + _control(results.shuffled)
-
-
-def _control(shuffled: tuple[Control, ...]) -> Markup:
+def _control(shuffled: tuple[Control, ...]) -> Body:
     if not shuffled:
-        return absent("There is no control with the record's presence shuffled: it comes with figure 1.")
+        return [Absent("There is no control with the record's presence shuffled: it comes with figure 1.")]
     head = ("n", "corrected", "99% interval", "uncorrected", "expected, p(p+3)/K", "total variation")
     rows = [
         [number(c.n), number(c.corrected),
@@ -124,33 +118,24 @@ def _control(shuffled: tuple[Control, ...]) -> Markup:
          number(c.uncorrected), number(c.analytic), number(c.total_variation)]
         for c in shuffled
     ]  # fmt: skip
-    return heading("Control: with presence shuffled, nothing leaks (nats)") + table(head, rows)
+    return [Heading("Control: with presence shuffled, nothing leaks (nats)"), Table(head, rows)]
 
 
 def _figure_section(results: LeakageResults, figure: int) -> Section:
-    id, title, note = f"figure-{figure}", f"Figure {figure}", FIGURES[figure].title
-    if figure not in results.figures:
-        return Section(id, title, absent(f"Figure {figure} is not part of this run."), note)
-    points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
-    numbers = table(points.head, points.rows, points.caption)
-    body = leakage_chart(results, figure) + numbers + paragraphs(caveats(results, figure))
-    return Section(id, title, body, note)
+    body: Body = [Absent(f"Figure {figure} is not part of this run.")]
+    if figure in results.figures:
+        points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
+        body = [leakage_chart(results, figure), points, *caveats(results, figure)]
+    return Section(f"figure-{figure}", f"Figure {figure}", body, FIGURES[figure].title)
 
 
-def _bounds(results: LeakageResults) -> Markup:
-    charts = [heading(f"Figure {figure}") + bounds_chart(results, figure) for figure in results.figures]
-    return paragraphs([chain_words(results)]) + grid(*charts)
-
-
-def _bits(results: LeakageResults) -> Markup:
+def _bits(results: LeakageResults) -> str:
     largest = max(p.rho_mi_bits.mean for figure in results.figures.values() for p in figure.points)
-    words = (
+    return (
         "Mutual information between a record's presence and the trained parameters (for the network: its "
         "output), at equal priors. 1 bit reveals presence with certainty, 0 bits reveal nothing. In the same "
         f"unit it is at most a quarter of rho_KL. The largest mean here is {largest:.3f} bits."
     )
-    charts = [heading(f"Figure {figure}") + bits_chart(results, figure) for figure in results.figures]
-    return paragraphs([words]) + grid(*charts)
 
 
 def _facts(results: LeakageResults) -> list[tuple[str, str]]:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from markupsafe import Markup
-
-from leakscope.report.charts import chart, colour
-from leakscope.report.tables import Table
+from leakscope.report.blocks import Table
+from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bars, line
 from leakscope.studies.leakage.config import FIGURES, NETWORK
-from leakscope.studies.leakage.figures import CHAIN
 from leakscope.studies.leakage.report import number
 from leakscope.studies.leakage.results import Box, Leakage, LeakageResults
 
-Trace = dict[str, Any]
-"""A trace of plotly."""
+CHAIN = {
+    "advantage": "threshold adversary",
+    "likelihood_ratio": "likelihood-ratio adversary",
+    "total_variation": "total variation",
+    "pinsker": "Pinsker",
+    "bretagnolle_huber": "Bretagnolle-Huber",
+    "farokhi_kaafar": "Farokhi-Kaafar, √ρ_KL / 2",
+}
+"""Field of `BoundChain` -> its label, from tight to loose."""
 _MARGIN = {"l": 64, "r": 16, "t": 24, "b": 60}
 
 
-def leakage_chart(results: LeakageResults, figure: int) -> Markup:
+def leakage_chart(results: LeakageResults, figure: int) -> Chart:
     """Boxes of advantage on the left axis, leakage with its interval and floor on the right."""
     points, config, spec = results.figures[figure].points, results.config, FIGURES[figure]
     at = [number(p.value) for p in points]
@@ -28,16 +31,17 @@ def leakage_chart(results: LeakageResults, figure: int) -> Markup:
     data = [*_boxes(at, [p.advantage.box for p in points]), _mean_line(at, rho, "leakage, mean", colour(1))]
     if rounded:
         data.append(_mean_line(at, rounded, f"leakage at precision {config.precision}", colour(2)))
+    medians, floors = [one.median for one in rho], [one.floor for one in rho]
     data += [
-        _right(at, [one.median for one in rho], "leakage, median record", colour(1), "dot"),
-        _right(at, [one.floor for one in rho], "bias, subtracted (floor)", "var(--muted)", "dash"),
+        line(at, medians, "leakage, median record", colour(1), "dot", yaxis="y2"),
+        line(at, floors, "bias, subtracted (floor)", "var(--muted)", "dash", yaxis="y2"),
     ]
     n_records, of_what = config.records_of(figure), "output" if figure == NETWORK else "parameters"
     layout = {
-        "xaxis": {"title": {"text": spec.axis}, "type": "category"},
-        "yaxis": {"title": {"text": f"advantage (boxes over {n_records} records)"}, "rangemode": "tozero"},
-        "yaxis2": {"title": {"text": f"leakage of the {of_what} (nats)"}, "overlaying": "y", "side": "right",
-                   "showgrid": False, **_scale([*rho, *rounded])},
+        "xaxis": axis(spec.axis, type="category"),
+        "yaxis": axis(f"advantage (boxes over {n_records} records)", rangemode="tozero"),
+        "yaxis2": axis(f"leakage of the {of_what} (nats)", overlaying="y", side="right", showgrid=False,
+                       **_scale([*rho, *rounded])),
         "legend": {"orientation": "h", "y": 1.14},
         "margin": {"l": 64, "r": 64, "t": 40, "b": 60},
         "boxmode": "overlay",
@@ -46,49 +50,50 @@ def leakage_chart(results: LeakageResults, figure: int) -> Markup:
         "Advantage of the threshold adversary (boxes) and leakage (line, 95% interval) at "
         f"{len(points)} values of {spec.short_axis}, {n_records} records."
     )
-    return chart(f"figure-{figure}-chart", {"data": data, "layout": layout}, alt, None, 440)
+    drawn = {"data": data, "layout": layout}
+    return Chart(f"figure-{figure}-chart", drawn, alt, None, 440, png=f"figure_{figure}")
 
 
-def bounds_chart(results: LeakageResults, figure: int) -> Markup:
+def bounds_chart(results: LeakageResults, figure: int) -> Chart:
     """Measured advantages, and the bounds that no adversary exceeds."""
-    points, axis = results.figures[figure].points, FIGURES[figure].short_axis
+    points, points_axis = results.figures[figure].points, FIGURES[figure].short_axis
     at = [number(p.value) for p in points]
     series = {label: [getattr(p.chain, name) for p in points] for name, label in CHAIN.items()}
     data = [
-        {"type": "scatter", "mode": "lines+markers", "name": label, "x": at, "y": values,
-         "line": {"color": colour(k), "width": 2, "dash": "solid" if k < 2 else "dot"}}
+        line(at, values, label, colour(k), "solid" if k < 2 else "dot", mode="lines+markers")
         for k, (label, values) in enumerate(series.items())
-    ]  # fmt: skip
-    layout = {"xaxis": {"title": {"text": axis}, "type": "category"},
-              "yaxis": {"title": {"text": "advantage, mean over records"}, "range": [0, 1.05]},
+    ]
+    layout = {"xaxis": axis(points_axis, type="category"),
+              "yaxis": axis("advantage, mean over records", range=[0, 1.05]),
               "legend": {"orientation": "h", "y": -0.3}, "margin": _MARGIN}  # fmt: skip
     rows = [
         [where, *(f"{value:.3f}" for value in values)]
         for where, values in zip(at, zip(*series.values(), strict=True), strict=True)
     ]
     alt = f"Two adversaries (solid) and four bounds (dotted) at the points of figure {figure}."
-    return chart(f"bounds-{figure}", {"data": data, "layout": layout}, alt, Table((axis, *series), rows), 380)
+    numbers, title = Table((points_axis, *series), rows), f"Figure {figure}"
+    return Chart(f"bounds-{figure}", {"data": data, "layout": layout}, alt, numbers, 380, title)
 
 
-def bits_chart(results: LeakageResults, figure: int) -> Markup:
+def bits_chart(results: LeakageResults, figure: int) -> Chart:
     """Mutual information at the points of a figure, with its numerical error."""
-    points, axis = results.figures[figure].points, FIGURES[figure].short_axis
+    points, points_axis = results.figures[figure].points, FIGURES[figure].short_axis
     at, information = [number(p.value) for p in points], [p.rho_mi_bits for p in points]
     error = {"type": "data", "array": [one.error for one in information], "color": colour(0)}
     data = [
-        {"type": "scatter", "mode": "lines+markers", "x": at, "y": [one.mean for one in information],
-         "line": {"color": colour(0), "width": 2}, "name": "rho_MI", "showlegend": False, "error_y": error}
+        line(at, [one.mean for one in information], "rho_MI", colour(0), mode="lines+markers",
+             showlegend=False, error_y=error)
     ]  # fmt: skip
-    layout = {"xaxis": {"title": {"text": axis}, "type": "category"},
-              "yaxis": {"title": {"text": "bits, mean over records"}, "rangemode": "tozero"},
-              "margin": _MARGIN}  # fmt: skip
+    layout = {"xaxis": axis(points_axis, type="category"), "margin": _MARGIN,
+              "yaxis": axis("bits, mean over records", rangemode="tozero")}  # fmt: skip
     rows = [[where, number(one.mean), number(one.error)] for where, one in zip(at, information, strict=True)]
-    numbers = Table((axis, "rho_MI (bits)", "numerical error"), rows)
+    numbers = Table((points_axis, "rho_MI (bits)", "numerical error"), rows)
     alt = f"Mutual information in bits at the points of figure {figure}."
-    return chart(f"bits-{figure}", {"data": data, "layout": layout}, alt, numbers, 280)
+    drawn, title = {"data": data, "layout": layout}, f"Figure {figure}"
+    return Chart(f"bits-{figure}", drawn, alt, numbers, 280, title)
 
 
-def _boxes(at: list[str], boxes: list[Box]) -> list[Trace]:
+def _boxes(at: list[str], boxes: list[Box]) -> list[PlotlyFigure]:
     """Boxes from their five numbers, and outliers as dots."""
     outliers = [(x, y) for x, box in zip(at, boxes, strict=True) for y in box.outliers]
     trace = {
@@ -111,25 +116,13 @@ def _boxes(at: list[str], boxes: list[Box]) -> list[Trace]:
     return [trace, *([dots] if outliers else [])]
 
 
-def _mean_line(at: list[str], leakage: Sequence[Leakage], label: str, hue: str) -> Trace:
-    error = {"type": "data", "symmetric": False, "color": hue,
-             "array": [_distance(one.mean, one.mean_high) for one in leakage],
-             "arrayminus": [_distance(one.mean, one.mean_low) for one in leakage]}  # fmt: skip
-    line = _right(at, [one.mean for one in leakage], label, hue, "solid")
-    return {**line, "mode": "lines+markers", "error_y": error}
+def _mean_line(at: list[str], leakage: Sequence[Leakage], label: str, hue: str) -> PlotlyFigure:
+    mean, low, high = ([getattr(one, end) for one in leakage] for end in ("mean", "mean_low", "mean_high"))
+    bars = error_bars(mean, low, high, hue)
+    return line(at, mean, label, hue, yaxis="y2", mode="lines+markers", error_y=bars)
 
 
-def _distance(mean: float | None, end: float | None) -> float:
-    return 0.0 if mean is None or end is None else abs(end - mean)
-
-
-def _right(at: list[str], y: list[float | None], label: str, hue: str, dash: str) -> Trace:
-    """A line on the right axis."""
-    return {"type": "scatter", "mode": "lines", "x": at, "y": y, "name": label, "yaxis": "y2",
-            "line": {"color": hue, "width": 2, "dash": dash}}  # fmt: skip
-
-
-def _scale(leakage: Sequence[Leakage]) -> dict[str, Any]:
+def _scale(leakage: Sequence[Leakage]) -> PlotlyFigure:
     """Logarithmic, unless a mean, a median or the end of an interval is at or below 0."""
     drawn = [end for one in leakage for end in (one.mean, one.mean_low, one.median) if end is not None]
     if not drawn or min(drawn) <= 0:

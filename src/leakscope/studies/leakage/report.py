@@ -1,41 +1,11 @@
-"""The leakage study's report.md, and the words and tables that report.html shares with it."""
+"""The sentences and tables of the leakage study, for its report and the screen."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from leakscope.disk.storage import write_bytes
-from leakscope.report.tables import Table, markdown_table
+from leakscope.report.blocks import Table
 from leakscope.studies.leakage.checks import verdict
 from leakscope.studies.leakage.config import FIGURES, NETWORK
 from leakscope.studies.leakage.results import LeakageResults, OverRecords, Point
-
-
-def write_report(results: LeakageResults, out: Path) -> None:
-    """Writes report.md, report.html and figures/*.png."""
-    from leakscope.studies.leakage.figures import write_figures
-    from leakscope.studies.leakage.page import write_page
-
-    write_bytes(out / "report.md", markdown(results).encode())
-    write_figures(results, out / "figures")
-    write_page(results, out)
-
-
-def markdown(results: LeakageResults) -> str:
-    """The report as Markdown."""
-    blocks = ["# What drives membership leakage", setting_words(results), "## What must hold"]
-    blocks.append("\n".join(f"- {line}" for line in check_lines(results)))
-    for figure in results.figures:
-        points = point_table(results, figure)
-        blocks += [
-            f"## Figure {figure}: {FIGURES[figure].title}",
-            "\n".join(markdown_table(points.head, points.rows)),
-            f"![figure {figure}](figures/figure_{figure}.png)",
-            *caveats(results, figure),
-        ]
-    blocks += ["## The chain of bounds", "![bounds](figures/bounds.png)", chain_words(results)]
-    blocks += ["## Conventions", "\n".join(f"- {line}" for line in convention_lines(results))]
-    return "\n\n".join(blocks) + "\n"
 
 
 def setting_words(results: LeakageResults) -> str:
@@ -54,12 +24,7 @@ def setting_words(results: LeakageResults) -> str:
 
 def check_lines(results: LeakageResults) -> list[str]:
     """One line per claim, with its outcome first."""
-    emphasis = {"fails": "**fails**"}
-    outcomes = [verdict(check) for check in results.checks]
-    return [
-        f"{emphasis.get(outcome, outcome)}: {check.claim} ({check.detail})"
-        for outcome, check in zip(outcomes, results.checks, strict=True)
-    ]
+    return [f"{verdict(check)}: {check.claim} ({check.detail})" for check in results.checks]
 
 
 def point_table(results: LeakageResults, figure: int) -> Table:

@@ -69,6 +69,6 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
 
 def write_reports(out: Path, results: LeakageResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
-    from leakscope.studies.leakage.report import write_report
+    from leakscope.studies.leakage.page import write_report
 
     write_report(results, out)

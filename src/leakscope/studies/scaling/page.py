@@ -1,30 +1,16 @@
-"""The scaling study's report.html: the answer, the widths, four charts, the correlations."""
+"""The scaling study's report: the answer, the widths, four charts, the correlations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from markupsafe import Markup
 
 from leakscope.bank.run_folder import to_jsonable
-from leakscope.disk.storage import write_bytes
-from leakscope.report.charts import chart, colour
-from leakscope.report.page import PAGE, Page, Section, paragraphs
-from leakscope.report.study_page import (
-    Command,
-    absent,
-    bullets,
-    closest,
-    conventions,
-    folder_facts,
-    grid,
-    heading,
-    options,
-    reproduce,
-)
-from leakscope.report.tables import Table, table
+from leakscope.report.blocks import Absent, Body, Bullets, Heading, Table
+from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, line
+from leakscope.report.page import Page, Section
+from leakscope.report.study_page import Command, closest, conventions, folder_facts, options, reproduce
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig
 from leakscope.studies.scaling.report import (
     ANSWER_NOTE,
@@ -42,30 +28,26 @@ from leakscope.studies.scaling.report import (
 )
 from leakscope.studies.scaling.results import ScalingResults
 
-Trace = dict[str, Any]
-"""A trace of plotly."""
-
 _SIZE = "parameters (log scale)"
 _GAP = "overfitting gap (train minus test accuracy)"
 
 
-def write_page(results: ScalingResults, folder: Path) -> None:
-    """Writes report.html."""
-    write_bytes(folder / PAGE, page(results, folder).encode())
+def write_report(results: ScalingResults, folder: Path) -> None:
+    """Writes report.html, report.md and figures/*.png."""
+    page(results, folder).write(folder)
 
 
-def page(results: ScalingResults, folder: Path) -> str:
-    """The page as text."""
+def page(results: ScalingResults, folder: Path) -> Page:
+    """The report."""
+    answer: Body = [predictor_table(results), partial_table(results), ANSWER_NOTE]
     sections = [
-        Section(
-            "answer", "Gap or size", _answer(results), "Which one predicts attack success across widths?"
-        ),
+        Section("answer", "Gap or size", answer, "Which one predicts attack success across widths?"),
         Section("widths", "Widths", _widths(results)),
-        Section("charts", "Charts", _charts(results)),
+        Section("charts", "Charts", [_charts(results)]),
         Section(
             "correlations",
             "Correlations",
-            bullets(correlation_lines(results)),
+            [Bullets(correlation_lines(results))],
             "Of the shadow-model attack, as published; 95% intervals by Fisher's z.",
         ),
         conventions(CONVENTIONS),
@@ -74,11 +56,11 @@ def page(results: ScalingResults, folder: Path) -> str:
     return Page(
         "Membership leakage against model width: small MLPs",
         headline(results),
-        [*_facts(results), *folder_facts(folder)],
+        _facts(results),
         sections,
-        {},
         _limits(results.config),
-    ).render()
+        folder_facts(folder),
+    )
 
 
 def headline(results: ScalingResults) -> list[str]:
@@ -96,38 +78,29 @@ def command(config: ScalingConfig) -> Command:
     )
 
 
-def _answer(results: ScalingResults) -> Markup:
-    tables = [_table(predictor_table(results)), _table(partial_table(results))]
-    return Markup("").join([*tables, paragraphs([ANSWER_NOTE])])
-
-
-def _table(content: Table) -> Markup:
-    return table(content.head, content.rows, content.caption)
-
-
-def _widths(results: ScalingResults) -> Markup:
+def _widths(results: ScalingResults) -> Body:
     published = published_table(results)
     not_compared = (
         "This run does not follow the published protocol, so it is not compared with the published table."
     )
-    return (
-        _table(width_table(results))
-        + paragraphs([TABLE_NOTE])
-        + heading("Comparison with published values")
-        + (absent(not_compared) if published is None else _table(published))
-    )
+    return [
+        width_table(results),
+        TABLE_NOTE,
+        Heading("Comparison with published values"),
+        Absent(not_compared) if published is None else published,
+    ]
 
 
-def _charts(results: ScalingResults) -> Markup:
+def _charts(results: ScalingResults) -> Grid:
     rows = results.results
     size, gap = [float(row.n_params) for row in rows], [row.mean_overfit_gap for row in rows]
     published = published_rows(results)
     aucs = []
     for k, name in enumerate(results.attacks):
         of_attack = [row.attacks[name] for row in rows]
-        line = _line(size, [a.mean_auc for a in of_attack], SHORT_NAMES[name], k)
-        aucs.append(_with_spread(line, [a.std_auc for a in of_attack]))
-    gap_by_size = _with_spread(_line(size, gap, "gap", 0), [row.std_overfit_gap for row in rows])
+        means, spread = [a.mean_auc for a in of_attack], [a.std_auc for a in of_attack]
+        aucs.append(_line(size, means, SHORT_NAMES[name], k, spread))
+    gap_by_size = _line(size, gap, "gap", 0, [row.std_overfit_gap for row in rows])
     accuracy = [
         _line(size, [row.mean_train_acc for row in rows], "members", 0),
         _line(size, [row.mean_test_acc for row in rows], "non-members", 1),
@@ -135,47 +108,47 @@ def _charts(results: ScalingResults) -> Markup:
     published_gap, published_auc = [p.gap for p in published], [p.attack_auc for p in published]
     by_gap = [{**trace, "x": gap, "mode": "markers"} for trace in aucs]
     by_size = [*aucs, *_rings(size, published_auc)]
-    return grid(
-        heading("Attack success against size")
-        + _chart("auc-size", by_size, _SIZE, "attack AUC", width_table(results)),
-        heading("Attack success against overfitting")
-        + _chart("auc-gap", [*by_gap, *_rings(published_gap, published_auc)], _GAP, "attack AUC"),
-        heading("Overfitting against size")
-        + _chart("gap-size", [gap_by_size, *_rings(size, published_gap)], _SIZE, "overfitting gap"),
-        heading("Accuracy against size") + _chart("accuracy-size", accuracy, _SIZE, "accuracy"),
-    )
+    return Grid(
+        [
+            _chart("attack_auc_vs_size", "Attack success against size", by_size, _SIZE, "attack AUC",
+                   width_table(results)),
+            _chart("attack_auc_vs_gap", "Attack success against overfitting",
+                   [*by_gap, *_rings(published_gap, published_auc)], _GAP, "attack AUC"),
+            _chart("overfit_gap_vs_size", "Overfitting against size",
+                   [gap_by_size, *_rings(size, published_gap)], _SIZE, "overfitting gap"),
+            replace(_chart("accuracy_vs_size", "Accuracy against size", accuracy, _SIZE, "accuracy"), png=""),
+        ],
+        png="summary_plots",
+    )  # fmt: skip
 
 
-def _chart(id: str, data: list[Trace], x: str, y: str, numbers: Table | None = None) -> Markup:
-    x_axis: dict[str, Any] = {"title": {"text": x}}
+def _chart(
+    png: str, title: str, data: list[PlotlyFigure], x: str, y: str, numbers: Table | None = None
+) -> Chart:
+    x_axis = axis(x)
     if x == _SIZE:
         size = data[0]["x"]
         ticks = size[:: max(1, len(size) // 5)]
         x_axis |= {"type": "log", "tickvals": ticks, "ticktext": [f"{n:,.0f}" for n in ticks]}
-    layout = {"xaxis": x_axis, "yaxis": {"title": {"text": y}}, "legend": {"orientation": "h", "y": -0.3},
+    layout = {"xaxis": x_axis, "yaxis": axis(y), "legend": {"orientation": "h", "y": -0.3},
               "margin": {"l": 64, "r": 16, "t": 24, "b": 52}}  # fmt: skip
     spread = "; bars are standard deviations over repeats" if "error_y" in data[0] else ""
-    return chart(
-        id, {"data": data, "layout": layout}, f"Mean {y} over repeats against {x}{spread}.", numbers, 400
-    )
+    alt = f"Mean {y} over repeats against {x}{spread}."
+    return Chart(png.replace("_", "-"), {"data": data, "layout": layout}, alt, numbers, 400, title, png)
 
 
-def _line(x: list[float], y: list[float], name: str, k: int) -> Trace:
-    return {"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": name,
-            "line": {"color": colour(k), "width": 2}, "marker": {"color": colour(k)}}  # fmt: skip
+def _line(x: list[float], y: list[float], name: str, k: int, sd: list[float] | None = None) -> PlotlyFigure:
+    drawn = line(x, y, name, colour(k), mode="lines+markers", marker={"color": colour(k)})
+    bars = {"type": "data", "array": sd, "color": colour(k), "thickness": 1}
+    return drawn if sd is None else {**drawn, "error_y": bars}
 
 
-def _with_spread(line: Trace, sd: list[float]) -> Trace:
-    return {**line, "error_y": {"type": "data", "array": sd, "color": line["line"]["color"], "thickness": 1}}
-
-
-def _rings(x: Sequence[float], published: Sequence[float]) -> list[Trace]:
+def _rings(x: Sequence[float], published: Sequence[float]) -> list[PlotlyFigure]:
     """The published values as rings; nothing where there are none."""
-    if not published:
-        return []
     marker = {"symbol": "circle-open", "size": 11, "color": "var(--muted)"}
-    return [{"type": "scatter", "mode": "markers", "x": x, "y": published, "name": "published",
-             "marker": marker}]  # fmt: skip
+    ring = {"type": "scatter", "mode": "markers", "x": x, "y": published, "name": "published",
+            "marker": marker}  # fmt: skip
+    return [ring] if published else []
 
 
 def _facts(results: ScalingResults) -> list[tuple[str, str]]:

@@ -1,12 +1,10 @@
-"""The scaling study's report.md, and the words and tables that report.html shares with it."""
+"""The sentences and tables of the scaling study, for its report and the screen."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
-from leakscope.disk.storage import write_bytes
-from leakscope.report.tables import Table, markdown_table
+from leakscope.report.blocks import Table
 from leakscope.studies.scaling.results import (
     Correlation,
     DescribedCorrelation,
@@ -59,38 +57,6 @@ CONVENTIONS = (
     "variance each for members and non-members.",
     "ROC curves treat ties exactly. Parameter counts include biases.",
 )
-
-
-def write_report(results: ScalingResults, out: Path) -> None:
-    """Writes report.md, report.html and figures/*.png."""
-    from leakscope.studies.scaling.figures import write_figures
-    from leakscope.studies.scaling.page import write_page
-
-    figure_names = write_figures(results, out / "figures")
-    write_bytes(out / "report.md", markdown(results, figure_names).encode())
-    write_page(results, out)
-
-
-def markdown(results: ScalingResults, figure_names: list[str]) -> str:
-    """The report as Markdown."""
-    sections = [
-        ["# Membership leakage against model width", "", setting_words(results)],
-        _markdown(width_table(results)),
-        [TABLE_NOTE],
-        *_published_sections(results),
-        ["## Correlations over width means"],
-        [f"- {line}" for line in correlation_lines(results)],
-        ["## Gap or size: which predicts attack success?"],
-        [f"- {finding.answer} {finding.evidence}" for finding in results.gap_or_size.values()],
-        _markdown(predictor_table(results)),
-        _markdown(partial_table(results)),
-        [ANSWER_NOTE],
-        ["## Figures"],
-        [f"![{name}](figures/{name}.png)" for name in figure_names],
-        ["## Conventions"],
-        [f"- {line}" for line in CONVENTIONS],
-    ]
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
 
 def setting_words(results: ScalingResults) -> str:
@@ -185,15 +151,6 @@ def partial_table(results: ScalingResults) -> Table:
         for name, finding in results.gap_or_size.items()
     ]
     return Table(("attack", "gap given size", "size given gap"), rows, "Partial correlations with AUC")
-
-
-def _markdown(table: Table) -> list[str]:
-    return markdown_table(table.head, table.rows)
-
-
-def _published_sections(results: ScalingResults) -> list[list[str]]:
-    published = published_table(results)
-    return [] if published is None else [[f"{published.caption}:"], _markdown(published)]
 
 
 def _correlation_words(c: DescribedCorrelation) -> str:

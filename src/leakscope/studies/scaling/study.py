@@ -62,7 +62,7 @@ def recompute(out: Path, config: ScalingConfig) -> ScalingResults:
 
 def write_reports(out: Path, results: ScalingResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
-    from leakscope.studies.scaling.report import write_report
+    from leakscope.studies.scaling.page import write_report
 
     write_report(results, out)
 
