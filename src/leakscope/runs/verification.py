@@ -35,7 +35,7 @@ def verify_run(folder: Path) -> Verification:
     banks = [Bank.open(path) for path in folders]
     problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
     n_files = sum(len(bank.manifest.signals) + len(bank.manifest.files) for bank in banks)
-    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"]
+    checked = [f"{n_files} files in {len(banks)} bank{'' if len(banks) == 1 else 's'}"]
     if problems:
         return Verification(checked, problems)
     if not (folder / RESULTS).exists():

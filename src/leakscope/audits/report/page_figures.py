@@ -40,7 +40,7 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
     n_targets = results.population.targets
     alt = "True positive rate against false positive rate of every attack, both on logarithmic axes."
     if n_targets > 1:
-        alt += f" Lines are means over {n_targets} targets, bands the 5% to 95% range over them."
+        alt += f" Lines are means over {n_targets} targets; bands span the 5% to 95% range."
     attacks = attack_table(results)
     numbers = table(attacks.head, attacks.rows, attacks.caption)
     picture = chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), height=460)
