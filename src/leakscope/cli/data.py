@@ -49,7 +49,7 @@ def check(
     names: Annotated[list[str] | None, typer.Argument(help="Datasets (default: those present).")] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Compare files with the published checksums; exit code 2 if one differs or a named one is missing."""
     from leakscope.data.checksums import check_file
@@ -74,7 +74,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Datasets to download.", metavar="NAME...")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but an error.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Download datasets from where they are published; correct files are not downloaded again."""
     from leakscope.data.fetch import fetch as fetch_files
