@@ -217,7 +217,7 @@ def test_unreadable_files_end_as_one_line(tmp_path: Path, name: str, content: by
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name in ("none.csv", "folder.csv"):
-        with pytest.raises(InputError, match=f"{name} is missing, or is not a file"):
+        with pytest.raises(InputError, match=f"{name} does not exist or is not a file"):
             read_table(tmp_path / name, "label")
 
 

@@ -172,7 +172,7 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
 
 
 def test_absent_and_unknown_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is missing, or is not a file"):
+    with pytest.raises(InputError, match="does not exist or is not a file"):
         read_predictions(tmp_path / "x.npz")
     with pytest.raises(InputError, match=r"unknown extension '.txt'"):
         read_predictions(tmp_path / "x.txt")
