@@ -1,7 +1,7 @@
 """Early warning with scikit-learn's partial_fit: python examples/monitor_partial_fit.py
 
 Any estimator with `partial_fit` and `predict_proba` will do; one call is one epoch. 5% of the labels were
-flipped on purpose: records that can only be memorised, which is what the monitor should find.
+flipped on purpose: records that can only be memorized, which is what the monitor should detect.
 """
 
 import numpy as np
@@ -21,6 +21,6 @@ for epoch in range(1, 16):
     probability = model.predict_proba(x)[np.arange(len(y)), y]
     monitor.update(-np.log(np.maximum(probability, 1e-12)))
     if epoch in (1, 5, 15):
-        found = np.isin(monitor.top(0.05), flipped).mean()
-        print(f"epoch {epoch}: {found:.0%} of the top 5% have a flipped label (chance: 5%)")
+        share_flipped = np.isin(monitor.top(0.05), flipped).mean()
+        print(f"epoch {epoch}: {share_flipped:.0%} of the top 5% have a flipped label (chance: 5%)")
 print("look at these first:", ", ".join(digits.ids[monitor.top(0.003)]))

@@ -1,7 +1,7 @@
 """Early warning inside your own torch loop: python examples/monitor_torch.py
 
 The lines with `monitor` and `losses` are all you add. 5% of the labels were flipped on purpose: records that
-can only be memorised, which is what the monitor should find.
+can only be memorized, which is what the monitor should detect.
 """
 
 import numpy as np
@@ -29,6 +29,6 @@ for epoch in range(1, 16):
         losses[rows] = batch_losses.detach()
     monitor.update(losses)
     if epoch in (1, 5, 15):
-        found = np.isin(monitor.top(0.05), flipped).mean()
-        print(f"epoch {epoch}: {found:.0%} of the top 5% have a flipped label (chance: 5%)")
+        share_flipped = np.isin(monitor.top(0.05), flipped).mean()
+        print(f"epoch {epoch}: {share_flipped:.0%} of the top 5% have a flipped label (chance: 5%)")
 print("look at these first:", ", ".join(digits.ids[monitor.top(0.003)]))

@@ -20,7 +20,7 @@ class Excess(leakscope.Attack):
     """By how much the signal exceeds its mean over the reference models trained without the record.
 
     Attributes:
-        weight: of that mean; 0: no reference models are needed.
+        weight: the factor of that mean.
     """
 
     weight: float = 1.0
@@ -33,7 +33,7 @@ class Excess(leakscope.Attack):
         values = block.signal("own_attack:top_ratio")  # (models, records)
         without = ~block.in_mask
         total, n_models = (values * without).sum(axis=0), without.sum(axis=0)
-        own = without[block.targets]  # a target is no reference of its own
+        own = without[block.targets]  # a target is not its own reference model
         others = total - own * values[block.targets]
         mean = others / np.maximum(n_models - own, 1)  # (targets, records)
         return values[block.targets] - self.weight * mean

@@ -125,7 +125,7 @@ def test_private_membership_is_not_used(files: tuple[Path, Path], tmp_path: Path
         (("--validation-share", "1.5"), "validation_share=1.5: must be between 0 and 1"),
         (("--validation-share", "0.001"), "too few"),
         (("--model", "x.pt"), "exclude each other: give predictions or a model"),
-        (("--public-predictions", "nowhere.npz"), "nowhere.npz is missing"),
+        (("--public-predictions", "nowhere.npz"), "nowhere.npz does not exist"),
     ],
 )
 def test_mistakes_end_as_one_line_and_write_nothing(
@@ -187,7 +187,7 @@ def test_a_net_is_queried_on_two_tables(model_files: list[str | Path], tmp_path:
         (["--pixel-mean", "0.5", "--pixel-std", "1"], "are for uint8 images"),
         (["--device", "tpu"], "device='tpu' is unknown"),
         (["--predict", "a:b"], "--model and --predict exclude each other"),
-        (["--label", "x"], "label column 'x' is not there"),
+        (["--label", "x"], "label column 'x' does not exist"),
     ],
 )
 def test_mistakes_about_the_model(

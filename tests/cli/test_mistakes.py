@@ -138,7 +138,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "[data]\ndataset = 'digits'\n[training]\nepochs = 3\ncheckpoints = [2, 9]",
         ("checkpoints=[2, 9]", "1..epochs=3"),
     ),
-    "missing file": ("[data]\nfile = 'nobody.csv'\nlabel = 'y'", ("nobody.csv", "is not there")),
+    "missing file": ("[data]\nfile = 'nobody.csv'\nlabel = 'y'", ("nobody.csv", "does not exist")),
     "unknown option": (
         "[data]\ndataset = 'gaussian'\noptions = {n_people = 5}",
         ("unknown option n_people", "n_samples"),
@@ -187,7 +187,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
         DIGITS + "[target]\nweights = 'nobody.pt'\nmembers = 'members.csv'",
         ("members", "cannot be read"),
     ),
-    "a folder that is not there": ("[data]\nfile = 'nowhere/'", ("nowhere", "is not there")),
+    "a folder that is not there": ("[data]\nfile = 'nowhere/'", ("nowhere", "does not exist")),
     "a net that is not there": (
         DIGITS + "[model]\nnet = 'nowhere:build'",
         ("model.net='nowhere:build' cannot be imported",),

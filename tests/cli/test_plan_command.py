@@ -95,7 +95,7 @@ def test_mistakes_are_refused_as_by_an_audit(config: Path, content: str, named: 
 
 
 def test_a_missing_config_is_one_line(tmp_path: Path) -> None:
-    check_refused(tmp_path, ("plan", tmp_path / "none.toml"), "none.toml", "is not there")
+    check_refused(tmp_path, ("plan", tmp_path / "none.toml"), "none.toml", "does not exist")
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("given_names", "said"),
     [
-        ({"label": "../labels"}, "label array '../labels' is not there"),
-        ({"id_column": "idz"}, "id array 'idz' is not there"),
-        ({"group_columns": ["town"]}, "group array 'town' is not there"),
+        ({"label": "../labels"}, "label array '../labels' does not exist"),
+        ({"id_column": "idz"}, "id array 'idz' does not exist"),
+        ({"group_columns": ["town"]}, "group array 'town' does not exist"),
         ({"feature_columns": ["a"]}, "feature_columns is for csv and parquet"),
         ({"task": "guess"}, "task='guess' must be one of"),
     ],

@@ -109,11 +109,11 @@ def test_task_forces_the_kind_of_label(tmp_path: Path) -> None:
         ({"label": None}, "label is not given; name one of the columns: patient, age"),
         (
             {"label": "outcom"},
-            "label column 'outcom' is not there; did you mean 'outcome'\\? there are: patient",
+            "label column 'outcom' does not exist; did you mean 'outcome'\\? there are: patient",
         ),
-        ({"id_column": "pat"}, "id column 'pat' is not there"),
-        ({"group_columns": ["sex"]}, "group column 'sex' is not there"),
-        ({"feature_columns": ["heigth"]}, "feature column 'heigth' is not there"),
+        ({"id_column": "pat"}, "id column 'pat' does not exist"),
+        ({"group_columns": ["sex"]}, "group column 'sex' does not exist"),
+        ({"feature_columns": ["heigth"]}, "feature column 'heigth' does not exist"),
         ({"feature_columns": ["age", "outcome"]}, "'outcome' is the label column and cannot be a feature"),
         ({"feature_columns": ["patient"], "id_column": "patient"}, "'patient' is the id column"),
         ({"feature_columns": []}, "no feature columns are left"),
@@ -217,7 +217,7 @@ def test_unreadable_files_end_as_one_line(tmp_path: Path, name: str, content: by
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name in ("none.csv", "folder.csv"):
-        with pytest.raises(InputError, match=f"{name} is missing, or is not a file"):
+        with pytest.raises(InputError, match=f"{name} does not exist or is not a file"):
             read_table(tmp_path / name, "label")
 
 
@@ -307,7 +307,7 @@ def test_bad_npz_arrays_are_named(tmp_path: Path, arrays: dict[str, Any], messag
 
 def test_npz_unknown_names_and_feature_columns(tmp_path: Path) -> None:
     path = save(tmp_path, x=X, y=Y)
-    with pytest.raises(InputError, match="label array 'labels' is not there; there are: x, y"):
+    with pytest.raises(InputError, match="label array 'labels' does not exist; there are: x, y"):
         read_table(path, label="labels")
     with pytest.raises(InputError, match="feature_columns is for csv and parquet"):
         read_table(path, feature_columns=["x"])

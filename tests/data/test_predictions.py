@@ -109,7 +109,7 @@ def change(**changes: Any) -> dict[str, Any]:
     [
         (change(logits=None), "has no array logits or probabilities; save exactly one"),
         (change(probabilities=softmax(LOGITS)), "has both logits and probabilities"),
-        (change(labels=None), "label array 'labels' is not there"),
+        (change(labels=None), "label array 'labels' does not exist"),
         (change(labels=[0, 3, 1, -1]), r"label is outside 0\.\.2 such as 3 in 2 rows \(first: row-1\)"),
         (change(labels=["a", "b", "c", "d"]), "labels must be class indices 0, 1"),
         (change(labels=[0.5, 1, 1, 1]), "labels must be class indices 0, 1"),
@@ -129,7 +129,7 @@ def change(**changes: Any) -> dict[str, Any]:
         (change(logits=None, probabilities=softmax(LOGITS) * 0.9),
          r"of 4 rows do not add up to 1 \(first: row-0, 0.9\)"),
         (change(extra=np.zeros((4, 2))), r"array 'extra' has shape \(4, 2\)"),
-        (change(shadow_logits=LOGITS[None]), "array 'shadow_members' is not there"),
+        (change(shadow_logits=LOGITS[None]), "array 'shadow_members' does not exist"),
         (change(shadow_members=MEMBERS[None]), "has no array shadow_logits or shadow_probabilities"),
         (change(shadow_logits=LOGITS[None, :2], shadow_members=MEMBERS[None]),
          r"shadow logits must have shape \(1, 4, 3\)"),
@@ -148,8 +148,8 @@ def test_mistakes_are_named(tmp_path: Path, arrays: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"label": None}, "label column 'label' is not there"),
-        ({"logit_1": None}, "output column 'logit_1' is not there"),
+        ({"label": None}, "label column 'label' does not exist"),
+        ({"logit_1": None}, "output column 'logit_1' does not exist"),
         ({"prob_0": [0.1] * 4}, "has both logit_ and prob_ columns"),
         ({f"logit_{c}": None for c in range(3)}, "has no columns logit_0"),
         ({"logit_0": ["x", "y", "z", "w"]}, "output 'logit_0' has type String"),
@@ -172,7 +172,7 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
 
 
 def test_absent_and_unknown_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is missing, or is not a file"):
+    with pytest.raises(InputError, match="does not exist or is not a file"):
         read_predictions(tmp_path / "x.npz")
     with pytest.raises(InputError, match=r"unknown extension '.txt'"):
         read_predictions(tmp_path / "x.txt")

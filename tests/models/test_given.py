@@ -188,7 +188,7 @@ def test_what_is_no_fitted_classifier_is_refused(tmp_path: Path) -> None:
         FittedEstimator(LinearSVC().fit(FEATURES, LABELS)).outputs(FEATURES, CLASSES)
     with pytest.raises(InputError, match="LogisticRegression, which is not fitted"):
         FittedEstimator(LogisticRegression()).outputs(FEATURES, CLASSES)
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         FittedEstimator(tmp_path / "absent.skops").outputs(FEATURES, CLASSES)
     with pytest.raises(InputError, match="cannot take records of 5 features"):
         FittedEstimator(LogisticRegression().fit(FEATURES, LABELS)).outputs(FEATURES[:, :5], CLASSES)

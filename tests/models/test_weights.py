@@ -101,7 +101,7 @@ def test_damaged_files_are_named_in_one_line(tmp_path: Path, content: bytes, nam
 
 
 def test_absent_files_and_other_content(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         read_state(tmp_path / "x.pt")
     torch.save(torch.zeros(3), tmp_path / "x.pt")
     with pytest.raises(InputError, match="holds no state dict"):

@@ -123,5 +123,5 @@ def test_what_does_not_fit_is_named(model: NetWeights, public: Path, tmp_path: P
         query_model(model, RecordFiles(public, wider))
     with pytest.raises(InputError, match=r"3.weight is \(2, 3\), the net has \(5, 3\)"):
         query_model(model, RecordFiles(public, public, n_classes=5))
-    with pytest.raises(InputError, match="is missing"):
+    with pytest.raises(InputError, match="does not exist"):
         query_model(model, RecordFiles(public, tmp_path / "absent.csv"))

@@ -129,7 +129,7 @@ class AuditConfig:
             return load(data.dataset, data_dir, **data.options)
         path = self._beside(data.file)
         if not path.exists():
-            raise InputError(f"{path} is not there; check data.file")
+            raise InputError(f"{path} does not exist; check data.file")
         records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
         if not path.is_dir():
             return records if data.standardise is False else standardised(records)
@@ -200,7 +200,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
-        raise InputError(f"{path} is not there; give the path of a TOML file") from error
+        raise InputError(f"{path} does not exist; give the path of a TOML file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); give the path of a TOML file in UTF-8") from error
 

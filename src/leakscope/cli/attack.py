@@ -42,7 +42,7 @@ def attack(
     pixel_mean: Annotated[
         str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks: 0.48,0.45,0.41.")
     ] = None,
-    pixel_std: Annotated[str | None, typer.Option(help="Standard deviation, likewise.")] = None,
+    pixel_std: Annotated[str | None, typer.Option(help="Their standard deviation per channel.")] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load an estimator even if its file may run code.")
     ] = False,

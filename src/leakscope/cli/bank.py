@@ -71,7 +71,7 @@ def _summary(merged: MergedRun) -> str:
 def _next_step(merged: MergedRun) -> str:
     folder = merged.bank.folder
     if merged.verdict is not None:
-        return f"Next: leakscope verify {folder} checks every checksum and number; the parts can go."
+        return f"Next: leakscope verify {folder} checks every checksum and number. You can delete the parts."
     command = "the audit's own command" if merged.are_audits else "the command that trains it"
     if n_missing := _n_missing(merged):
         return f"Next: {command} with --out {folder} trains the {n_missing} missing models."

@@ -12,8 +12,8 @@ from leakscope.cli.output import AsJson, Out, Quiet
 
 def demo(
     out: Out = Path("runs/demo"),
-    models: Annotated[int, typer.Option(help="Number of models; even.")] = 64,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    models: Annotated[int, typer.Option(help="Number of models, an even number.")] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:

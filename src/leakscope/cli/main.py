@@ -30,7 +30,7 @@ from leakscope.errors import LeakscopeError
 _INTERRUPTED = 130
 
 app = typer.Typer(
-    help="What a trained model gives away about who was in its training set.",
+    help="Measure what a trained model reveals about who was in its training set.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -63,7 +63,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """What a trained model gives away about who was in its training set."""
+    """Measure what a trained model reveals about who was in its training set."""
 
 
 def main() -> None:

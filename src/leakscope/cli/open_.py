@@ -12,7 +12,7 @@ from leakscope.errors import InputError
 
 def open_(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    print_only: Annotated[bool, typer.Option("--print-only", help="Print the path, open nothing.")] = False,
+    print_only: Annotated[bool, typer.Option("--print-only", help="Only print the path.")] = False,
 ) -> None:
     """Open a run's report.html in the browser, and print its path."""
     import webbrowser

@@ -150,7 +150,7 @@ def _footnotes(planned: Plan) -> list[str]:
         return lines
     timed = (
         f"Times were measured for {planned.cost.time.trial_seconds:.1f} s on this machine under its present "
-        "load; starting Python and drawing the report come on top."
+        "load. Starting Python and writing the report take additional time."
     )
     note = planned.cost.training.note
     return [*([f"The models are {note}."] if note else []), timed, *lines]

@@ -31,7 +31,7 @@ def ensemble(
     dataset: Annotated[str | None, typer.Option(help="See leakscope data list.")] = None,
     net: Annotated[str | None, typer.Option(help="Target: mlp, cnn, ... or package.module:factory.")] = None,
     n_public: Annotated[_Number, typer.Option(help="Public records (default: half, at most 20,000).")] = None,
-    n_private: Annotated[_Number, typer.Option(help="Private records (default: likewise).")] = None,
+    n_private: Annotated[_Number, typer.Option(help="Private records (same default).")] = None,
     width: Annotated[_Number, typer.Option(help="Width of an mlp, channels of a cnn or resnet18.")] = None,
     epochs: Annotated[_Number, typer.Option(help="Epochs of the target.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of the target (Adam).")] = None,

@@ -22,23 +22,23 @@ _ONLY_IN_REPORTS = ("advantage (mean)", "rho_KL (median)", "uncorrected")
 
 def leakage(
     figure: Annotated[
-        list[int] | None, typer.Option(help="A figure, 1 to 5; may be repeated. By default all five.")
+        list[int] | None, typer.Option(help="Figure 1 to 5; may be given several times (default: all).")
     ] = None,
-    records: Annotated[int | None, typer.Option(help="Chosen records; by default from the budget.")] = None,
+    records: Annotated[int | None, typer.Option(help="Records to measure (default: by budget).")] = None,
     trials: Annotated[
-        int | None, typer.Option(help="K, trainings with and without a record in each of two halves.")
+        int | None, typer.Option(help="Trainings with and without each record, in each of two halves (K).")
     ] = None,
     budget: Annotated[str, typer.Option(help="quick (a minute), standard (minutes) or thorough.")] = "quick",
     precision: Annotated[
         float, typer.Option(help="Step of the grid to which parameters are rounded, figure 3.")
     ] = 0.01,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
     data_dir: DataDir = None,
     out: Out = Path("runs/leakage"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """What does a model reveal about one record, and how do size, ridge, features and noise change it?"""
+    """Measure what a model reveals about one record, and how size, ridge, features and noise change it."""
     from leakscope.cli.output import show_results
     from leakscope.studies.leakage.config import with_budget
     from leakscope.studies.leakage.study import run

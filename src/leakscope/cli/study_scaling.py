@@ -28,7 +28,7 @@ def scaling(
     n_reference: Annotated[
         int, typer.Option(help="Reference models per target, on halves of its records, for LiRA.")
     ] = 16,
-    seed: Annotated[int, typer.Option(help="All randomness derives from it.")] = 42,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 42,
     n_samples: Annotated[int, typer.Option(help="Records per dataset.")] = 500,
     n_features: Annotated[int, typer.Option(help="Features of a record.")] = 10,
     n_classes: Annotated[int, typer.Option(help="Number of classes.")] = 5,

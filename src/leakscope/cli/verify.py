@@ -22,7 +22,7 @@ def verify(
     if as_json:
         print_json({"run": str(run), "checked": found.checked, "problems": found.problems})
     if found.problems:
-        remedy = "run the same command again: it repairs damaged blocks and writes the results anew"
+        remedy = "run the same command again: it repairs damaged blocks and writes the results again"
         raise CorruptBankError(f"{run}: {'; '.join(found.problems)} ({remedy})")
     if not (quiet or as_json):
         console().print(f"{run}: all good ({', '.join(found.checked)})", soft_wrap=True)

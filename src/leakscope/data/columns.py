@@ -36,7 +36,7 @@ class EncodedFeature(NamedTuple):
 
     Attributes:
         numbers: float32 (records,); of a text, the place of its category.
-        names: of the features it becomes: one, or one a category.
+        names: of the features it becomes: one, or one per category.
         is_text: whether its numbers stand for categories.
     """
 
@@ -57,7 +57,7 @@ def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> N
         if name not in known:
             closest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {closest[0]!r}? " if closest else ""
-            raise InputError(f"{what} {name!r} is not there; {hint}there are: {_listed(known)}")
+            raise InputError(f"{what} {name!r} does not exist; {hint}there are: {_listed(known)}")
 
 
 def check_task(task: str) -> None:
@@ -84,7 +84,7 @@ def encode_feature(column: str, values: AnyArray) -> EncodedFeature:
     if len(categories) > MOST_CATEGORIES:
         raise InputError(
             f"feature {column!r} has {len(categories):,} different texts (at most {MOST_CATEGORIES}) "
-            "and looks like an identifier or free text; leave it out with feature_columns, or make it the id"
+            "and looks like an identifier or free text; name it as the id, or list the features to use"
         )
     names = tuple(f"{column}={text}" for text in categories)
     return EncodedFeature(codes.astype(np.float32), names, is_text=True)

@@ -57,7 +57,7 @@ def read_table(
             "or a folder of pictures or arrays"
         )
     elif not path.is_file():
-        raise InputError(f"{path} is missing, or is not a file; check the path")
+        raise InputError(f"{path} does not exist or is not a file; check the path")
     try:
         return _read(path, suffix, label, id_column, _names(group_columns), _names(feature_columns), task)
     except InputError as error:

@@ -176,7 +176,7 @@ def _check_path(path: Path) -> None:
             f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
         )
     if not path.is_file():
-        raise InputError(f"{path} is missing, or is not a file; check the path")
+        raise InputError(f"{path} does not exist or is not a file; check the path")
 
 
 def _read_columns(path: Path) -> Predictions:

@@ -1,1 +1,1 @@
-"""Networks we ship, one a file; `build` also takes a user's own "package.module:factory"."""
+"""Shipped networks, one per file; `build` also takes a user's own "package.module:factory"."""

@@ -42,7 +42,7 @@ def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
             f"{path}: unknown extension {path.suffix!r}; give an estimator as {', '.join(SUFFIXES)}"
         )
     if not path.is_file():
-        raise InputError(f"{path} is not there, or is not a file; check the path")
+        raise InputError(f"{path} does not exist or is not a file; check the path")
     estimator = _load_skops(path, trust) if path.suffix.lower() == ".skops" else _load_pickle(path, trust)
     return check_estimator(estimator, str(path))
 

@@ -289,7 +289,7 @@ def _columns_of(model_classes: Sequence[str], class_names: Sequence[str], name: 
 def _file_facts(path: Path) -> dict[str, str]:
     path = path.expanduser()
     if not path.is_file():
-        raise InputError(f"{path} is not there, or is not a file; check the path")
+        raise InputError(f"{path} does not exist or is not a file; check the path")
     return {"file": path.name, "sha256": sha256_of(path)}
 
 

@@ -42,7 +42,7 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: unknown extension {path.suffix!r}; give weights as {', '.join(SUFFIXES)}")
     if not path.is_file():
-        raise InputError(f"{path} is not there, or is not a file; check the path")
+        raise InputError(f"{path} does not exist or is not a file; check the path")
     stored = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)
     return _state_dict(path, stored)
 

@@ -1,1 +1,1 @@
-"""Published experiments, reproduced and decided, one a file."""
+"""Published experiments, reproduced: one package per study."""

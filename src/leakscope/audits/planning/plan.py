@@ -107,7 +107,7 @@ class Resolution:
         auc_all_targets: of the mean over targets; t.
         record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models; None for one
             target, which cannot tell.
-        rates: one a budget.
+        rates: one per budget.
     """
 
     lowest_fpr: float

@@ -112,7 +112,7 @@ class Networks:
         """How `seconds` was measured."""
         recipe = self._recipe
         return (
-            f"steps and questions of {_counted(len(self._models), 'model')} at once, times "
+            f"training steps and queries of {_counted(len(self._models), 'model')} at once, times "
             f"{_counted(recipe.epochs, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
             f"{_counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
         )

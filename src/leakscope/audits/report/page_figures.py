@@ -47,7 +47,7 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
     n_targets = results.population.targets
     alt = "True positive rate against false positive rate of every attack, both on logarithmic axes."
     if n_targets > 1:
-        alt += f" Lines are means over {n_targets} targets, bands the 5% to 95% range over them."
+        alt += f" Lines are means over {n_targets} targets; bands span the 5% to 95% range."
     note = (
         "The true positive rate (TPR) is the share of members an attack detects; the false positive rate "
         "(FPR) is the share of non-members it takes for members. The further a curve lies above the dashed "
