@@ -15,8 +15,9 @@ from unittest import mock
 
 import numpy as np
 
-from leakscope.audits.predictions import audit_predictions
+from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report import markdown as audit_report
+from leakscope.audits.run import audit
 from leakscope.data.predictions import Predictions
 
 
@@ -33,7 +34,7 @@ def answers() -> Predictions:
 def answers_into(folder: Path) -> None:
     """The run itself, without its pages."""
     with mock.patch.object(audit_report, "write_report"):
-        audit_predictions(answers(), folder, attacks=("correctness", "lira"), fpr_budgets=(0.1,))
+        audit(SavedPredictions(answers()), out=folder, attacks=("correctness", "lira"), fpr=(0.1,))
 
 
 def template() -> Path:
