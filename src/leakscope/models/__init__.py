@@ -1,1 +1,1 @@
-"""Networks we ship, one a file; `build` also takes a user's own "package.module:factory"."""
+"""Networks we ship, networks of the user's own, and models that someone else trained."""
