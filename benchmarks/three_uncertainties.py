@@ -10,10 +10,12 @@ Vulnerability is the advantage (TPR - FPR over models) of EB-LiRA at log ratio 0
 
 from __future__ import annotations
 
+import copy
 import time
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 import leakscope
 from leakscope.array_types import FloatArray
@@ -22,9 +24,9 @@ from leakscope.design import make_design
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.uncertainty import uncertainty, uncertainty_of_logits
 from leakscope.stats.correlation import Correlation, pearson, spearman
+from leakscope.train.dropout import LAYER_KEY_STRIDE, SeededDropout
+from leakscope.train.gradient_norms import at_checkpoints
 from leakscope.train.loop import Inputs, inputs_from, train_block
-from leakscope.train.mc_dropout import mc_dropout_probabilities
-from leakscope.train.retrained import at_checkpoints
 from leakscope.types import Design, Signals
 
 N_MODELS, N_PASSES = 32, 100
@@ -67,15 +69,19 @@ def answers(inputs: Inputs, design: Design, seed: int) -> Signals:
 
 def dropout_passes(inputs: Inputs, design: Design) -> FloatArray:
     """Passes of the population's first model; (passes, records, classes)."""
-    (passes,) = at_checkpoints(
-        lambda net: mc_dropout_probabilities(net, inputs.x, N_PASSES, seed=0),
-        inputs,
-        design,
-        RECIPE,
-        0,
-        seed=0,
-    )
+    (passes,) = at_checkpoints(lambda net: _passes(net, inputs.x), inputs, design, RECIPE, 0, seed=0)
     return np.asarray(passes, dtype=np.float64)
+
+
+def _passes(net: nn.Module, x: Tensor) -> FloatArray:
+    """Class probabilities with dropout left on, all else as in evaluation (Gal and Ghahramani 2016)."""
+    dropping = copy.deepcopy(net).eval()
+    layers = [module for module in dropping.modules() if isinstance(module, SeededDropout)]
+    for index, layer in enumerate(layers):
+        layer.train()
+        layer.key.fill_((index + 1) * LAYER_KEY_STRIDE % 2**63)
+    with torch.no_grad():
+        return np.stack([dropping(x).softmax(-1).cpu().numpy() for _ in range(N_PASSES)])
 
 
 def _cell(found: Correlation) -> str:

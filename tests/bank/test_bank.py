@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import Identity, differences
-from leakscope.bank.typed_json import to_json
+from leakscope.bank.identity import Identity
+from leakscope.bank.run_folder import differences, to_jsonable
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.bank.small_bank import (
     ALL_SUBSETS,
@@ -193,7 +193,7 @@ def test_another_bank_is_refused_and_what_differs_named(
 
 
 def test_differences_of_equal_data_are_none() -> None:
-    assert differences(to_json(IDENTITY), json.loads(json.dumps(to_json(IDENTITY)))) == []
+    assert differences(to_jsonable(IDENTITY), json.loads(json.dumps(to_jsonable(IDENTITY)))) == []
 
 
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "unfinished"])

@@ -13,7 +13,7 @@ import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
 
-from leakscope.models.mlp import mlp
+from leakscope.models.nets import mlp
 from leakscope.single_model.ensemble import attackers
 from tests.cli.command import Outcome, files_under, run_command
 

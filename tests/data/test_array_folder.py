@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.array_types import AnyArray
-from leakscope.audits.config import AuditConfig
-from leakscope.audits.population import audit
+from leakscope.audits.config import read_config
+from leakscope.audits.run import audit
 from leakscope.data.files import read_table
 from leakscope.disk import mmap_rows as pages
 from leakscope.errors import InputError
@@ -124,12 +124,13 @@ def test_a_damaged_file_is_read_or_refused(at: int, flip: int, cut: int) -> None
 
 
 def test_a_folder_is_not_standardised_and_saying_so_is_refused(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path)
-    config = AuditConfig.model_validate({"data": {"file": "patients"}})
-    assert pages.is_mapped(config.records(None, tmp_path).features)
-    wanted = AuditConfig.model_validate({"data": {"file": str(folder), "standardise": True}})
+    folder_of(tmp_path)
+    config = tmp_path / "audit.toml"
+    config.write_text('[data]\nfile = "patients"\n')
+    assert pages.is_mapped(read_config(config).records(None).features)
+    config.write_text('[data]\nfile = "patients"\nstandardise = true\n')
     with pytest.raises(InputError, match="standardise=true is for tables"):
-        wanted.records(None, tmp_path)
+        read_config(config).records(None)
 
 
 def test_an_audit_of_features_on_disk_is_that_of_the_same_in_memory(
@@ -140,7 +141,7 @@ def test_an_audit_of_features_on_disk_is_that_of_the_same_in_memory(
         FEATURES.copy(), on_disk.labels, on_disk.ids, "patients", class_names=on_disk.class_names
     )
     recipe = Recipe(net="linear", epochs=3, batch_size=8)
-    options: dict[str, Any] = {"models": 4, "attacks": ("loss",), "fpr_budgets": (0.1,), "device": "cpu"}
+    options: dict[str, Any] = {"models": 4, "attacks": ("loss",), "fpr": (0.1,), "device": "cpu"}
     audit(in_memory, recipe, tmp_path / "in memory", **options)
     monkeypatch.setattr(pages, "BLOCK_BYTES", 3000)
     audit(on_disk, recipe, tmp_path / "on disk", **options)

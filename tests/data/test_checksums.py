@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakscope.data.catalogue import DATASETS, Dataset, PublishedFile
-from leakscope.data.checksums import check_file
+from leakscope.data.fetch import check_file
 
 CONTENT = b"published"
 

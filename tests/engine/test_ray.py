@@ -14,7 +14,7 @@ import pytest
 from leakscope.audits.run import audit
 from leakscope.data.registry import load
 from leakscope.engine import request
-from leakscope.engine.registry import engine_named
+from leakscope.engine.local import engine_named
 from leakscope.errors import InputError
 from leakscope.recipe import FunctionRecipe, Recipe
 from tests.engine.clusters import ONE_CORE, lose, two_nodes

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakscope.bank.manifest import BlockNotes
 from leakscope.engine import local, worker
 from leakscope.engine.schedule import MAX_ATTEMPTS, Outcome, run_units
 from leakscope.engine.worker import TrainedUnit, Unit, joined, units_of
@@ -46,7 +47,8 @@ class MadeUpPool:
 
 def trained(unit: Unit) -> TrainedUnit:
     values = np.array(unit.models, dtype=np.float32)[:, None, None]
-    return TrainedUnit({"loss": values}, {m: 1 for m in unit.models if m % 3 == 0}, "x", "", None, 1.0, "cpu")
+    diverged = {m: 1 for m in unit.models if m % 3 == 0}
+    return TrainedUnit({"loss": values}, BlockNotes("x", "", 1.0, diverged), None, "cpu")
 
 
 @given(
@@ -86,8 +88,8 @@ def test_units_of_a_block_join_in_the_order_of_its_models() -> None:
     whole = trained(units_of(0, np.arange(5), one_per_model=False)[0])
     again = joined([trained(unit) for unit in units])
     np.testing.assert_array_equal(again.signals["loss"], whole.signals["loss"])
-    assert again.diverged == whole.diverged == {0: 1, 3: 1}
-    assert again.seconds == 5.0
+    assert again.notes.diverged_models == whole.notes.diverged_models == {0: 1, 3: 1}
+    assert again.notes.seconds == 5.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakscope.bank.bank import Bank
-from leakscope.bank.checksums import SEAL, check_seal, seal_damage, write_seal
+from leakscope.bank.damage import SEAL, check_seal, write_seal
 from leakscope.bank.run_folder import locked_run_folder, read_run
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
 from tests.bank.small_bank import complete, contents, create
@@ -87,26 +87,27 @@ def test_a_link_in_a_run_folder_is_refused_before_anything_is_written_through_it
 
 
 def test_a_sealed_folder_names_what_is_missing_or_changed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "x.npy").write_bytes(b"1")
-    assert "is missing" in seal_damage(tmp_path)[0]
-    write_seal(tmp_path)
-    assert seal_damage(tmp_path) == []
-    check_seal(tmp_path)
-    (tmp_path / "a" / "x.npy").write_bytes(b"2")
-    with pytest.raises(
-        CorruptBankError, match=r"x\.npy does not match its checksum; run the same command again"
-    ):
+    array, remedy = tmp_path / "a" / "x.npy", "; run the same command again"
+    array.parent.mkdir()
+    array.write_bytes(b"1")
+    with pytest.raises(CorruptBankError, match=rf"sha256\.json is missing{remedy}"):
         check_seal(tmp_path)
-    (tmp_path / "a" / "x.npy").unlink()
-    assert "x.npy is missing" in seal_damage(tmp_path)[0]
+    write_seal(tmp_path)
+    check_seal(tmp_path)
+    array.write_bytes(b"2")
+    with pytest.raises(CorruptBankError, match=rf"x\.npy does not match its checksum{remedy}"):
+        check_seal(tmp_path)
+    array.unlink()
+    with pytest.raises(CorruptBankError, match=rf"x\.npy is missing{remedy}"):
+        check_seal(tmp_path)
     (tmp_path / SEAL).write_bytes(b"{")
-    assert "damaged" in seal_damage(tmp_path)[0]
+    with pytest.raises(CorruptBankError, match=rf"sha256\.json is damaged.*{remedy}"):
+        check_seal(tmp_path)
 
 
 def test_a_bank_of_a_million_million_models_is_damaged_not_counted(tmp_path: Path) -> None:
     complete(tmp_path)
     path = tmp_path / "identity.json"
     path.write_text(path.read_text().replace('"models": 7', '"models": 1000000000000'))
-    with pytest.raises(CorruptBankError, match=r"identity\.json is damaged: design\.models"):
+    with pytest.raises(CorruptBankError, match=r"identity\.json is damaged \(design\.models"):
         Bank(tmp_path)

@@ -17,7 +17,7 @@ from torch import nn
 
 from leakscope.errors import InputError
 from leakscope.models.given import BATCH_SIZE, FittedEstimator, NetWeights, PredictFunction, model_from_file
-from leakscope.models.mlp import mlp
+from leakscope.models.nets import mlp
 
 CLASSES = ("0", "1", "2")
 RNG = np.random.default_rng(0)

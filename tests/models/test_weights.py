@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from leakscope.errors import InputError
-from leakscope.models.mlp import mlp
+from leakscope.models.nets import mlp
 from leakscope.models.weights import load_net, read_state
 
 OPTIONS = {"width": 5}

@@ -10,9 +10,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from leakscope.errors import InputError
-from leakscope.models.cnn import cnn
 from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
-from leakscope.models.mlp import mlp
+from leakscope.models.nets import cnn, mlp
 from leakscope.single_model.query import RecordFiles, class_names, query_model
 from leakscope.types import Records
 

@@ -10,10 +10,9 @@ from torch import nn
 from leakscope.design import make_design
 from leakscope.hardness.training import el2n
 from leakscope.recipe import Recipe
-from leakscope.train.gradient_norms import gradient_norms, record_gradient_norms
+from leakscope.train.gradient_norms import at_checkpoints, gradient_norms, record_gradient_norms
 from leakscope.train.loop import inputs_from, train_block
 from leakscope.train.losses import row_losses
-from leakscope.train.retrained import at_checkpoints
 from leakscope.types import Records
 
 

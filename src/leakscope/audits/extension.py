@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
 from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import DesignIdentity, Identity, differences
+from leakscope.bank.identity import DesignIdentity, Identity
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
-from leakscope.bank.run_folder import read_json, to_jsonable
+from leakscope.bank.run_folder import differences, read_json, to_jsonable
 from leakscope.design import make_design
 from leakscope.disk.storage import write_json
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError

@@ -83,7 +83,7 @@ def training_request(
     records: Records, recipe: AnyRecipe, settings: ResolvedSettings
 ) -> tuple[TrainingRequest, Engine]:
     """The models to train and the backend that trains them, both checked."""
-    from leakscope.engine.registry import engine_named  # torch comes with it
+    from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
     design = make_design(settings.design, settings.models, len(records), settings.seed)

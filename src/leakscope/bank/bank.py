@@ -15,7 +15,7 @@ from typing import NamedTuple
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.block_folders import BlockFolders
 from leakscope.bank.damage import REPAIR, Damage, block_mismatch, file_damage, sha256_of_array
-from leakscope.bank.identity import Identity, differences, parse_identity
+from leakscope.bank.identity import Identity, parse_identity
 from leakscope.bank.manifest import (
     BANK_FILES,
     MANIFEST,
@@ -27,9 +27,8 @@ from leakscope.bank.manifest import (
     read_manifest,
     write_manifest,
 )
-from leakscope.bank.run_folder import read_json
+from leakscope.bank.run_folder import differences, read_json, to_jsonable
 from leakscope.bank.signal_files import join_blocks, map_signal, read_block, signal_damage, signal_path
-from leakscope.bank.typed_json import to_json
 from leakscope.disk.npy import ArrayFileError, load_array, map_array
 from leakscope.disk.scratch import Scratch
 from leakscope.disk.storage import (
@@ -94,7 +93,7 @@ class Bank:
             if array is not None and not holds_array(folder / name, array):
                 write_array(folder / name, array)
         if not (folder / IDENTITY).is_file() or sha256_of(folder / IDENTITY) != identity.sha256:
-            write_json(folder / IDENTITY, to_json(identity))
+            write_json(folder / IDENTITY, to_jsonable(identity))
         bank = cls(folder)
         if bank.is_complete and bank._folders.exist() and not bank.damage():
             bank._folders.remove()  # an earlier run was killed before it did
@@ -265,7 +264,7 @@ def _check_same_bank(folder: Path, identity: Identity) -> None:
     if (folder / MANIFEST).exists() and read_manifest(folder).files[IDENTITY] == identity.sha256:
         return  # whatever has happened to identity.json since, this is the bank
     try:
-        reason = "; ".join(differences(read_json(folder / IDENTITY), to_json(identity))[:4])
+        reason = "; ".join(differences(read_json(folder / IDENTITY), to_jsonable(identity))[:4])
     except (InputError, CorruptBankError):  # not there, or damaged
         has_models = (folder / MANIFEST).exists() or (folder / "blocks").exists()
         reason = f"its models have no {IDENTITY} that says what they are" if has_models else ""

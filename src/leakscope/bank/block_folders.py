@@ -9,8 +9,7 @@ from pathlib import Path
 from leakscope.array_types import AnyArray
 from leakscope.bank.damage import Damage, file_damage
 from leakscope.bank.manifest import BlockNotes
-from leakscope.bank.run_folder import read_json
-from leakscope.bank.typed_json import parse_as, to_json
+from leakscope.bank.run_folder import parse_as, read_json, to_jsonable
 from leakscope.disk.npy import map_array
 from leakscope.disk.storage import atomic_folder, sha256_of, write_array, write_json
 from leakscope.errors import CorruptBankError, InputError
@@ -41,7 +40,7 @@ class BlockFolders:
         with atomic_folder(folder) as temporary:
             for name, values in signals.items():
                 write_array(temporary / file_name(name), values)
-            write_json(temporary / _NOTES, to_json(notes))
+            write_json(temporary / _NOTES, to_jsonable(notes))
             written = [*map(file_name, signals), _NOTES]
             write_json(temporary / _CHECKSUMS, {name: sha256_of(temporary / name) for name in written})
 

@@ -1,4 +1,7 @@
-"""What on disk does not match its checksum."""
+"""What on disk does not match its checksum.
+
+Arrays outside a bank have a seal: nothing else would notice a flipped byte in the outcome of a training.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.bank.run_folder import read_json
 from leakscope.disk.mmap_rows import row_blocks
-from leakscope.disk.storage import sha256_of
+from leakscope.disk.storage import sha256_of, write_json
+from leakscope.errors import CorruptBankError, InputError
 
+SEAL = "sha256.json"
 REPAIR = "run the command that made the bank again, which repairs it"
 
 
@@ -57,3 +63,20 @@ def sha256_of_array(array: AnyArray) -> str:
     for rows in row_blocks(array):
         sha.update(np.ascontiguousarray(array[rows]).data)
     return sha.hexdigest()
+
+
+def write_seal(folder: Path) -> None:
+    """Writes the checksums of all files under `folder`, once they are complete."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    write_json(folder / SEAL, {str(path.relative_to(folder)): sha256_of(path) for path in files})
+
+
+def check_seal(folder: Path) -> None:
+    """Raises CorruptBankError, naming the file, when one is missing or damaged."""
+    remedy = "run the same command again to rewrite it"
+    try:
+        checksums = read_json(folder / SEAL)
+    except (InputError, CorruptBankError) as error:
+        raise CorruptBankError(f"{error}; {remedy}") from error
+    for damage in file_damage(folder, checksums):
+        raise CorruptBankError(f"{folder / damage.file} {damage.what}; {remedy}")

@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from leakscope.array_types import IntArray
-from leakscope.bank.typed_json import FORBID_EXTRA, parse_as, to_json
+from leakscope.bank.run_folder import FORBID_EXTRA, parse_as, to_jsonable
 from leakscope.disk.storage import json_bytes
 from leakscope.errors import InputError
 from leakscope.types import Design, Records
@@ -102,7 +101,7 @@ class Identity:
     @property
     def sha256(self) -> str:
         """Sha256 of identity.json."""
-        return hashlib.sha256(json_bytes(to_json(self))).hexdigest()
+        return hashlib.sha256(json_bytes(to_jsonable(self))).hexdigest()
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -143,20 +142,6 @@ def parse_identity(content: Mapping[str, object], path: Path) -> Identity:
     return parse_as(Identity, content, path)
 
 
-def differences(stored: Any, wanted: Any, prefix: str = "", here: str = "now") -> list[str]:
-    """What differs between stored and wanted JSON data, in words; empty when nothing does.
-
-    `here` is the word for the wanted data; the stored data are "there".
-    """
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        keys = list(dict.fromkeys([*wanted, *stored]))
-        return [d for key in keys
-                for d in differences(stored.get(key), wanted.get(key), f"{prefix}{key}.", here)]  # fmt: skip
-    if stored == wanted:
-        return []
-    return [f"{prefix.rstrip('.')} is {_short(stored)} there, {_short(wanted)} {here}"]
-
-
 def refuse_unless(checks: Mapping[str, bool]) -> None:
     """Raises ValueError, naming every check that failed."""
     wrong = [name for name, is_fine in checks.items() if not is_fine]
@@ -179,8 +164,3 @@ def are_signal_names(names: Iterable[str]) -> bool:
     """True for one or more names that can be names of files."""
     listed = list(names)
     return bool(listed) and all(_SIGNAL_NAME.fullmatch(name) for name in listed)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 48 else f"{text[:12]}…"

@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.bank.identity import Identity, are_counts, are_signal_names, refuse_unless
-from leakscope.bank.run_folder import read_json
-from leakscope.bank.typed_json import FORBID_EXTRA, parse_as, to_json
+from leakscope.bank.run_folder import FORBID_EXTRA, TRAIN_ANEW, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import json_bytes, write_json
 from leakscope.errors import CorruptBankError
 
 MANIFEST = "manifest.json"
 BANK_FILES = ("identity.json", "design.npy", "columns.npy", "labels.npy")
-_TRAIN_ANEW = "remove it to train the bank anew"
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ class Manifest(Provenance):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes manifest.json, with its own checksum."""
-    content = to_json(manifest)
+    content = to_jsonable(manifest)
     write_json(folder / MANIFEST, {**content, "sha256": hashlib.sha256(json_bytes(content)).hexdigest()})
 
 
@@ -162,10 +160,10 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = read_json(path)
     except CorruptBankError as error:
-        raise CorruptBankError(f"{error}; {_TRAIN_ANEW}") from error
+        raise CorruptBankError(f"{error}; {TRAIN_ANEW}") from error
     if content.pop("sha256", None) != hashlib.sha256(json_bytes(content)).hexdigest():
         raise CorruptBankError(
-            f"{path} does not match its own checksum, so nothing in the bank can be checked; {_TRAIN_ANEW}"
+            f"{path} does not match its own checksum, so nothing in the bank can be checked; {TRAIN_ANEW}"
         )
     return parse_as(Manifest, content, path)
 
@@ -181,7 +179,7 @@ def check_fit(identity: Identity, manifest: Manifest, path: Path) -> None:
             "diverged_models": all(model < design.models for model in manifest.diverged_models),
         })  # fmt: skip
     except ValueError as error:
-        raise CorruptBankError(f"{path} is damaged: {error}; {_TRAIN_ANEW}") from error
+        raise CorruptBankError(f"{path} is damaged: {error}; {TRAIN_ANEW}") from error
 
 
 def _is_plain_dtype(text: str) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from leakscope.array_types import AnyArray
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.damage import REPAIR
-from leakscope.bank.identity import differences
-from leakscope.bank.typed_json import to_json
+from leakscope.bank.run_folder import differences, to_jsonable
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.types import Design
 
@@ -102,7 +101,7 @@ def check_unfinished(parts: Sequence[Part]) -> None:
 
 
 def _what_must_agree(part: Part) -> dict[str, Any]:
-    identity = to_json(part.bank.identity)
+    identity = to_jsonable(part.bank.identity)
     return {
         **{name: identity[name] for name in ("records", "recipe", "signals")},
         "columns": part.design.n_records,

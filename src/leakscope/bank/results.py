@@ -8,15 +8,13 @@ the same values: Python numbers, and None where a figure is undefined.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from leakscope.bank.run_folder import RESULTS, read_json, to_jsonable
+from leakscope.bank.run_folder import RESULTS, adapter, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import write_json
-from leakscope.errors import CorruptBankError, InputError
+from leakscope.errors import InputError
 
 FORMAT_VERSION = 1
 """Raised whenever a field of any results type changes its name or its meaning."""
@@ -50,8 +48,6 @@ def results_json(results: object) -> dict[str, Any]:
 
 def parse_results(content: dict[str, Any], results_type: type[T], source: Path) -> T:
     """Typed results from the content of a results.json; `source` is named in errors."""
-    from pydantic import ValidationError
-
     version = content.get(_FORMAT)
     if version != FORMAT_VERSION:
         raise InputError(
@@ -59,16 +55,7 @@ def parse_results(content: dict[str, Any], results_type: type[T], source: Path) 
             "run the same command again to rewrite it, which trains nothing"
         )
     body = {name: value for name, value in content.items() if name != _FORMAT}
-    try:
-        adapter: Any = _adapter(cast(Any, results_type))
-        parsed: T = adapter.validate_json(json.dumps(body), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise CorruptBankError(
-            f"{source} is damaged ({where}: {first['msg']}); run the same command again to write it anew"
-        ) from error
-    return parsed
+    return parse_as(results_type, body, source, "run the same command again to write it anew")
 
 
 def results_schema(results_type: type, kind: str) -> dict[str, Any]:
@@ -76,7 +63,7 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
 
     Descriptions come from the `Attributes:` sections of the dataclasses' docstrings.
     """
-    generated = _adapter(results_type).json_schema()
+    generated = adapter(results_type).json_schema()
     described = _classes(results_type)
     for name, definition in [*generated.get("$defs", {}).items(), (results_type.__name__, generated)]:
         _describe(definition, described[name]) if name in described else None
@@ -89,13 +76,6 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
         "properties": {**properties, **generated["properties"]},
         "required": [_FORMAT, *generated.get("required", [])],
     }
-
-
-@cache
-def _adapter(results_type: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(results_type)
 
 
 def _describe(definition: dict[str, Any], cls: type) -> None:

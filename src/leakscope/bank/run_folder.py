@@ -1,8 +1,11 @@
-"""A run folder's `run.json`: the kind of run and its config.
+"""The JSON files of a run folder, and `run.json` among them: the kind of run and its config.
 
 It is written first, so that a later command on the same folder either is the same run, which resumes, or is
 refused with what differs. `verify` needs nothing else to compute the results again. While a run writes, the
 folder is locked (`disk/lock.py`).
+
+Checksums reveal accidents, not intent: whoever changes a run can change its checksums with it. So a file is
+checked in full before any number in it becomes a size, or any name a path.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from leakscope.array_types import AnyArray
-from leakscope.bank.identity import differences
 from leakscope.disk.lock import folder_lock
 from leakscope.disk.npy import ArrayFileError, load_array
 from leakscope.disk.storage import (
@@ -29,12 +32,16 @@ from leakscope.disk.storage import (
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
+T = TypeVar("T")
 RUN, RESULTS = "run.json", "results.json"
 _OURS = ("identity.json", "sha256.json", RESULTS)
 
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
             StopIteration, RecursionError, OSError)  # fmt: skip
 """What computing with forged or damaged files of a run folder may raise."""
+TRAIN_ANEW = "remove it to train the bank anew"
+FORBID_EXTRA = {"extra": "forbid"}
+"""The `__pydantic_config__` of a dataclass whose JSON may hold no other fields."""
 
 
 @contextmanager
@@ -160,3 +167,54 @@ def to_jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def parse_as(kind: type[T], content: Mapping[str, object], path: Path, remedy: str = TRAIN_ANEW) -> T:
+    """The dataclass that `to_jsonable` described.
+
+    Args:
+        kind: a dataclass; its `__post_init__` raises ValueError for values that make no sense.
+        content: a JSON object.
+        path: where it was read, for the error message.
+        remedy: what to do about a damaged file, for the error message.
+
+    Raises:
+        CorruptBankError: the content is not of this kind.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return cast(T, adapter(cast(Any, kind)).validate_json(json.dumps(content), strict=True))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        what = f"{where}: {reason}" if where else reason
+        raise CorruptBankError(f"{path} is damaged ({what}); {remedy}") from error
+
+
+@cache
+def adapter(kind: Any) -> Any:
+    """Pydantic's parser of a dataclass."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def differences(stored: Any, wanted: Any, prefix: str = "", here: str = "now") -> list[str]:
+    """What differs between stored and wanted JSON data, in words; empty when nothing does.
+
+    `here` is the word for the wanted data; the stored data are "there".
+    """
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys([*wanted, *stored]))
+        return [d for key in keys
+                for d in differences(stored.get(key), wanted.get(key), f"{prefix}{key}.", here)]  # fmt: skip
+    if stored == wanted:
+        return []
+    return [f"{prefix.rstrip('.')} is {_short(stored)} there, {_short(wanted)} {here}"]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 48 else f"{text[:12]}…"

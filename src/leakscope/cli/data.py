@@ -13,7 +13,7 @@ from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json, pr
 
 if TYPE_CHECKING:
     from leakscope.data.catalogue import Dataset
-    from leakscope.data.checksums import FileCheck
+    from leakscope.data.fetch import FileCheck
 
 app = typer.Typer(help="List, check and fetch published datasets.", no_args_is_help=True)
 
@@ -49,7 +49,7 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Compare files with the published checksums; exit code 2 if one differs or a named one is missing."""
-    from leakscope.data.checksums import check_file
+    from leakscope.data.fetch import check_file
     from leakscope.data.published import data_root
 
     root = data_root(data_dir)

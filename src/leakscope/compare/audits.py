@@ -16,9 +16,8 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND as AUDIT
 from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import differences
 from leakscope.bank.results import read_results
-from leakscope.bank.run_folder import RESULTS, read_run
+from leakscope.bank.run_folder import RESULTS, differences, read_run
 from leakscope.compare.results import LeftOut, RunSummary
 from leakscope.compare.spec import ComparisonSpec, Groups
 from leakscope.disk.storage import sha256_of

@@ -19,9 +19,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from leakscope.bank.identity import differences
 from leakscope.bank.results import write_results
-from leakscope.bank.run_folder import as_corrupt_run_error, locked_run_folder
+from leakscope.bank.run_folder import as_corrupt_run_error, differences, locked_run_folder
 from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary
 from leakscope.compare.figures import AuditFigures, one_model_figures, population_figures
 from leakscope.compare.records import changed_records, write_changes

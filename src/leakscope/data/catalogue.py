@@ -1,7 +1,4 @@
-"""The catalogue: one frozen entry a dataset: where it comes from, what is published, who loads it.
-
-Checksums are those of the files as their authors publish them.
-"""
+"""The catalogue: one entry per dataset: where it comes from, which files are published, and what loads it."""
 
 from __future__ import annotations
 
@@ -22,15 +19,6 @@ class PublishedFile:
 
 
 @dataclass(frozen=True)
-class Archive:
-    """A tar archive that holds the files under `DATASET.folder/`; md5 is what its authors publish."""
-
-    url: str
-    n_bytes: int
-    md5: str
-
-
-@dataclass(frozen=True)
 class Dataset:
     """What there is to know about a dataset before it is read.
 
@@ -46,7 +34,7 @@ class Dataset:
         folder: name of its folder in the data folder; "" where it needs no files.
         files: what belongs into the folder.
         mirrors: addresses that each hold every file under its own name, tried in order.
-        archive: the archive to take the files from, where they are not published one by one.
+        archive: address of a tar.gz with the files under `folder/`; "" where they are published one by one.
     """
 
     name: str
@@ -60,7 +48,7 @@ class Dataset:
     folder: str = ""
     files: tuple[PublishedFile, ...] = ()
     mirrors: tuple[str, ...] = ()
-    archive: Archive | None = None
+    archive: str = ""
 
     def present_files(self, root: Path) -> list[Path]:
         """The paths of the files that lie in the data folder `root`; contents are not looked at."""
@@ -71,6 +59,43 @@ class Dataset:
         """True when every required file is there, or none is needed."""
         return all(locate(root / self.folder, file.name) for file in self.files if file.required)
 
+
+def _files(table: str) -> tuple[PublishedFile, ...]:
+    """One file per line: name, bytes, sha256."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return tuple(PublishedFile(name, int(n_bytes), sha256) for name, n_bytes, sha256 in rows)
+
+
+_ADULT_FILES = _files("""
+    adult.data   3974305  5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d
+    adult.test   2003153  a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05
+""")
+_LOCATION30_FILES = _files("""
+    dataset_location.tgz    287293  927203f85a868f8ee17a0ded1dc61699efe602167beabe34fbf45b4b1de94b33
+""")
+_MNIST_FILES = _files("""
+    train-images-idx3-ubyte.gz   9912422  440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609
+    train-labels-idx1-ubyte.gz     28881  3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c
+    t10k-images-idx3-ubyte.gz    1648877  8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6
+    t10k-labels-idx1-ubyte.gz       4542  f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6
+""")
+_FASHION_MNIST_FILES = _files("""
+    train-images-idx3-ubyte.gz  26421880  3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84
+    train-labels-idx1-ubyte.gz     29515  a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845
+    t10k-images-idx3-ubyte.gz    4422102  346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073
+    t10k-labels-idx1-ubyte.gz       5148  67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5
+""")
+_CIFAR10_FILES = _files("""
+    data_batch_1.bin  30730000  cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5
+    data_batch_2.bin  30730000  a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed
+    data_batch_3.bin  30730000  bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67
+    data_batch_4.bin  30730000  014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48
+    data_batch_5.bin  30730000  755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add
+    test_batch.bin    30730000  8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b
+""")
+_CIFAR10_CLASS_NAMES = PublishedFile(
+    "batches.meta.txt", 61, "558e74b5e208382e186da55784b4bac2cd52e558448e1b5800990fdb28ed8033", required=False
+)
 
 DATASETS: tuple[Dataset, ...] = (
     Dataset(
@@ -103,14 +128,7 @@ DATASETS: tuple[Dataset, ...] = (
         source="https://archive.ics.uci.edu/dataset/2/adult",
         licence="CC BY 4.0 (UCI, Kohavi 1996)",
         folder="adult",
-        files=(
-            PublishedFile(
-                "adult.data", 3_974_305, "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
-            ),
-            PublishedFile(
-                "adult.test", 2_003_153, "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
-            ),
-        ),
+        files=_ADULT_FILES,
         mirrors=("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",),
     ),
     Dataset(
@@ -123,13 +141,7 @@ DATASETS: tuple[Dataset, ...] = (
         source="https://github.com/privacytrustlab/datasets",
         licence="none stated; for research, cite Shokri et al. 2017",
         folder="location-30",
-        files=(
-            PublishedFile(
-                "dataset_location.tgz",
-                287_293,
-                "927203f85a868f8ee17a0ded1dc61699efe602167beabe34fbf45b4b1de94b33",
-            ),
-        ),
+        files=_LOCATION30_FILES,
         mirrors=("https://raw.githubusercontent.com/privacytrustlab/datasets/master/",),
     ),
     Dataset(
@@ -142,28 +154,7 @@ DATASETS: tuple[Dataset, ...] = (
         source="http://yann.lecun.com/exdb/mnist/",
         licence="none stated; cite LeCun et al. 1998",
         folder="mnist",
-        files=(
-            PublishedFile(
-                "train-images-idx3-ubyte.gz",
-                9_912_422,
-                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            PublishedFile(
-                "train-labels-idx1-ubyte.gz",
-                28_881,
-                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            PublishedFile(
-                "t10k-images-idx3-ubyte.gz",
-                1_648_877,
-                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            PublishedFile(
-                "t10k-labels-idx1-ubyte.gz",
-                4_542,
-                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
-        ),
+        files=_MNIST_FILES,
         # The authors' own page no longer serves the files; these are the copies it is replaced by.
         mirrors=(
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -180,28 +171,7 @@ DATASETS: tuple[Dataset, ...] = (
         source="https://github.com/zalandoresearch/fashion-mnist",
         licence="MIT (Zalando SE 2017)",
         folder="fashion-mnist",
-        files=(
-            PublishedFile(
-                "train-images-idx3-ubyte.gz",
-                26_421_880,
-                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            ),
-            PublishedFile(
-                "train-labels-idx1-ubyte.gz",
-                29_515,
-                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            ),
-            PublishedFile(
-                "t10k-images-idx3-ubyte.gz",
-                4_422_102,
-                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            ),
-            PublishedFile(
-                "t10k-labels-idx1-ubyte.gz",
-                5_148,
-                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            ),
-        ),
+        files=_FASHION_MNIST_FILES,
         mirrors=(
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -217,48 +187,7 @@ DATASETS: tuple[Dataset, ...] = (
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
         licence="none stated; cite Krizhevsky 2009",
         folder="cifar-10-batches-bin",
-        files=(
-            PublishedFile(
-                "data_batch_1.bin",
-                30_730_000,
-                "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-            ),
-            PublishedFile(
-                "data_batch_2.bin",
-                30_730_000,
-                "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-            ),
-            PublishedFile(
-                "data_batch_3.bin",
-                30_730_000,
-                "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-            ),
-            PublishedFile(
-                "data_batch_4.bin",
-                30_730_000,
-                "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-            ),
-            PublishedFile(
-                "data_batch_5.bin",
-                30_730_000,
-                "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-            ),
-            PublishedFile(
-                "test_batch.bin",
-                30_730_000,
-                "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-            ),
-            PublishedFile(
-                "batches.meta.txt",
-                61,
-                "558e74b5e208382e186da55784b4bac2cd52e558448e1b5800990fdb28ed8033",
-                required=False,
-            ),
-        ),
-        archive=Archive(
-            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            170_052_171,
-            "c32a1d4ab5d03f1284b67883e8d87530",
-        ),
+        files=(*_CIFAR10_FILES, _CIFAR10_CLASS_NAMES),
+        archive="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
     ),
 )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import (
-    Task,
+    Roles,
     check_ids,
     encode_feature,
     encode_labels,
@@ -87,30 +87,22 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
         yield _opened(readable)
 
 
-def read_column_file(
-    path: Path,
-    label: str | None,
-    id_column: str | None,
-    group_columns: tuple[str, ...],
-    feature_columns: tuple[str, ...] | None,
-    task: Task,
-) -> Records:
+def read_column_file(path: Path, roles: Roles) -> Records:
     """The records of a csv or parquet file; see `leakscope.data.files.read_table`."""
     with column_file(path) as file:
-        label = _check_roles(file, label, id_column, group_columns, feature_columns)
-        if feature_columns is None:
-            taken = {label, id_column, *group_columns}
-            feature_columns = tuple(column for column in file.names if column not in taken)
-        if not feature_columns:
+        label = _check_roles(file, roles)
+        taken = {label, roles.id, *roles.groups}
+        columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features
+        if not columns:
             raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
-        encoded = encode_labels(column_values(file.column(label), "label"), label, task)
-        features, feature_names = _features(file, feature_columns)
+        encoded = encode_labels(column_values(file.column(label), "label"), label, roles.task)
+        features, feature_names = _features(file, columns)
         return Records(
             features=features,
             labels=encoded.labels,
-            ids=ids_of(file, id_column),
+            ids=ids_of(file, roles.id),
             name=path.stem,
-            groups={name: group_of(file.column(name)) for name in group_columns},
+            groups={name: group_of(file.column(name)) for name in roles.groups},
             class_names=encoded.class_names,
             feature_names=feature_names,
         )
@@ -171,28 +163,23 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
 
 
-def _check_roles(
-    file: ColumnFile,
-    label: str | None,
-    id_column: str | None,
-    group_columns: tuple[str, ...],
-    feature_columns: tuple[str, ...] | None,
-) -> str:
+def _check_roles(file: ColumnFile, roles: Roles) -> str:
     """The label, once every named column is known to be there, and neither label nor id is a feature."""
     if len(file.names) == 1 and any(mark in file.names[0] for mark in ";\t|"):
         raise InputError(f"has one column, {file.names[0]!r}; separate the columns by commas")
-    if label is None:
+    if roles.label is None:
         raise InputError(f"label is not given; name one of the columns: {', '.join(file.names)}")
-    require_names("label column", [label], file.names)
-    require_names("id column", [] if id_column is None else [id_column], file.names)
-    require_names("group column", group_columns, file.names)
-    require_names("feature column", feature_columns or (), file.names)
-    for role, column in (("label", label), ("id", id_column)):
-        if column in (feature_columns or ()):
+    features = roles.features or ()
+    require_names("label column", [roles.label], file.names)
+    require_names("id column", [] if roles.id is None else [roles.id], file.names)
+    require_names("group column", roles.groups, file.names)
+    require_names("feature column", features, file.names)
+    for role, column in (("label", roles.label), ("id", roles.id)):
+        if column in features:
             raise InputError(
                 f"{column!r} is the {role} column and cannot be a feature; take it out of features"
             )
-    return label
+    return roles.label
 
 
 def column_values(series: pl.Series, role: str) -> AnyArray:

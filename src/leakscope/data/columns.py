@@ -24,6 +24,16 @@ MOST_CATEGORIES = 256  # of one text column; more is an identifier or free text,
 _MANY_CLASSES = 100
 
 
+class Roles(NamedTuple):
+    """What the columns, or arrays, of a file are for; see `leakscope.data.files.read_table`."""
+
+    label: str | None
+    id: str | None
+    groups: tuple[str, ...]
+    features: tuple[str, ...] | None
+    task: Task
+
+
 class EncodedLabels(NamedTuple):
     """Labels as `Records` wants them."""
 
@@ -58,12 +68,6 @@ def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> N
             closest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {closest[0]!r}? " if closest else ""
             raise InputError(f"{what} {name!r} does not exist; {hint}there are: {_listed(known)}")
-
-
-def check_task(task: str) -> None:
-    """Refuse a task that does not exist."""
-    if task not in TASKS:
-        raise InputError(f"task={task!r} must be one of {', '.join(TASKS)}")
 
 
 def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from leakscope.data.array_records import is_array_folder, read_array_folder, read_npz
+from leakscope.data.column_file import read_column_file
+from leakscope.data.columns import TASKS, Roles, Task
+from leakscope.data.image_folder import read_image_folder
 from leakscope.errors import InputError
-
-if TYPE_CHECKING:
-    from leakscope.data.columns import Task
-    from leakscope.types import Records
+from leakscope.types import Records
 
 SUFFIXES = (".csv", ".parquet", ".npz")
 _FOLDER = "a folder"
@@ -33,7 +33,7 @@ def read_table(
     is one-hot encoded in alphabetical order. An npz file holds `features` (or `x`), `labels` (or `y`),
     and may hold `ids` and one array per group; uint8 features (records, channels, height, width), or
     without the channels, stay images. A folder holds such arrays as npy files, whose features stay on disk
-    (see `array_folder`), or folders of images, one per class (see `image_folder`).
+    (see `array_records`), or folders of images, one per class (see `image_folder`).
 
     Args:
         path: the file or folder.
@@ -58,47 +58,32 @@ def read_table(
         )
     elif not path.is_file():
         raise InputError(f"{path} does not exist or is not a file; check the path")
+    roles = Roles(label, id_column, _names(group_columns), None, task)
+    if feature_columns is not None:
+        roles = roles._replace(features=_names(feature_columns))
     try:
-        return _read(path, suffix, label, id_column, _names(group_columns), _names(feature_columns), task)
+        return _read(path, suffix, roles)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _read(
-    path: Path,
-    suffix: str,
-    label: str | None,
-    id_column: str | None,
-    group_columns: tuple[str, ...] | None,
-    feature_columns: tuple[str, ...] | None,
-    task: Task,
-) -> Records:
-    from leakscope.data.columns import check_task
-
-    check_task(task)
-    if suffix not in (".csv", ".parquet") and feature_columns is not None:
+def _read(path: Path, suffix: str, roles: Roles) -> Records:
+    if roles.task not in TASKS:
+        raise InputError(f"task={roles.task!r} must be one of {', '.join(TASKS)}")
+    if suffix not in (".csv", ".parquet") and roles.features is not None:
         raise InputError("feature_columns is for csv and parquet; arrays and pictures have no columns")
     if suffix == _FOLDER:
-        return _read_folder(path, label, id_column, group_columns or (), task)
+        return _read_folder(path, roles)
     if suffix == ".npz":
-        from leakscope.data.npz_file import read_npz
-
-        return read_npz(path, label, id_column, group_columns or (), task)
-    from leakscope.data.column_file import read_column_file
-
-    return read_column_file(path, label, id_column, group_columns or (), feature_columns, task)
+        return read_npz(path, roles)
+    return read_column_file(path, roles)
 
 
-def _read_folder(
-    path: Path, label: str | None, id_column: str | None, group_columns: tuple[str, ...], task: Task
-) -> Records:
-    from leakscope.data.array_folder import is_array_folder, read_array_folder
-    from leakscope.data.image_folder import read_image_folder
-
+def _read_folder(path: Path, roles: Roles) -> Records:
     try:
         if is_array_folder(path):
-            return read_array_folder(path, label, id_column, group_columns, task)
-        if label or id_column or group_columns or task == "regression":
+            return read_array_folder(path, roles)
+        if roles.label or roles.id or roles.groups or roles.task == "regression":
             raise InputError(
                 "label, id, groups and a regression task are for tables and arrays; the classes of a folder "
                 "of pictures are its folders, and ids their paths"
@@ -108,8 +93,6 @@ def _read_folder(
         raise InputError(f"cannot read {error.filename}: {error.strerror}; check the folder") from error
 
 
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+def _names(columns: Sequence[str]) -> tuple[str, ...]:
     """Each name once; a single text is one name, not its letters."""
-    if columns is None:
-        return None
     return (columns,) if isinstance(columns, str) else tuple(dict.fromkeys(columns))

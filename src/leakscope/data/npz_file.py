@@ -6,55 +6,26 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.data.columns import Task, check_ids, encode_labels, numeric_features, require_names
-from leakscope.data.ids import numbered_ids
 from leakscope.disk.memory import machine_memory
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, read_array
 from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
-from leakscope.types import Records
 
 NO_OBJECTS = (
     "holds Python objects, which need pickle and can run code when read, so they are refused; "
     "save plain arrays of numbers or text (not dtype object)"
 )
 _LAST_CHARACTER = 0x10FFFF
-FEATURE_NAMES = ("features", "x")
-LABEL_NAMES = ("labels", "y")
 # RuntimeError: encrypted members, and zip features Python does not have.
 _UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error,
                lzma.LZMAError, struct.error, IndexError, MemoryError)  # fmt: skip
-
-
-def read_npz(
-    path: Path, label: str | None, ids_name: str | None, group_names: tuple[str, ...], task: Task
-) -> Records:
-    """The records of an npz file; see `leakscope.data.files.read_table`."""
-    arrays = read_arrays(path)
-    require_names("label array", [] if label is None else [label], list(arrays))
-    require_names("id array", [] if ids_name is None else [ids_name], list(arrays))
-    require_names("group array", group_names, list(arrays))
-    label = label or first_of("labels", LABEL_NAMES, arrays)
-    features_name = first_of("features", FEATURE_NAMES, arrays)
-    ids_name = ids_name or ("ids" if "ids" in arrays else None)
-    vectors = {name: as_vector(name, arrays[name]) for name in (label, ids_name, *group_names) if name}
-    check_lengths({features_name: arrays[features_name], **vectors})
-    encoded = encode_labels(vectors[label], label, task)
-    return Records(
-        features=_features(features_name, arrays[features_name]),
-        labels=encoded.labels,
-        ids=ids_of(vectors, ids_name, len(encoded.labels)),
-        name=path.stem,
-        groups={name: vectors[name].astype(np.str_) for name in group_names},
-        class_names=encoded.class_names,
-    )
 
 
 def read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, AnyArray]:
@@ -108,16 +79,6 @@ def _refuse_absurd(entries: Sequence[zipfile.ZipInfo], most_bytes: int) -> None:
         )
 
 
-def first_of(what: str, names: Sequence[str], arrays: Collection[str]) -> str:
-    """The first of these names that there is; raises InputError when there is none."""
-    for name in names:
-        if name in arrays:
-            return name
-    raise InputError(
-        f"has no array of {what}, {' or '.join(names)}; there are: {', '.join(arrays) or 'none'}"
-    )
-
-
 def as_vector(name: str, array: AnyArray) -> AnyArray:
     """One value per record; a single column counts as a vector."""
     if array.ndim == 2 and array.shape[1] == 1:
@@ -150,34 +111,3 @@ def check_lengths(arrays: dict[str, AnyArray]) -> None:
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         rows = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
         raise InputError(f"every array needs one row per record, at least one; it has: {rows}")
-
-
-def _features(name: str, array: AnyArray) -> npt.NDArray[np.float32] | npt.NDArray[np.uint8]:
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"features {name!r} have type {array.dtype}, expected numbers; encode text first")
-    if not array.size:
-        raise InputError(f"features {name!r} have shape {array.shape}, which is empty")
-    if array.dtype == np.uint8 and array.ndim in (3, 4):
-        return as_images(name, array)
-    return numeric_features(array[:, None] if array.ndim == 1 else array, name)
-
-
-def as_images(name: str, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """uint8 (records, channels, height, width)."""
-    if array.ndim == 3:
-        return array[:, None]
-    if array.shape[1] > 4 and array.shape[3] <= 4:
-        raise InputError(
-            f"features {name!r} have shape {array.shape}, which looks channels-last; "
-            "save (records, channels, height, width), as in x.transpose(0, 3, 1, 2)"
-        )
-    return array
-
-
-def ids_of(vectors: dict[str, AnyArray], ids_name: str | None, n_records: int) -> npt.NDArray[np.str_]:
-    """Ids of the records, by default numbered; raises InputError when they are not unique."""
-    if ids_name is None:
-        return numbered_ids("row-", n_records)
-    ids = vectors[ids_name].astype(np.str_)
-    check_ids(ids, ids_name)
-    return ids

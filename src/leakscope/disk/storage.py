@@ -31,15 +31,15 @@ TEMPORARY = ".leakscope-tmp-"
 LOCK = ".leakscope-lock"
 """Locks the folder of a run; also the start of the names of the files beside it."""
 _REASONS = {
-    errno.ENOSPC: "the disk is full; free some space, or choose another folder with --out",
-    errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with --out",
-    errno.EROFS: "the file system is read-only; choose another folder with --out",
-    errno.EACCES: "no permission to write there; choose another folder with --out",
-    errno.EPERM: "no permission to write there; choose another folder with --out",
-    errno.ENOTDIR: "a file is in the way of the folder; choose another folder with --out",
-    errno.EEXIST: "a file is in the way of the folder; choose another folder with --out",
-    errno.ENOTEMPTY: "another process is writing there; wait for it, or choose another folder with --out",
-    errno.EISDIR: "a folder is in the way of the file; choose another folder with --out",
+    errno.ENOSPC: "the disk is full; free some space, or choose another folder with {option}",
+    errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with {option}",
+    errno.EROFS: "the file system is read-only; choose another folder with {option}",
+    errno.EACCES: "no permission to write there; choose another folder with {option}",
+    errno.EPERM: "no permission to write there; choose another folder with {option}",
+    errno.ENOTDIR: "a file is in the way of the folder; choose another folder with {option}",
+    errno.EEXIST: "a file is in the way of the folder; choose another folder with {option}",
+    errno.ENOTEMPTY: "another process is writing there; wait for it, or choose another folder with {option}",
+    errno.EISDIR: "a folder is in the way of the file; choose another folder with {option}",
 }
 
 _watchers: list[Callable[[Path], None]] = []
@@ -47,12 +47,13 @@ _confines: ContextVar[Path | None] = ContextVar("_confines", default=None)
 
 
 @contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusal to write into one clear line."""
+def storage_errors(path: Path, option: str = "--out") -> Iterator[None]:
+    """Turns the operating system's refusal to write into one line; `option` chooses another folder."""
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror or type(error).__name__)
+        other = error.strerror or type(error).__name__
+        reason = _REASONS.get(error.errno or 0, "{other}").format(option=option, other=other)
         raise StorageError(f"cannot write {path}: {reason}") from error
 
 
@@ -79,12 +80,12 @@ def create_folder(folder: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, mode: int = 0o666, option: str = "--out") -> Iterator[IO[bytes]]:
     """A file to write to, which appears as `path` only once it is complete and on disk.
 
-    `mode` are its permissions, before the process's umask.
+    `mode` are its permissions, before the process's umask; `option` is named in an error.
     """
-    with storage_errors(path):
+    with storage_errors(path, option):
         _refuse_outside(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}{TEMPORARY}{os.getpid()}")

@@ -20,10 +20,10 @@ import torch
 import leakscope
 from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
-from leakscope.bank.manifest import BlockNotes, Provenance
+from leakscope.bank.manifest import Provenance
 from leakscope.disk.lock import folder_lock
 from leakscope.engine.processes import ProcessPool, cores
-from leakscope.engine.request import DeviceChecker, LocalDevices, TrainingRequest, check_request, device_of
+from leakscope.engine.request import DeviceChecker, TrainingRequest, check_request, device_of
 from leakscope.engine.schedule import run_units
 from leakscope.engine.worker import (
     TrainedUnit,
@@ -34,7 +34,7 @@ from leakscope.engine.worker import (
     units_of,
     why_not_sendable,
 )
-from leakscope.errors import TrainingError
+from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.train.loop import Progress
 
@@ -42,6 +42,8 @@ __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "
 
 SECONDS_WORTH_PROCESSES = 10.0
 """Training left from which models trained one at a time move to processes; each takes about 3 s to start."""
+
+ENGINES = ("local", "ray")
 
 Blocks = Sequence[tuple[int, IntArray]]
 """(number, models) of the blocks to train."""
@@ -101,7 +103,7 @@ class LocalEngine:
 
     def check_device(self, device: str) -> None:
         """Raises InputError when this machine has no such device."""
-        LocalDevices().check_device(device)
+        device_of(device)
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, progress: Progress
@@ -152,6 +154,24 @@ class LocalEngine:
         return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
+def engine_named(name: str, address: str | None = None) -> Engine:
+    """The engine of this name.
+
+    Args:
+        name: "local" or "ray".
+        address: of a Ray cluster: "auto" (the default) or "HOST:PORT".
+    """
+    if name == "ray":
+        from leakscope.engine.ray_engine import RayEngine
+
+        return RayEngine(address or "auto")
+    if name != "local":
+        raise InputError(f"engine={name!r} is unknown; choose one of {', '.join(ENGINES)}")
+    if address is not None:
+        raise InputError(f"address={address!r} would do nothing: the engine is 'local'; use engine 'ray'")
+    return LocalEngine()
+
+
 def threads_per_model(n_models: int) -> int:
     """Threads of a model trained beside others; does not depend on how many are still to be trained."""
     return max(1, min(torch.get_num_threads(), cores() // n_models))
@@ -171,14 +191,10 @@ def _fill(
             if sum(len(u.models) for u in part) < len(bank.blocks[unit.block]):
                 continue
             whole = joined([part[u] for u in sorted(part)])
-            bank.add_block(unit.block, whole.signals, _notes(whole))
+            bank.add_block(unit.block, whole.signals, whole.notes)
             committed.append(whole._replace(signals={}))
             del parts[unit.block]  # its signals are on disk now
     return committed
-
-
-def _notes(block: TrainedUnit) -> BlockNotes:
-    return BlockNotes(block.trainer, block.note, round(block.seconds, 3), block.diverged, block.node)
 
 
 def _provenance(engine: Engine, request: TrainingRequest, committed: list[TrainedUnit]) -> Provenance:

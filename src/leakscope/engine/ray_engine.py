@@ -18,7 +18,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -39,7 +39,7 @@ from leakscope.engine.worker import (
     worker_in_pool,
 )
 from leakscope.errors import InputError, TrainingError
-from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.recipe import Recipe
 from leakscope.train.loop import Progress
 from leakscope.types import Design, Records
 
@@ -100,7 +100,7 @@ class RayPool:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._reports = ray.remote(_ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._arrays = ray.put((request.records, request.design))
-        settings = sendable(_JobSettings(request.recipe, request.seed, request.signals, request.device))
+        settings = sendable((request.recipe, request.seed, request.signals, request.device))
         spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings)
         task = ray.remote(max_calls=0)(_train).options(  # 0: processes keep their worker between units
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_retries=0, scheduling_strategy="SPREAD"
@@ -183,15 +183,6 @@ class _ProgressActor:
         return self._done
 
 
-class _JobSettings(NamedTuple):
-    """A training request without its arrays."""
-
-    recipe: AnyRecipe
-    seed: int
-    signals: tuple[str, ...]
-    device: str
-
-
 class _TaskSpec(NamedTuple):
     """What a task receives beside its unit; `settings` is pickled: unpickling it needs `paths`."""
 
@@ -227,11 +218,11 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
         if spec.key not in _workers:
             _workers.clear()
             device = torch.device("cuda" if spec.needs.gpus else "cpu")
-            settings: _JobSettings = pickle.loads(spec.settings)  # by this run's own driver
-            request = TrainingRequest(*arrays, **settings._asdict())
+            settings = pickle.loads(spec.settings)  # by this run's own driver
+            request = TrainingRequest(*arrays, *settings)
             _workers[spec.key] = worker_in_pool(request, device)
         trained = _workers[spec.key].train_unit(unit, report)
-    return trained._replace(node=_this_node())
+    return trained._replace(notes=replace(trained.notes, node=_this_node()))
 
 
 def _this_node() -> str:

@@ -94,14 +94,6 @@ class DeviceChecker(Protocol):
         """Raises InputError when there is no such device."""
 
 
-class LocalDevices:
-    """The devices of this machine."""
-
-    def check_device(self, device: str) -> None:
-        """Raises InputError when this machine has no such device."""
-        device_of(device)
-
-
 def check_request(request: TrainingRequest, engine: DeviceChecker | None = None) -> Identity:
     """The identity of the bank that `complete_bank` would train; writes nothing.
 
@@ -115,7 +107,8 @@ def check_request(request: TrainingRequest, engine: DeviceChecker | None = None)
     recipe, features = request.recipe, request.records.features
     if request.seed < 0:
         raise InputError(f"seed={request.seed}: must be 0 or more")
-    (engine or LocalDevices()).check_device(request.device)
+    check_device = device_of if engine is None else engine.check_device
+    check_device(request.device)
     if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and features.ndim != 4:
         raise InputError(
             "flips and crop are for images (channels, height, width), "

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.bank.manifest import BlockNotes
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import TrainingError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
@@ -39,23 +40,15 @@ class TrainedUnit(NamedTuple):
 
     Attributes:
         signals: name -> (models, checkpoints, columns[, classes]).
-        diverged: model -> the epoch at which it was no longer finite.
-        trainer: how it was trained.
-        note: what did not go as planned in this unit; empty: nothing.
+        notes: how it was trained.
         not_stacked_reason: why models that could have been stacked were not; None: no such reason.
-        seconds: training time.
         device: where it was trained.
-        node: the node of a cluster that trained it; empty: this machine.
     """
 
     signals: dict[str, AnyArray]
-    diverged: dict[int, int]
-    trainer: str
-    note: str
+    notes: BlockNotes
     not_stacked_reason: str | None
-    seconds: float
     device: str
-    node: str = ""
 
 
 class Worker:
@@ -88,15 +81,9 @@ class Worker:
         """Trains the unit; its signals, with what the manifest records about them."""
         started = time.perf_counter()
         block = self.train(np.array(unit.models), progress)
-        return TrainedUnit(
-            signals=block.signals,
-            diverged={m: int(e) for m, e in zip(unit.models, block.diverged_at, strict=True) if e},
-            trainer=block.trainer,
-            note=block.note,
-            not_stacked_reason=self._not_stacked_reason,
-            seconds=time.perf_counter() - started,
-            device=str(self.device),
-        )
+        diverged = {m: int(e) for m, e in zip(unit.models, block.diverged_at, strict=True) if e}
+        notes = BlockNotes(block.trainer, block.note, time.perf_counter() - started, diverged)
+        return TrainedUnit(block.signals, notes, self._not_stacked_reason, str(self.device))
 
     @property
     def trains_serially(self) -> bool:
@@ -131,16 +118,17 @@ def units_of(block: int, models: IntArray, one_per_model: bool) -> list[Unit]:
 
 def joined(parts: list[TrainedUnit]) -> TrainedUnit:
     """The units of one block, in the order of its models, as if they had been trained as one."""
-    return TrainedUnit(
-        signals={name: np.concatenate([p.signals[name] for p in parts]) for name in parts[0].signals},
-        diverged={model: epoch for part in parts for model, epoch in part.diverged.items()},
-        trainer=parts[0].trainer,
-        note="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        not_stacked_reason=parts[0].not_stacked_reason,
-        seconds=sum(part.seconds for part in parts),
-        device=", ".join(sorted({part.device for part in parts})),
-        node=", ".join(sorted({part.node for part in parts})),
+    notes = [part.notes for part in parts]
+    joined_notes = BlockNotes(
+        trainer=notes[0].trainer,
+        note="; ".join(dict.fromkeys(part.note for part in notes if part.note)),
+        seconds=round(sum(part.seconds for part in notes), 3),
+        diverged_models={model: epoch for part in notes for model, epoch in part.diverged_models.items()},
+        node=", ".join(sorted({part.node for part in notes})),
     )
+    signals = {name: np.concatenate([p.signals[name] for p in parts]) for name in parts[0].signals}
+    devices = ", ".join(sorted({part.device for part in parts}))
+    return TrainedUnit(signals, joined_notes, parts[0].not_stacked_reason, devices)
 
 
 def sendable(value: Any) -> bytes:

@@ -6,8 +6,8 @@ For class probabilities p_s of passes s = 1..S,
 
 The epistemic part is the mutual information between prediction and model (Houlsby et al. 2011; Gal et al.
 2017). A pass is one draw of the model: a model of the population that was not trained on the record, a member
-of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout enabled (`train.mc_dropout`;
-Gal and Ghahramani 2016). In nats; high means uncertain.
+of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout enabled (Gal and
+Ghahramani 2016). In nats; high means uncertain.
 """
 
 from __future__ import annotations

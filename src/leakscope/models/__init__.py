@@ -1,1 +1,1 @@
-"""Shipped networks, one per file; `build` also takes a user's own "package.module:factory"."""
+"""Networks we ship, networks of the user's own, and models that someone else trained."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from difflib import get_close_matches
 from torch import nn
 
 from leakscope.errors import InputError
+from leakscope.models import nets
 from leakscope.recipe import Recipe
 from leakscope.user_code import import_object, names_code
 
@@ -30,7 +30,7 @@ def factory(name: str) -> Factory:
         raise InputError(
             f"net={name!r} is unknown; choose one of {', '.join(NETS)}, or 'package.module:factory'.{hint}"
         )
-    shipped: Factory = getattr(importlib.import_module(f"leakscope.models.{name}"), name)
+    shipped: Factory = getattr(nets, name)
     return shipped
 
 

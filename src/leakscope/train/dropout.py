@@ -12,6 +12,7 @@ from torch import Tensor, nn
 _MULTIPLIERS = (-4658895280553007687, -7723592293110705685)  # splitmix64's two, as signed integers
 _WEYL = -7046029254386353131  # splitmix64's odd increment, from one position to the next
 _PASS = 2685821657736338717  # another odd number: by the same one, a pass would be the last one shifted
+LAYER_KEY_STRIDE = 0x5851F42D4C957F2D  # from one layer's key to the next
 _N_SHARED_AXES: dict[type[nn.Module], int] = {
     nn.Dropout: 0,
     nn.Dropout1d: 1,
@@ -49,7 +50,7 @@ def seed_dropout(net: nn.Module, key: int) -> None:
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.modules.dropout._DropoutNd) and type(child) in _N_SHARED_AXES:
                 layer += 1
-                own_key = (key + layer * 0x5851F42D4C957F2D) % 2**63
+                own_key = (key + layer * LAYER_KEY_STRIDE) % 2**63
                 setattr(parent, name, SeededDropout(child.p, _N_SHARED_AXES[type(child)], own_key))
 
 

@@ -3,12 +3,17 @@
 Read early, it is GraNd (Paul, Ganguli and Dziugaite 2021); squared and summed over checkpoints with the
 learning rates, it is TracIn's self-influence (Pruthi et al. 2020). `hardness.registry.gradient_measures`
 makes both.
+
+A bank stores signals, not weights. A model is determined by its row of the design, the recipe and (run seed,
+model index), so training it again, alone, gives the network at any checkpoint, up to floating-point rounding.
+(A user's own module that draws from torch's global generator gives a similar network, not the same.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +23,13 @@ from torch.func import functional_call, grad, vmap
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Inputs
+from leakscope.train.loop import Inputs, initial_nets, train
 from leakscope.train.losses import row_losses
-from leakscope.train.retrained import at_checkpoints
+from leakscope.train.plan import BatchPlan
+from leakscope.train.serial import SerialModel
 from leakscope.types import Design
+
+Measure = TypeVar("Measure")
 
 _NUMBERS_AT_ONCE = 20_000_000  # entries of single records' gradients held together
 _ROWS_AT_ONCE = 4096
@@ -44,7 +52,7 @@ class GradientNorms(NamedTuple):
 def gradient_norms(
     inputs: Inputs, design: Design, recipe: Recipe, models: IntArray, seed: int
 ) -> GradientNorms:
-    """Norms at the recipe's checkpoints, of models trained again (see `retrained.py`)."""
+    """Norms at the recipe's checkpoints, of models trained again."""
     measure = partial(record_gradient_norms, x=inputs.x, y=inputs.y)
     norms = [
         torch.stack(at_checkpoints(measure, inputs, design, recipe, model, seed)) for model in models.tolist()
@@ -52,6 +60,35 @@ def gradient_norms(
     epochs = recipe.evaluated_epochs
     rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in epochs])
     return GradientNorms(torch.stack(norms).cpu().numpy(), rates, epochs)
+
+
+def at_checkpoints(
+    measure: Callable[[nn.Module], Measure],
+    inputs: Inputs,
+    design: Design,
+    recipe: Recipe,
+    model: int,
+    seed: int,
+) -> list[Measure]:
+    """The value of `measure` for the network at each of the recipe's checkpoints.
+
+    Args:
+        measure: gets the network in evaluation mode; must not change it. Training then continues.
+        inputs: the records.
+        design: the design of the whole bank.
+        recipe: the bank's recipe; give it other `checkpoints` to measure elsewhere.
+        model: which model of the bank.
+        seed: the bank's run seed.
+    """
+    alone = np.array([model])
+    (net,) = initial_nets(recipe, inputs, alone, seed)
+    stack = SerialModel([net], recipe.label_smoothing, inputs.x.device)
+    plan = BatchPlan(design, alone, recipe.batch_size, seed)
+    values = []
+    for epoch in train(stack, inputs, plan, recipe):
+        if epoch in recipe.evaluated_epochs:
+            values.append(measure(net.eval()))
+    return values
 
 
 def record_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from leakscope.bank.checksums import check_seal, seal_damage, write_seal
+from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.run_folder import stored_array
 from leakscope.disk.storage import atomic_folder, write_array
+from leakscope.errors import CorruptBankError
 from leakscope.leakage.experiment import Experiment
 from leakscope.studies.leakage.config import LeakageConfig, settings
 
 
 def is_complete(out: Path, figure: int) -> bool:
     """Whether a figure's experiments are stored and undamaged."""
-    return not seal_damage(_folder(out, figure))
+    try:
+        check_seal(_folder(out, figure))
+    except CorruptBankError:
+        return False
+    return True
 
 
 def write_experiments(out: Path, figure: int, experiments: list[Experiment]) -> None:
