@@ -14,7 +14,7 @@ from leakscope.audits.run import audit
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.verification import verify_run
 from leakscope.studies.scaling import judge as scaling_judge
-from leakscope.studies.scaling import report as scaling_report
+from leakscope.studies.scaling import page as scaling_report
 from leakscope.studies.scaling.study import ScalingConfig, run
 from tests.bank.small_bank import flip
 from tests.engine.small_population import RECIPE, records
