@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from leakscope.studies.scaling import judge as scaling_judge
-from leakscope.studies.scaling import report as scaling
+from leakscope.studies.scaling import page as scaling
 
 
 @pytest.fixture(autouse=True, scope="package")
