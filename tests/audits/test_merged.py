@@ -84,7 +84,7 @@ def test_a_merged_audit_is_a_run_like_any_other(tmp_path: Path, audits: tuple[Pa
     }
     report = (tmp_path / "merged" / "report.md").read_text()
     assert "14 models were each trained on a random half of 80 records (noise)." in report
-    assert "Seed 3, 4;" in report
+    assert "- Seed: 3, 4\n" in report
     metadata, expected = RecordMetadata.read(tmp_path / "merged"), RecordMetadata.read(audits[0])
     np.testing.assert_array_equal(metadata.ids, expected.ids)
     np.testing.assert_array_equal(metadata.groups["town"], expected.groups["town"])

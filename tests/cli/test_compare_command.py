@@ -37,7 +37,7 @@ def test_a_defense_that_helps_ends_with_0_and_everything_is_written(audits: Path
     expected = {"run.json", "results.json", "records.parquet", "report.md", "report.html"}
     assert expected | {"figures/differences.png"} <= set(files_under(out))
     markdown = (out / "report.md").read_text()
-    assert markdown.startswith("# Leakage compared with leaky") and "| AUC (lira) |" in markdown
+    assert markdown.startswith("# defended compared with leaky") and "| AUC (lira) |" in markdown
     assert run_command("verify", out).exit_code == 0
     before = files_under(out)
     assert run_command("compare", audits / "leaky", audits / "defended", "--out", out, "-q").exit_code == 0

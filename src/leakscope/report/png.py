@@ -62,8 +62,8 @@ def _draw(axes: Axes, chart: Chart) -> None:
 
 
 def _legend(axes: Axes, right: Axes) -> None:
-    on = {axes, right}
-    handles, labels = ([h for a in on for h in a.get_legend_handles_labels()[k]] for k in (0, 1))
+    on = dict.fromkeys((axes, right))
+    handles, labels = ([part for a in on for part in a.get_legend_handles_labels()[k]] for k in (0, 1))
     if len(labels) > 1:
         right.legend(handles, labels, fontsize=8, loc="best")
 
@@ -103,6 +103,8 @@ def _scatter(axes: Axes, trace: PlotlyFigure, x: FloatArray, y: FloatArray) -> N
         axes.errorbar(x, y, **errors, capsize=2, elinewidth=1.2, **style)
     else:
         axes.plot(x, y, **style)
+    if isinstance(marker.get("size"), list):  # the last point of a path is larger
+        axes.plot(x[-1:], y[-1:], "o", color=hue, markersize=8)
 
 
 def _ends(error: Mapping[str, Any]) -> list[FloatArray]:
@@ -157,6 +159,8 @@ def _set_axis(axes: Axes, side: str, spec: PlotlyFigure, categories: Sequence[st
         axes.tick_params(axis=side, labelsize=8, rotation=40 if side == "x" and len(texts) > 8 else 0)
     elif spec.get("tickformat") == "~%":
         of.set_major_formatter(lambda value, _: f"{100 * value:g}%")
+    elif is_log:
+        of.set_major_formatter(lambda value, _: f"{value:g}")
     if spec.get("autorange") == "reversed":
         of.set_inverted(True)
 

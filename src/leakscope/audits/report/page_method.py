@@ -55,7 +55,9 @@ def bounds_section(results: AuditResults) -> Section:
 
 def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
     """The definitions behind the figures."""
-    return Section("method", "Method", [Definitions(_definitions(results, disclosure))])
+    # What the page reveals about single records does not apply to report.md, which has none.
+    single = Definitions([("Single records", _disclosure_text(results, disclosure))])
+    return Section("method", "Method", [Definitions(_definitions(results)), Raw(single.html())])
 
 
 def reproduce_section(results: AuditResults, bank: Bank) -> Section:
@@ -74,7 +76,7 @@ def reproduce_section(results: AuditResults, bank: Bank) -> Section:
     return Section("reproduce", "Reproduce", [Raw(body)])
 
 
-def _definitions(results: AuditResults, disclosure: Disclosure) -> list[tuple[str, str]]:
+def _definitions(results: AuditResults) -> list[tuple[str, str]]:
     intervals = (
         "95% over records: DeLong for the AUC, Dvoretzky-Kiefer-Wolfowitz for the advantage, "
         "Clopper-Pearson for a TPR."
@@ -100,7 +102,7 @@ def _definitions(results: AuditResults, disclosure: Disclosure) -> list[tuple[st
              f"{results.exposed.false_discovery_rate:.0%} of the exposed records are expected to be false "
              "alarms."),
         ]  # fmt: skip
-    return [*lines, ("Single records", _disclosure_text(results, disclosure))]
+    return lines
 
 
 def _disclosure_text(results: AuditResults, disclosure: Disclosure) -> str:
