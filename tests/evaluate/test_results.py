@@ -29,7 +29,7 @@ SCHEMA = results_schema(AuditResults, "audit")
 def population(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("population") / "run"
     with quick_single_records():
-        made_up_audit(folder, 1.0, fpr_budgets=(0.1, 0.0001), lost=(3,))
+        made_up_audit(folder, 1.0, fpr_budgets=(0.1, 0.0001), diverged=(3,))
     return folder
 
 

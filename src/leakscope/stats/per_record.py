@@ -32,9 +32,9 @@ class RiskTable(NamedTuple):
         fpr: share of the `n_out` targets where it does.
         advantage: `tpr - fpr`, in [-1, 1]; higher means more exposed.
         tpr_low, tpr_high, fpr_low, fpr_high: Clopper-Pearson.
-        advantage_low, advantage_high: by Newcombe's square-and-add with Clopper-Pearson limits. The error of the end nearer to zero is at most
-            as stated, so claims of exposure are conservative; that of the far end is up to 8% instead of 2.5%
-            where the true advantage is near -1 or 1.
+        advantage_low, advantage_high: Newcombe's square-and-add with Clopper-Pearson limits. The error of the
+            end nearer to zero is at most as stated, so claims of exposure are conservative; that of the far
+            end is up to 8% instead of 2.5% where the true advantage is near -1 or 1.
         p_value: one-sided Fisher exact test of "called a member no more often by targets trained on it"; NaN
             if untested.
     """
