@@ -211,10 +211,10 @@ def test_a_device_that_is_not_there_is_named_before_anything_is_written(
     ("changes", "named"),
     [
         ({"seed": -1}, "seed=-1: must be 0 or more"),
-        ({"signals": ("loss", "gossip")}, "signals=['gossip']: a classifier has correct, entropy"),
+        ({"signals": ("loss", "gossip")}, "signals='gossip': did you mean 'loss'? a classifier has"),
         (
             {"signals": ("correct", "loss"), "records": regression_records()},
-            "signals=['correct']: a regression model has log_density, loss",
+            "signals='correct': a regression model has log_density, loss",
         ),
         (
             {"recipe": Recipe(net="transformer")},
