@@ -6,13 +6,21 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-rest test-all lint bench clean
+
+# Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
+REST := slow or browser or cluster
 
 demo: $(INSTALLED)        ## train 64 models on digits, attack them, say what leaks
 	$(BIN)/leakscope demo
 
-test: $(INSTALLED)        ## the whole test suite, on all cores
-	$(BIN)/python -m pytest -q -n auto
+test: $(INSTALLED)        ## the quick tests, on all cores: what to run after a change
+	$(BIN)/python -m pytest -q -n auto -m "not ($(REST))"
+
+test-rest: $(INSTALLED)   ## what `make test` leaves out
+	$(BIN)/python -m pytest -q -n auto -m "$(REST)"
+
+test-all: test test-rest  ## every test
 
 lint: $(INSTALLED)        ## style and types
 	$(BIN)/ruff check .
