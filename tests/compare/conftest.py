@@ -15,7 +15,7 @@ from tests.made_up_audits import made_up_audit, quick_single_records
 def quick() -> Iterator[None]:
     """No reports, which other tests check."""
     with quick_single_records(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leakscope.compare.report.write_report", lambda *_: None)
+        patch.setattr("leakscope.compare.page.write_report", lambda *_: None)
         yield
 
 

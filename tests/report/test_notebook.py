@@ -73,7 +73,7 @@ def test_the_points_drawn_are_the_curves() -> None:
 
 def test_a_roc_without_a_side_says_so() -> None:
     nothing = np.array([0.0, np.nan])
-    assert "one side is empty" in roc_picture(Roc(nothing, nothing, nothing, 3, 0))
+    assert "no members, or no non-members" in roc_picture(Roc(nothing, nothing, nothing, 3, 0))
 
 
 def test_a_plane_draws_first_middle_and_last_and_a_single_checkpoint_once() -> None:
