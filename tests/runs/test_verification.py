@@ -109,20 +109,22 @@ def test_a_small_change_of_a_number_is_named_and_rounding_is_not(study: Path) ->
 def test_missing_and_added_fields_are_named(study: Path) -> None:
     path = study / "results.json"
     results = json.loads(path.read_text())
-    del results["results"][0]["mean_train_acc"]
     results["results"][1]["mean_luck"] = 0.5
     results["results"][2]["repeats"].pop()
     path.write_text(json.dumps(results))
     problems = "\n".join(verify_run(study).problems)
-    assert "results[0].mean_train_acc is None" in problems
     assert "results[1].mean_luck is 0.5, but None" in problems
     assert "results[2].repeats is" in problems
+    del results["results"][0]["mean_train_acc"]
+    path.write_text(json.dumps(results))
+    (problem,) = verify_run(study).problems
+    assert "is damaged (results.0.mean_train_acc: Field required)" in problem
 
 
 def test_versions_of_packages_are_not_results(study: Path) -> None:
     path = study / "results.json"
     results = json.loads(path.read_text())
-    results["runtime"]["numpy"] = "1.0"
+    results["runtime"]["versions"]["numpy"] = "1.0"
     path.write_text(json.dumps(results))
     assert verify_run(study).problems == []
     results["runtime"]["n_models"] += 1
