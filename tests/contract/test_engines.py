@@ -101,8 +101,9 @@ def test_an_interrupted_bank_goes_on_and_keeps_its_blocks(tmp_path: Path, engine
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["here", "ray"], indirect=True)
-def test_a_users_own_error_arrives_as_it_is(tmp_path: Path, engine: Engine) -> None:
-    with pytest.raises(ArithmeticError, match="the user's own mistake"):
+def test_a_users_own_error_arrives_with_the_line_that_raised_it(tmp_path: Path, engine: Engine) -> None:
+    said = r"fails raised ArithmeticError: the user's own mistake \(functions.py, line \d+\)"
+    with pytest.raises(InputError, match=said):
         complete(tmp_path, FunctionRecipe(fails), engine=engine)
 
 
