@@ -178,10 +178,17 @@ class Design:
         columns: int64 (models, columns), the record behind each column of each model; None when
             column j is record j for every model (every ordinary audit). Studies whose models have
             different universes of records use it, so that each model is queried about its own only.
+        models: int64 (models,), the models' numbers in the population they were taken from; None: all of it.
     """
 
     in_mask: BoolArray
     columns: IntArray | None = None
+    models: IntArray | None = None
+
+    @property
+    def numbers(self) -> IntArray:
+        """The models' numbers in the population they were taken from; int64 (models,)."""
+        return np.arange(self.n_models) if self.models is None else self.models
 
     @property
     def n_models(self) -> int:
@@ -210,7 +217,8 @@ class Design:
 
     def take(self, models: IntArray) -> Design:
         """The design of some of the models."""
-        return Design(self.in_mask[models], None if self.columns is None else self.columns[models])
+        columns = None if self.columns is None else self.columns[models]
+        return Design(self.in_mask[models], columns, self.numbers[models])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,21 +2,33 @@
 
 A bank's arrays may be memory maps larger than memory. An attack that scores block by block holds a few
 arrays of (models, records of one block) at a time, whatever the size of the bank.
+
+In a balanced design every record is in the same number of training sets, so the number of *other* models
+trained with a record reveals whether the target was. A model that leaks nothing would then look as if it
+leaked less than nothing: a member has one IN reference fewer, so its IN mean is noisier. A target is therefore
+left out together with a partner from the other side, drawn at random for each record; the references that
+remain are as many for a member as for a non-member. Where models come in complementary pairs, the partner is
+the complement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import over_blocks
+from leakscope.disk.scratch import gather_records, over_blocks
 from leakscope.types import Design, Signals
 
 Result = TypeVar("Result")
+
+_SAMPLED_RECORDS = 20_000
+_LAST_LOT = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +43,8 @@ class Block:
         labels: (models, records), the true labels.
         targets: int64 (targets,), the models under attack.
         statistics: what the attack's own `statistics` returned; None if it has none.
+        partners: int64 (targets, records), the model that is left out together with the target, -1 where
+            there is none; None where targets are left out alone.
     """
 
     records: slice
@@ -39,6 +53,7 @@ class Block:
     labels: AnyArray
     targets: IntArray
     statistics: Any = None
+    partners: IntArray | None = None
 
     def signal(self, name: str) -> FloatArray:
         """A signal of every model at the last checkpoint; float64 (models, records[, classes])."""
@@ -47,6 +62,15 @@ class Block:
     def of_targets(self, name: str) -> FloatArray:
         """A signal of the targets at the last checkpoint; float64 (targets, records[, classes])."""
         return np.asarray(self.arrays[name][self.targets, -1], dtype=np.float64)
+
+    def is_reference(self, row: int) -> BoolArray:
+        """The models that may serve as references of target number `row`; bool (models, records)."""
+        allowed = np.ones(self.in_mask.shape, dtype=np.bool_)
+        allowed[self.targets[row]] = False
+        if self.partners is not None:
+            (paired,) = np.nonzero(self.partners[row] >= 0)
+            allowed[self.partners[row, paired], paired] = False
+        return allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +102,109 @@ class Blocks:
         arrays = (*read, self.design.in_mask, *written)
         return over_blocks(self.design.n_records, lambda records: work(self._block(records)), *arrays)
 
+    @cached_property
+    def leaves_pairs_out(self) -> bool:
+        """Whether targets are left out together with a partner; false: alone."""
+        return _design_reveals_targets(self.design, self.targets)
+
+    def whole(self) -> Block:
+        """All records at once, for attacks that hold the signals in memory."""
+        return self._block(slice(0, self.design.n_records))
+
     def _block(self, records: slice) -> Block:
         labels = np.broadcast_to(self.signals.labels, self.design.in_mask.shape)
+        in_mask = self.design.in_mask[:, records]
         return Block(
             records,
             {name: self.signals.arrays[name][:, :, records] for name in self.needs},
-            self.design.in_mask[:, records],
+            in_mask,
             labels[:, records],
             self.targets,
             self.statistics,
+            self._partners(in_mask, records) if self.leaves_pairs_out else None,
         )
+
+    @cached_property
+    def _complements(self) -> IntArray | None:
+        """For each model the one that was trained on exactly the other records; None where one has none."""
+        sample = _sample(self.design)
+        complements = [np.flatnonzero((sample != own).all(axis=1)) for own in sample]
+        return np.array([models[0] for models in complements]) if all(map(len, complements)) else None
+
+    def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
+        if self._complements is not None:
+            return np.broadcast_to(self._complements[self.targets][:, None], (len(self.targets), in_mask.shape[1]))
+        return _random_partners(in_mask, self.targets, self.design.numbers, records)
+
+
+def _design_reveals_targets(design: Design, targets: IntArray) -> bool:
+    """Whether the number of other models trained with a record predicts the membership of the target.
+
+    The slope of that number on the target's membership, averaged over targets, is -1 in a balanced design, and
+    0 where memberships are drawn independently, as those of a given target are.
+    """
+    in_mask = _sample(design)
+    members = in_mask[targets].astype(np.float64)
+    members -= members.mean(axis=1, keepdims=True)
+    others = in_mask.sum(axis=0) - in_mask[targets]
+    spread = (members**2).sum(axis=1)
+    slopes = (members * others).sum(axis=1)[spread > 0] / spread[spread > 0]
+    return bool(len(slopes)) and float(slopes.mean()) < -0.5
+
+
+def _sample(design: Design) -> BoolArray:
+    """`in_mask` of at most 20,000 records drawn at random; bool (models, records)."""
+    if design.n_records <= _SAMPLED_RECORDS:
+        return design.in_mask
+    records = np.random.default_rng(0).choice(design.n_records, _SAMPLED_RECORDS, replace=False)
+    return gather_records(design.in_mask, np.sort(records), 1)
+
+
+def _random_partners(
+    in_mask: BoolArray, targets: IntArray, numbers: IntArray, records: slice
+) -> IntArray:
+    """For each target and record a random model of the other side; -1 where that side is empty.
+
+    Per record, one IN and one OUT model are drawn, for all targets. Scores are not averaged over several draws:
+    such an average has another distribution for members than for non-members, a single draw has not.
+
+    Args:
+        in_mask: bool (models, records of the block).
+        targets: int64 (targets,).
+        numbers: int64 (models,), the models' numbers: a draw changes only where the drawn model is missing.
+        records: the block.
+    """
+    lots = _lots(numbers, np.arange(records.start, records.stop))
+    one_in, one_out = (
+        np.where(side.any(axis=0), np.where(side, lots, _LAST_LOT).argmin(axis=0), -1)
+        for side in (in_mask, ~in_mask)
+    )
+    return np.where(in_mask[targets], one_out, one_in)
+
+
+def _lots(numbers: IntArray, records: IntArray) -> npt.NDArray[np.uint64]:
+    """Random numbers that depend on the model's and the record's number only (SplitMix64); (models, records)."""
+    with np.errstate(over="ignore"):
+        of_models = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+        of_records = (records.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        bits = of_models[:, None] ^ of_records
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.minimum(bits ^ (bits >> np.uint64(31)), _LAST_LOT - np.uint64(1))
+
+
+def equal_counts(in_mask: BoolArray, n_fewer: int) -> BoolArray:
+    """Some of the models per record, equally many of each side for every record; bool (models, records).
+
+    For attacks that learn from the models outside a fold: in a balanced design their counts would reveal who
+    is in the training sets of the fold.
+
+    Args:
+        in_mask: bool (models, records) of the models outside the fold.
+        n_fewer: number of models in the fold.
+    """
+    n_in = in_mask.sum(axis=0)
+    n_kept_in = max(int(n_in.max()) - n_fewer, 0)
+    n_kept_out = max(int((len(in_mask) - n_in).max()) - n_fewer, 0)
+    rank_in, rank_out = np.cumsum(in_mask, axis=0), np.cumsum(~in_mask, axis=0)
+    return np.where(in_mask, rank_in <= n_kept_in, rank_out <= n_kept_out)

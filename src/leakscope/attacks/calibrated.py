@@ -24,5 +24,5 @@ class Calibrated(Attack):
     def score(self, block: Block) -> FloatArray:
         """Log-odds minus the OUT mean."""
         values = block.signal("log_odds")
-        _, unseen = both_sides(values, block.in_mask, block.targets, block.statistics)
+        _, unseen = both_sides(values, block, block.statistics)
         return values[block.targets] - unseen.mean

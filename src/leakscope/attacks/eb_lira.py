@@ -16,7 +16,6 @@ the target's membership, from the models outside its fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, cross_fit_folds
-from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.blocks import Block, Blocks, equal_counts
 from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.record_types import (
     RecordTypes,
@@ -62,23 +61,27 @@ class EbLira(Attack):
     default_for = ("population", "references")
     source = "leakscope"
 
-    def statistics(self, blocks: Blocks) -> _Fitted:
+    def statistics(self, blocks: Blocks) -> list[_Fold]:
         """The scale and the kinds of records, fitted per fold of models."""
         outputs = self._outputs(blocks.signals.arrays["log_odds"])
         sample, sample_mask = self._sample(outputs, blocks.design.in_mask)
         folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
         with worker_threads() as threads:  # numpy releases Python's lock
-            fitted = threads.map(lambda fold: self._fit(sample[fold[1]], sample_mask[fold[1]]), folds)
-            ratios = _balanced_ratios if _is_balanced(blocks) else _ratios
-            return _Fitted(ratios, [_Fold(rows, *fit) for (rows, _), fit in zip(folds, fitted, strict=True)])
+            fitted = threads.map(
+                lambda fold: self._fit(sample[fold[1]], sample_mask[fold[1]], blocks.leaves_pairs_out * (len(sample) - len(fold[1]))), folds
+            )
+            return [_Fold(rows, *fit) for (rows, _), fit in zip(folds, fitted, strict=True)]
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
         scores = np.empty((len(block.targets), block.in_mask.shape[1]))
-        outputs, fitted = self._outputs(block.arrays["log_odds"]), block.statistics
-        for rows, scale, types in fitted.folds:
+        outputs = self._outputs(block.arrays["log_odds"])
+        for rows, scale, types in block.statistics:
             values = scale.apply(outputs)
-            scores[rows] = fitted.ratios(types, values, block.in_mask, block.targets[rows])
+            if block.partners is None:
+                scores[rows] = _ratios(types, values, block.in_mask, block.targets[rows])
+            else:
+                scores[rows] = _paired_ratios(types, values, block, rows)
         # Where an iterative fit stops changes the last digits: they are no evidence, so they give no order.
         return scores.round(_DECIMALS)
 
@@ -95,11 +98,15 @@ class EbLira(Attack):
             columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
         return gather_records(outputs, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
 
-    def _fit(self, sample: FloatArray, in_mask: BoolArray) -> tuple[Scale, RecordTypes]:
+    def _fit(
+        self, sample: FloatArray, in_mask: BoolArray, n_left_out: int
+    ) -> tuple[Scale, RecordTypes]:
         """The scale of the outputs, and the kinds of records, from some of the models."""
         scale = _scale(sample, in_mask)
         values = scale.apply(sample)
-        return scale, fit_record_types(side_sums(values, in_mask), self.n_types, resolution_variance(values))
+        used = equal_counts(in_mask, n_left_out) if n_left_out else None
+        sums = side_sums(values, in_mask, used)
+        return scale, fit_record_types(sums, self.n_types, resolution_variance(values))
 
 
 class Scale(NamedTuple):
@@ -120,13 +127,6 @@ class _Fold(NamedTuple):
     rows: IntArray
     scale: Scale
     types: RecordTypes
-
-
-class _Fitted(NamedTuple):
-    """How ratios are computed, and the fits of every fold."""
-
-    ratios: Callable[[RecordTypes, FloatArray, BoolArray, IntArray], FloatArray]
-    folds: list[_Fold]
 
 
 def _scale(outputs: FloatArray, in_mask: BoolArray) -> Scale:
@@ -164,18 +164,6 @@ def _discriminant(outputs: FloatArray, in_mask: BoolArray) -> FloatArray:
     return weights / total if total > 0 else last
 
 
-def _is_balanced(blocks: Blocks) -> bool:
-    """Whether every record is in equally many training sets, with at least two models on each side."""
-
-    def extremes(block: Block) -> tuple[int, int]:
-        n_in = block.in_mask.sum(axis=0)
-        return int(n_in.min()), int(n_in.max())
-
-    counts = blocks.map(extremes)
-    fewest, most = min(low for low, _ in counts), max(high for _, high in counts)
-    return fewest == most and 1 < fewest < blocks.design.n_models - 1
-
-
 def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:
     """Log ratios of some targets on a block of records; (targets, records)."""
     sums = side_sums(values, in_mask)
@@ -189,24 +177,19 @@ def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets:
     return ratios
 
 
-def _balanced_ratios(
-    types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray
-) -> FloatArray:
-    """The same, whatever the number of references on each side.
-
-    Where every record is in equally many training sets, a target's record has one reference fewer on the
-    target's own side. Those counts come from the design, not from the model, but affect the probabilities
-    (fewer values, more uncertainty), and would reveal membership where the outputs do not. So each side has
-    the weight of the same number of references for every record.
-    """
-    sums = side_sums(values, in_mask)
-    n_in = float(sums.n_in[0]) * (len(values) - 1) / len(values)
-    n_out = len(values) - 1 - n_in
-    ratios = np.empty((len(targets), values.shape[1]))
-    for row, target in enumerate(targets):
-        was_in = in_mask[target].astype(np.float64)
-        references = sums.added(values[target], -was_in, was_in - 1).weighed_as(n_in, n_out)
-        as_in = log_marginal(types, references.added(values[target], 1.0, 0.0))
-        as_out = log_marginal(types, references.added(values[target], 0.0, 1.0))
-        ratios[row] = as_in - as_out
+def _paired_ratios(types: RecordTypes, values: FloatArray, block: Block, rows: IntArray) -> FloatArray:
+    """The same where each target is left out together with a partner from the other side."""
+    assert block.partners is not None
+    sums, columns = side_sums(values, block.in_mask), np.arange(values.shape[1])
+    ratios = np.empty((len(rows), values.shape[1]))
+    for at, row in enumerate(rows):
+        target, partner = values[block.targets[row]], block.partners[row]
+        was_in = block.in_mask[block.targets[row]].astype(np.float64)
+        has_partner = (partner >= 0).astype(np.float64)
+        references = sums.added(target, -was_in, was_in - 1).added(
+            values[partner, columns], has_partner * (was_in - 1), -has_partner * was_in
+        )
+        as_in = log_marginal(types, references.added(target, 1.0, 0.0))
+        as_out = log_marginal(types, references.added(target, 0.0, 1.0))
+        ratios[at] = as_in - as_out
     return ratios

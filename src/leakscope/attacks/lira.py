@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.base import Attack, References
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, log_odds_of, pooled
@@ -57,15 +57,15 @@ class Lira(Attack):
 
     def score(self, block: Block) -> FloatArray:
         """log N(s; in) - log N(s; out) online; how far s lies above OUT offline."""
-        values, in_mask, targets = block.signal("log_odds"), block.in_mask, block.targets
+        values = block.signal("log_odds")
         of_all: Pooled = block.statistics
-        own = both_sides(values, in_mask, targets, of_all.gap)
+        own = both_sides(values, block, of_all.gap)
         seen = self._with_variance(*own, of_all.seen, of_all.unseen)
         unseen = self._with_variance(*own[::-1], of_all.unseen, of_all.seen)
         if self.centre == "median":
-            seen = _with_medians(seen, values, in_mask, targets)
-            unseen = _with_medians(unseen, values, ~in_mask, targets)
-        s = values[targets]
+            seen = _with_medians(seen, values, block.in_mask, block)
+            unseen = _with_medians(unseen, values, ~block.in_mask, block)
+        s = values[block.targets]
         if self.online:
             return _log_density(s, seen) - _log_density(s, unseen)
         if self.tail == "pdf":
@@ -89,12 +89,11 @@ class Lira(Attack):
         return side._replace(variance=variance)
 
 
-def _with_medians(side: Side, values: FloatArray, mask: BoolArray, targets: IntArray) -> Side:
+def _with_medians(side: Side, values: FloatArray, mask: BoolArray, block: Block) -> Side:
     """The side with medians in place of means, where it has a model."""
     centre = side.mean.copy()
-    for row, target in enumerate(targets):
-        others = mask.copy()
-        others[target] = False
+    for row in range(len(block.targets)):
+        others = block.is_reference(row) & mask
         present = others.any(axis=0)
         masked = np.where(others[:, present], values[:, present], np.nan)
         centre[row, present] = np.nanmedian(masked, axis=0)

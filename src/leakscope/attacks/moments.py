@@ -1,7 +1,7 @@
 """Moments of a signal over the reference models of each target, in O(models x records) for all targets.
 
 Means and variances of each side (models trained with the record, models trained without it) come from
-sums over all models minus the target's own term. A first pass over the blocks of records pools all records
+sums over all models minus the terms of the target and of its partner. A first pass over the blocks of records pools all records
 per target; a second has each record's own moments.
 """
 
@@ -45,17 +45,22 @@ class Pooled(NamedTuple):
     gap: FloatArray
 
 
-def left_out_moments(values: FloatArray, mask: BoolArray, targets: IntArray) -> Side:
-    """Count, mean and variance over the masked models other than each target.
+def left_out_moments(
+    values: FloatArray, mask: BoolArray, targets: IntArray, partners: IntArray | None = None
+) -> Side:
+    """Count, mean and variance over the masked models other than each target and its partner.
 
-    Values are centred by column first, so sums of squares lose no digits.
+    Values are centered by column first, so sums of squares lose no digits.
     """
     centre = values.mean(axis=0)
     centred = np.where(mask, values - centre, 0.0)
-    own = mask[targets]
-    n = mask.sum(axis=0) - own
+    n = mask.sum(axis=0) - mask[targets]
     total = centred.sum(axis=0) - centred[targets]
     squares = (centred**2).sum(axis=0) - centred[targets] ** 2
+    if partners is not None:
+        of_partners = np.where(partners >= 0, np.take_along_axis(centred, partners, axis=0), 0.0)
+        n = n - (np.take_along_axis(mask, partners, axis=0) & (partners >= 0))
+        total, squares = total - of_partners, squares - of_partners**2
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / n
         variance = np.maximum(squares / n - mean**2, 0.0)
@@ -82,16 +87,14 @@ def pooled(blocks: Blocks, values_of: Callable[[Block], FloatArray]) -> Pooled:
     return Pooled(_pooled_side(seen), _pooled_side(unseen), (gap / np.maximum(n_both, 1))[:, None])
 
 
-def both_sides(
-    values: FloatArray, in_mask: BoolArray, targets: IntArray, gap: FloatArray
-) -> tuple[Side, Side]:
-    """(IN, OUT) moments of a block with a mean for every record.
+def both_sides(values: FloatArray, block: Block, gap: FloatArray) -> tuple[Side, Side]:
+    """(IN, OUT) moments of a block with a mean for every record; `values` are float64 (models, records).
 
     Where a side has no model, its mean is the other side's plus or minus the mean gap between the two
     (`Pooled.gap`). All figures are moments that leave the target out, and with it the target's membership.
     """
-    seen = left_out_moments(values, in_mask, targets)
-    unseen = left_out_moments(values, ~in_mask, targets)
+    seen = left_out_moments(values, block.in_mask, block.targets, block.partners)
+    unseen = left_out_moments(values, ~block.in_mask, block.targets, block.partners)
     return (
         seen._replace(mean=np.where(seen.n > 0, seen.mean, unseen.mean + gap)),
         unseen._replace(mean=np.where(unseen.n > 0, unseen.mean, seen.mean - gap)),

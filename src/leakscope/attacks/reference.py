@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.moments import both_sides, log_odds_of, pooled
@@ -30,19 +30,18 @@ class Reference(Attack):
     def score(self, block: Block) -> FloatArray:
         """The share, with ties broken."""
         values, targets = block.signal("log_odds"), block.targets
-        _, unseen = both_sides(values, block.in_mask, targets, block.statistics)
+        _, unseen = both_sides(values, block, block.statistics)
         above = values[targets] - unseen.mean
         tie_break = 0.5 + above / (2 * (1 + np.abs(above)))  # in (0, 1), rises with `above`
-        share = _share_above(values, ~block.in_mask, targets)
+        share = _share_above(values, block)
         return np.asarray(share + tie_break / (2 * len(values) ** 2))
 
 
-def _share_above(values: FloatArray, out_mask: BoolArray, targets: IntArray) -> FloatArray:
-    """Share of OUT models other than the target below its log-odds, 1/2 without any; (targets, records)."""
-    share = np.empty((len(targets), values.shape[1]))
-    for row, target in enumerate(targets):
-        others = out_mask.copy()
-        others[target] = False
+def _share_above(values: FloatArray, block: Block) -> FloatArray:
+    """Share of OUT references below the target's log-odds, 1/2 without any; (targets, records)."""
+    share = np.empty((len(block.targets), values.shape[1]))
+    for row, target in enumerate(block.targets):
+        others = block.is_reference(row) & ~block.in_mask
         n_below, n_out = ((values < values[target]) & others).sum(axis=0), others.sum(axis=0)
         share[row] = np.where(n_out > 0, n_below / np.maximum(n_out, 1), 0.5)
     return share

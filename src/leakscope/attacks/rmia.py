@@ -61,7 +61,7 @@ class Rmia(Attack):
     def score(self, block: Block) -> FloatArray:
         """The record's likelihood ratio."""
         values = self._probability(block)
-        seen, unseen = both_sides(values, block.in_mask, block.targets, block.statistics)
+        seen, unseen = both_sides(values, block, block.statistics)
         return values[block.targets] / np.maximum(self._marginal(seen, unseen), _SMALLEST_PROBABILITY)
 
     def _probability(self, block: Block) -> FloatArray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
+from leakscope.attacks.blocks import Blocks
 from leakscope.errors import InputError
 from leakscope.types import Design, Signals
 from leakscope.user_code import import_object
@@ -46,9 +47,10 @@ class Shokri(Attack):
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """The classifier's probability."""
         probability = softmax(signals.last("logits"))
+        block = Blocks(signals, design, targets, self.needs).whole()
         for row, target in enumerate(targets.tolist()):
-            shadows = np.delete(np.arange(design.n_models), target)
-            fitted = fit_membership(self._classifier(), probability[shadows], design.in_mask[shadows])
+            is_shadow = block.is_reference(row)
+            fitted = self._classifier().fit(probability[is_shadow], design.in_mask[is_shadow])
             scores[row] = fitted.predict_proba(probability[target])[:, 1]
 
     def _classifier(self) -> Any:

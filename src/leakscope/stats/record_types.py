@@ -52,18 +52,6 @@ class SideSums(NamedTuple):
             self.square_out + to_out * squares,
         )
 
-    def weighed_as(self, n_in: float, n_out: float) -> SideSums:
-        """The same means and scatters, as if from so many values; neither side may be empty."""
-        for_in, for_out = n_in / self.n_in, n_out / self.n_out
-        return SideSums(
-            for_in * self.n_in,
-            for_in * self.sum_in,
-            for_in * self.square_in,
-            for_out * self.n_out,
-            for_out * self.sum_out,
-            for_out * self.square_out,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class RecordTypes:
@@ -82,13 +70,15 @@ class RecordTypes:
     noise: FloatArray
 
 
-def side_sums(values: FloatArray, in_mask: BoolArray) -> SideSums:
-    """Sums over models; values and in_mask are (models, records)."""
-    seen = np.where(in_mask, values, 0.0)
-    unseen = np.where(in_mask, 0.0, values)
-    n_in = in_mask.sum(axis=0).astype(float)
+def side_sums(values: FloatArray, in_mask: BoolArray, used: BoolArray | None = None) -> SideSums:
+    """Sums over models, or over those that are used; all arguments are (models, records)."""
+    out_mask = ~in_mask
+    if used is not None:
+        in_mask, out_mask = in_mask & used, out_mask & used
+    seen, unseen = np.where(in_mask, values, 0.0), np.where(out_mask, values, 0.0)
+    n_in, n_out = in_mask.sum(axis=0).astype(float), out_mask.sum(axis=0).astype(float)
     squares = np.einsum("mr,mr->r", seen, seen), np.einsum("mr,mr->r", unseen, unseen)
-    return SideSums(n_in, seen.sum(axis=0), squares[0], len(values) - n_in, unseen.sum(axis=0), squares[1])
+    return SideSums(n_in, seen.sum(axis=0), squares[0], n_out, unseen.sum(axis=0), squares[1])
 
 
 def fit_record_types(
@@ -128,20 +118,19 @@ def resolution_variance(values: FloatArray) -> float:
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
     """Log-likelihood of each record's values, up to a constant that depends on their number; (records,).
 
-    Every record has values from the same models, IN and OUT together. For given counts the result is a
-    quadratic in the sums, so records of equal counts share one small matrix product.
+    For given counts the result is a quadratic in the sums, so records of equal counts share one small matrix
+    product.
     """
     result = np.empty(len(sums.n_in))
     monomials = np.stack([
         np.ones_like(sums.sum_in), sums.sum_in, sums.sum_out, sums.sum_in**2, sums.sum_in * sums.sum_out,
         sums.sum_out**2, sums.square_in, sums.square_out,
     ], axis=1)  # (records, 8)  # fmt: skip
-    n_models = float(sums.n_in[0] + sums.n_out[0])  # the same for every record
-    lowest, highest = sums.n_in.min(), sums.n_in.max()
-    distinct = [float(lowest)] if highest - lowest < 1e-6 else np.unique(sums.n_in)
-    for n in distinct:
-        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(sums.n_in == n)
-        result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, float(n), n_models - n))
+    counts = sums.n_in + 1j * sums.n_out
+    distinct = counts[:1] if (counts == counts[0]).all() else np.unique(counts)
+    for count in distinct:
+        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(counts == count)
+        result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, count.real, count.imag))
     return result
 
 
