@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, Quiet
+from leakscope.cli.output import AsJson, Quiet, print_lines, show_results, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +29,6 @@ def compare(
 
     The exit code is 1 when a run leaks significantly more than the baseline.
     """
-    from leakscope.cli.output import show_results
     from leakscope.compare.compare import compare as compare_runs
     from leakscope.compare.sentences import regressions
 
@@ -51,7 +50,6 @@ def default_folder(runs: list[Path]) -> Path:
 
 def _show(comparison: Comparison, screen: Console) -> None:
     """The comparison on the screen: sentences and one table per run, and where the rest is."""
-    from leakscope.cli.output import print_lines, text_table
     from leakscope.compare.sentences import is_alarm, run_summary
     from leakscope.compare.tables import leakage_table
     from leakscope.report.page import PAGE

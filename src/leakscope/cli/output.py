@@ -33,6 +33,9 @@ WithMembership = Annotated[
     typer.Option("--with-membership", help="Show in report.html which records a given model was trained on."),
 ]
 Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it resumes.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Attacks = Annotated[
     str | None,
     typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),
@@ -49,16 +52,11 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
     """The options that the user gave, of those that are fields of the dataclass `config`."""
+    names = [name for name in context.params if name in config.__dataclass_fields__]
+    sources = {name: context.get_parameter_source(name) for name in names}
     return {
-        name: value
-        for name, value in context.params.items()
-        if name in config.__dataclass_fields__ and _is_given(context, name)
+        name: context.params[name] for name, source in sources.items() if source and source.name != "DEFAULT"
     }
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:

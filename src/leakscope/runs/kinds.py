@@ -13,6 +13,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from leakscope.bank.results import results_schema
 from leakscope.bank.run_folder import read_run
 from leakscope.errors import CorruptBankError, InputError
 
@@ -49,3 +50,12 @@ def read_kind(folder: Path) -> tuple[Any, Any]:
     if kind not in KINDS:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
     return kind_module(kind), config
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the results.json of one kind of run.
+
+    Raises:
+        InputError: there is no such kind.
+    """
+    return results_schema(kind_module(kind).RESULTS_TYPE, kind)

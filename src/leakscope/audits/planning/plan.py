@@ -23,7 +23,7 @@ from leakscope.audits.planning.trial import (
 )
 from leakscope.audits.run import prepare
 from leakscope.audits.settings import AuditSettings
-from leakscope.audits.source import Source
+from leakscope.audits.source import Sizes, Source
 from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
@@ -41,16 +41,6 @@ SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 _NPY_HEADER = 128  # bytes before the numbers of a .npy file
 _BLOCK_ARRAYS = 12  # float64 (models, block) at the peak of LiRA, in every thread
 _RECORD_VECTORS = 24  # float64 (records,) at the peak of judging, see docs/scale.md
-
-
-@dataclass(frozen=True)
-class PlannedPopulation:
-    """Models and records; members and non-members of the target that has fewest."""
-
-    models: int
-    records: int
-    members: int
-    nonmembers: int
 
 
 @dataclass(frozen=True)
@@ -138,7 +128,7 @@ class Plan:
         resolution: what the figures can tell apart.
     """
 
-    population: PlannedPopulation
+    population: Sizes
     cost: Cost | None
     resolution: Resolution
 
@@ -146,14 +136,11 @@ class Plan:
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     """The cost and the resolution of an audit; raises what the audit would raise."""
     prepared = prepare(settings, source)
-    members, nonmembers, models, records = prepared.sizes
-    targets = prepared.config.targets
+    sizes, config = prepared.sizes, prepared.config
     return Plan(
-        PlannedPopulation(models, records, members, nonmembers),
-        None if prepared.request is None else _cost(prepared.request, prepared.config),
-        resolution(
-            models if targets is None else len(targets), members, nonmembers, prepared.config.fpr_budgets
-        ),
+        sizes,
+        None if prepared.request is None else _cost(prepared.request, config),
+        resolution(len(prepared.is_member), sizes.members, sizes.nonmembers, config.fpr_budgets),
     )
 
 
