@@ -71,7 +71,7 @@ def training_request(
     request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
-        check_request(request, engine)  # builds the network once
+        check_request(request, engine.check_device)  # builds the network once
     return request, engine
 
 

@@ -23,7 +23,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.manifest import Provenance
 from leakscope.disk.lock import folder_lock
 from leakscope.engine.processes import ProcessPool, cores
-from leakscope.engine.request import DeviceChecker, TrainingRequest, check_request, device_of
+from leakscope.engine.request import TrainingRequest, check_request, device_of
 from leakscope.engine.schedule import run_units
 from leakscope.engine.worker import (
     TrainedUnit,
@@ -49,10 +49,13 @@ Blocks = Sequence[tuple[int, IntArray]]
 """(number, models) of the blocks to train."""
 
 
-class Engine(DeviceChecker, Protocol):
+class Engine(Protocol):
     """Decides which unit of which block is trained where."""
 
     name: str
+
+    def check_device(self, device: str) -> object:
+        """Raises InputError when there is no such device."""
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, progress: Progress
@@ -80,7 +83,7 @@ def complete_bank(
         TrainingError: every model diverged, or one could not be trained.
     """
     engine = engine or LocalEngine()
-    identity, n_models = check_request(request, engine), request.design.n_models
+    identity, n_models = check_request(request, engine.check_device), request.design.n_models
     with folder_lock(folder):
         bank = Bank.create(folder, identity, request.design, request.records.labels)
         is_whole = bank.is_complete and not bank.damage()
@@ -100,10 +103,7 @@ class LocalEngine:
     """This machine: its cores, or its GPUs."""
 
     name = "local"
-
-    def check_device(self, device: str) -> None:
-        """Raises InputError when this machine has no such device."""
-        device_of(device)
+    check_device = staticmethod(device_of)
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, progress: Progress

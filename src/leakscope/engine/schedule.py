@@ -52,7 +52,15 @@ def run_units(
         TrainingError: the process of one unit was killed `max_attempts` times.
     """
     waiting, in_flight, attempts = deque(units), set[Unit](), Counter[Unit]()
-    monotone = _MonotoneProgress(progress)
+    reported: dict[Unit, float] = {}
+
+    def report(unit: Unit, models: float) -> None:
+        """Progress never goes back: a restarted unit counts only from where it had been before."""
+        before = reported.get(unit, 0.0)
+        if models > before:
+            reported[unit] = models
+            progress(models - before)
+
     while waiting or in_flight:
         while waiting and len(in_flight) < pool.capacity():
             unit = waiting.popleft()
@@ -62,7 +70,7 @@ def run_units(
         for outcome in pool.completed(POLL_SECONDS):
             in_flight.discard(outcome.unit)
             if outcome.trained is not None:
-                monotone.update(outcome.unit, float(len(outcome.unit.models)))
+                report(outcome.unit, float(len(outcome.unit.models)))
                 yield outcome.unit, outcome.trained
             elif attempts[outcome.unit] >= max_attempts:
                 raise TrainingError(_gave_up(outcome, max_attempts))
@@ -70,21 +78,7 @@ def run_units(
                 waiting.appendleft(outcome.unit)
         for unit, models in pool.models_done():
             if unit in in_flight:
-                monotone.update(unit, models)
-
-
-class _MonotoneProgress:
-    """Progress that never goes back: a restarted unit counts only from where it had been before."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._reported: dict[Unit, float] = {}
-
-    def update(self, unit: Unit, models: float) -> None:
-        before = self._reported.get(unit, 0.0)
-        if models > before:
-            self._reported[unit] = models
-            self._progress(models - before)
+                report(unit, models)
 
 
 def _gave_up(outcome: Outcome, attempts: int) -> str:
