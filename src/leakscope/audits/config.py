@@ -101,8 +101,7 @@ class AuditConfig:
 
     def source(self, data_dir: Path | None) -> Source:
         """What to audit; reads the records or the predictions."""
-        from leakscope.audits.given import GivenTarget
-        from leakscope.audits.members import read_members
+        from leakscope.audits.given import GivenTarget, read_members
         from leakscope.audits.population import TrainedPopulation
         from leakscope.audits.predictions import SavedPredictions
 

@@ -7,6 +7,7 @@ row 0 of the run's bank, and the references are the other rows.
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -136,3 +137,34 @@ def _as_bool(is_member: Any) -> BoolArray:
             f"is_member holds {values.dtype} {values.shape}; give one bool per record, true for members"
         )
     return values.astype(np.bool_)
+
+
+def read_members(path: Path, records: Records) -> BoolArray:
+    """Who is a member; bool (records,).
+
+    Args:
+        path: the ids are in the first column; a repeated id counts once. A first line that is no id is a
+            header.
+        records: the records that the ids refer to.
+
+    Raises:
+        InputError: the file cannot be read, or an id is not among the records.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
+    known = set(records.ids.tolist())
+    if listed and listed[0] not in known and all(name in known for name in listed[1:2]):
+        listed = listed[1:]
+    if not listed:
+        raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
+    unknown = sorted(set(listed) - known)
+    if unknown:
+        raise InputError(
+            f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
+            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r})"
+        )
+    is_member: BoolArray = np.isin(records.ids, listed)
+    return is_member

@@ -92,16 +92,7 @@ class AuditSettings:
     def resolve(
         self, defaults: Sequence[Attack], fpr_defaults: Sequence[float], uses: frozenset[str]
     ) -> ResolvedSettings:
-        """Every setting with its default in place.
-
-        Args:
-            defaults: the attacks to run when none are given.
-            fpr_defaults: the false positive rates to report at when none are given.
-            uses: the settings that have an effect.
-
-        Raises:
-            InputError: a setting was given that would do nothing.
-        """
+        """Every setting with its default in place; raises InputError for one that is not in `uses`."""
         unused = sorted(self.given - uses)
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"

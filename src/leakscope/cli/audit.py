@@ -67,6 +67,7 @@ def audit(
     With --predictions, audit one model by the predictions you saved.
     """
     from leakscope.audits.run import run_audit
+    from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
     given = {
@@ -80,7 +81,8 @@ def audit(
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
-    with training_progress(_n_models(settings, source), shown=not (quiet or as_json)) as progress:
+    n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
+    with training_progress(n_models, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out or Path("runs") / file.stem, progress)
     show(verdict, quiet, as_json)
     exit_by_gate(verdict, printed=not (quiet or as_json))
@@ -154,12 +156,6 @@ def configured(
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
         return AuditSettings(**options), SavedPredictions(predictions)
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
-
-
-def _n_models(settings: AuditSettings, source: Source) -> int:
-    from leakscope.audits.settings import DEFAULT_MODELS
-
-    return settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
 
 
 def exit_by_gate(verdict: Verdict, printed: bool) -> None:

@@ -149,56 +149,52 @@ def training_progress(n_models: int, shown: bool) -> Iterator[Callable[[float], 
     if not shown:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(n_models) as advance:
-            yield advance
+        with _bar(n_models) as show:
+            yield _summed(show)
     else:
-        yield _lines(n_models)
+        yield _summed(_lines(n_models))
+
+
+def _summed(show: Callable[[float, float], None]) -> Callable[[float], None]:
+    """Calls `show` with the models completed and models per second; the first report is what was on disk."""
+    completed, on_disk, started = 0.0, None, time.perf_counter()
+
+    def advance(models: float) -> None:
+        nonlocal completed, on_disk, started
+        if on_disk is None:
+            on_disk, started = models, time.perf_counter()
+        completed += models
+        show(completed, (completed - on_disk) / max(time.perf_counter() - started, 1e-3))
+
+    return advance
 
 
 @contextmanager
-def _bar(n_models: int) -> Iterator[Callable[[float], None]]:
+def _bar(n_models: int) -> Iterator[Callable[[float, float], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("training"),
         BarColumn(),
-        TextColumn("{task.fields[done]:,} of {task.total:,.0f} models"),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} models"),
         TextColumn("{task.fields[rate]:,.0f} models/s"),
         TimeRemainingColumn(),
     )
-    started, found_on_disk = time.perf_counter(), None
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("training", total=n_models, done=0, rate=0.0)
-
-        def advance(models: float) -> None:
-            nonlocal found_on_disk, started
-            if found_on_disk is None:
-                found_on_disk, started = models, time.perf_counter()
-            completed = progress.tasks[task].completed + models
-            rate = (completed - found_on_disk) / max(time.perf_counter() - started, 1e-3)
-            progress.update(task, advance=models, done=round(completed), rate=rate)
-
-        yield advance
+        task = progress.add_task("training", total=n_models, rate=0.0)
+        yield lambda completed, rate: progress.update(task, completed=completed, rate=rate)
 
 
-def _lines(n_models: int) -> Callable[[float], None]:
+def _lines(n_models: int) -> Callable[[float, float], None]:
     """Lines for logs: how far, how fast, how long still."""
-    completed, found_on_disk, started = 0.0, None, time.perf_counter()
-    last = started
+    last = time.perf_counter()
 
-    def advance(models: float) -> None:
-        nonlocal completed, found_on_disk, last
-        completed += models
-        found_on_disk = models if found_on_disk is None else found_on_disk
-        now = time.perf_counter()
-        if now - last >= _SECONDS_BETWEEN_LINES:
-            last = now
-            trained = completed - found_on_disk
-            speed = ""
-            if trained > 0:
-                rate = trained / (now - started)
-                speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left"
+    def show(completed: float, rate: float) -> None:
+        nonlocal last
+        if time.perf_counter() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.perf_counter()
+            speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left" if rate else ""
             print(f"training: {completed:,.0f} of {n_models:,} models{speed}", file=sys.stderr, flush=True)
 
-    return advance
+    return show

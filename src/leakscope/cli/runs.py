@@ -16,7 +16,7 @@ def report(
 ) -> None:
     """Write a run's report.html, report.md and figures again; nothing is trained."""
     from leakscope.disclosure import Disclosure
-    from leakscope.runs.rebuild import rebuild_report
+    from leakscope.runs.kinds import rebuild_report
 
     page = rebuild_report(run, Disclosure(redact, with_membership))
     if not quiet:

@@ -155,12 +155,7 @@ class LocalEngine:
 
 
 def engine_named(name: str, address: str | None = None) -> Engine:
-    """The engine of this name.
-
-    Args:
-        name: "local" or "ray".
-        address: of a Ray cluster: "auto" (the default) or "HOST:PORT".
-    """
+    """The engine of this name; `address` is that of a Ray cluster."""
     if name == "ray":
         from leakscope.engine.ray_engine import RayEngine
 

@@ -25,7 +25,7 @@ from leakscope.evaluate.results import AuditResults, Source, SourceKind
 from leakscope.report.embed import Embedded
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE
-from leakscope.runs.rebuild import rebuild_report
+from leakscope.runs.kinds import rebuild_report
 from tests.report.html.test_embed import read
 from tests.synthetic_runs import Synthetic
 

@@ -43,12 +43,9 @@ _LIMITATIONS = (
 
 
 def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
-    """report.html, report.md and figures/roc.png of a run folder that holds everything else.
+    """Writes report.html, report.md and figures/roc.png to the folder of the bank.
 
-    Args:
-        results: the content of results.json.
-        attacked: signals, design and scores behind them; its bank is in the run folder.
-        disclosure: what report.html may reveal about single records; the other files reveal nothing.
+    `disclosure` limits what report.html reveals about single records; the other files reveal nothing.
     """
     bank = attacked.bank
     bands = roc_bands({label: attacked.scores[label] for label in results.attacks}, attacked.design)
