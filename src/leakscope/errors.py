@@ -52,3 +52,9 @@ class FolderInUseError(LeakscopeError):
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; the name of its type where the message is empty."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

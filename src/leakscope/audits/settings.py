@@ -134,7 +134,7 @@ class ResolvedSettings:
     seed: int
     signals: tuple[str, ...]
     device: str
-    engine: str
+    engine: Literal["local", "ray"]
     address: str | None
     config_text: str | None
 

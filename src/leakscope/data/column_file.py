@@ -31,7 +31,7 @@ from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, temporary
 from leakscope.disk.string_arrays import from_series
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
 
 

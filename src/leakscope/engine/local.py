@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from leakscope.engine.worker import (
     units_of,
     why_not_sendable,
 )
-from leakscope.errors import InputError, TrainingError
+from leakscope.errors import TrainingError
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.train.loop import Progress
 
@@ -42,8 +42,6 @@ __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "
 
 SECONDS_WORTH_PROCESSES = 10.0
 """Training left from which models trained one at a time move to processes; each takes about 3 s to start."""
-
-ENGINES = ("local", "ray")
 
 Blocks = Sequence[tuple[int, IntArray]]
 """(number, models) of the blocks to train."""
@@ -154,16 +152,12 @@ class LocalEngine:
         return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
-def engine_named(name: str, address: str | None = None) -> Engine:
+def engine_named(name: Literal["local", "ray"], address: str | None = None) -> Engine:
     """The engine of this name; `address` is that of a Ray cluster."""
     if name == "ray":
         from leakscope.engine.ray_engine import RayEngine
 
         return RayEngine(address or "auto")
-    if name != "local":
-        raise InputError(f"engine={name!r} is unknown; choose one of {', '.join(ENGINES)}")
-    if address is not None:
-        raise InputError(f"address={address!r} would do nothing: the engine is 'local'; use engine 'ray'")
     return LocalEngine()
 
 

@@ -27,6 +27,7 @@ from leakscope.array_types import AnyArray
 from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
 from leakscope.engine.worker import TrainedUnit, Unit, Worker, threads_limited, worker_in_pool
+from leakscope.errors import first_line
 from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -101,7 +102,7 @@ class ProcessPool:
         except BrokenProcessPool as error:
             slot.executor.shutdown(wait=True, kill_workers=True)
             slot.executor = self._process(slot.number, slot.device)
-            return Outcome(unit, None, str(error).strip().splitlines()[0])
+            return Outcome(unit, None, first_line(error))
 
     def _process(self, number: int, device: str) -> Any:
         """An executor of a single process, which starts with its first unit."""

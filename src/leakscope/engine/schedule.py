@@ -44,12 +44,12 @@ class WorkerPool(Protocol):
 
 
 def run_units(
-    pool: WorkerPool, units: Sequence[Unit], progress: Progress, max_attempts: int = MAX_ATTEMPTS
+    pool: WorkerPool, units: Sequence[Unit], progress: Progress
 ) -> Iterator[tuple[Unit, TrainedUnit]]:
     """Trains all units in the pool; yields each as it ends, in any order.
 
     Raises:
-        TrainingError: the process of one unit was killed `max_attempts` times.
+        TrainingError: the process of one unit was killed `MAX_ATTEMPTS` times.
     """
     waiting, in_flight, attempts = deque(units), set[Unit](), Counter[Unit]()
     reported: dict[Unit, float] = {}
@@ -72,8 +72,8 @@ def run_units(
             if outcome.trained is not None:
                 report(outcome.unit, float(len(outcome.unit.models)))
                 yield outcome.unit, outcome.trained
-            elif attempts[outcome.unit] >= max_attempts:
-                raise TrainingError(_gave_up(outcome, max_attempts))
+            elif attempts[outcome.unit] >= MAX_ATTEMPTS:
+                raise TrainingError(_gave_up(outcome))
             else:
                 waiting.appendleft(outcome.unit)
         for unit, models in pool.models_done():
@@ -81,10 +81,10 @@ def run_units(
                 report(unit, models)
 
 
-def _gave_up(outcome: Outcome, attempts: int) -> str:
+def _gave_up(outcome: Outcome) -> str:
     models = outcome.unit.models
     named = f"model {models[0]}" if len(models) == 1 else f"models {models[0]} to {models[-1]}"
     return (
-        f"{named} could not be trained: the process was killed {attempts} times ({outcome.failure}); "
+        f"{named} could not be trained: the process was killed {MAX_ATTEMPTS} times ({outcome.failure}); "
         "it may need more memory than there is. Run the same command again to resume"
     )
