@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, compare, data, plan, runs, study
+from leakscope.cli import attack, audit, bank, data, plan, runs, study
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -30,7 +30,7 @@ app.add_typer(study.app, name="study")
 app.command("report")(runs.report)
 app.command("open")(runs.open_)
 app.command("verify")(runs.verify)
-app.command("compare")(compare.compare)
+app.command("compare")(runs.compare)
 app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.report.page import recipe_text
-from leakscope.audits.report.page_gauge import audit_gauge
+from leakscope.audits.report.page import audit_gauge, recipe_text
 from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
