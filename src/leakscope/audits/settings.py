@@ -109,7 +109,7 @@ class AuditSettings:
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or "balanced",
             seed=DEFAULT_SEED if self.seed is None else self.seed,
-            signals=_signals(attacks, self.signals or ()),
+            signals=tuple(sorted({*(self.signals or ()), *(name for a in attacks for name in a.needs)})),
             device=self.device or "auto",
             engine=self.engine or "local",
             address=self.address,
@@ -142,11 +142,6 @@ class ResolvedSettings:
     def attack_specs(self) -> tuple[str, ...]:
         """The attacks as text, for results.json."""
         return tuple(spec_of(attack) for attack in self.attacks)
-
-
-def _signals(attacks: Sequence[Attack], more: Sequence[str]) -> tuple[str, ...]:
-    """Names of the signals a bank stores for these attacks, sorted."""
-    return tuple(sorted({name for attack in attacks for name in attack.needs} | set(more)))
 
 
 def _check_written_as_text(attack: Attack) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,14 +64,7 @@ def listed(text: str | None) -> tuple[str, ...] | None:
     """Names separated by commas; commas inside brackets separate options."""
     if text is None:
         return None
-    names, depth = [""], 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += letter
-    return tuple(name.strip() for name in names if name.strip())
+    return tuple(name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip())
 
 
 def rates(text: str | None) -> tuple[float, ...] | None:
@@ -117,11 +111,10 @@ def print_lines(screen: Console, lines: Iterable[str], style: str | None = None)
 
 def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(title=title, title_justify="left")
-    for index, heading in enumerate(head):
-        table.add_column(heading, justify="right" if index else "left")
+    columns = [Column(heading, justify="right" if index else "left") for index, heading in enumerate(head)]
+    table = Table(*columns, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
     return table
@@ -129,15 +122,14 @@ def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -
 
 def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
     """A table without lines on a terminal, else columns separated by tabs."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     screen = console()
     if not screen.is_terminal:
         print("\n".join("\t".join(line) for line in (head, *rows)))
         return
-    table = Table(box=None, caption=caption, caption_justify="left")
-    for column in head:
-        table.add_column(column, overflow="fold")
+    columns = [Column(heading, overflow="fold") for heading in head]
+    table = Table(*columns, box=None, caption=caption, caption_justify="left")
     for row in rows:
         table.add_row(*row)
     screen.print(table)

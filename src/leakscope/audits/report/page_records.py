@@ -116,7 +116,9 @@ def record_rows(results: AuditResults, attacked: Attacked, disclosure: Disclosur
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
     details = _add_outputs(rows, attacked, order, hidden_models)
     _add_previews(rows, None if disclosure.redacted else Previews.read(folder), order)
-    others = [name for name in figures if _is_other(name, is_secret)]
+    others = [
+        name for name in figures if name not in _KNOWN and not (is_secret and name.startswith("score_"))
+    ]
     rows.arrays.update({f"other:{name}": figures[name] for name in others})
     return RecordRows(rows.arrays, rows.columns, rows.absent, others, details)
 
@@ -159,11 +161,6 @@ def _columns(stored: pl.DataFrame) -> tuple[dict[str, AnyArray], dict[str, AnyAr
     texts = {name: stored[name].to_numpy() for name in names}
     figures = {name: stored[name].to_numpy() for name in stored.columns if name not in texts}
     return figures, {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in texts.items()}
-
-
-def _is_other(name: str, is_secret: bool) -> bool:
-    """Figures without a column of their own; scores of a given model only where they may be revealed."""
-    return name not in _KNOWN and not (is_secret and name.startswith("score_"))
 
 
 def _add_texts(rows: RecordRows, texts: Mapping[str, AnyArray]) -> None:
