@@ -16,9 +16,8 @@ from torch import Tensor
 from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
-from leakscope.train.optimizer import Optimizer
+from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
-from leakscope.train.sam import sharpness_aware
 from leakscope.train.side_by_side import new_stream
 from leakscope.train.steps import Trainable
 

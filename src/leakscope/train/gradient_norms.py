@@ -26,7 +26,7 @@ from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, initial_nets, train
 from leakscope.train.losses import row_losses
 from leakscope.train.plan import BatchPlan
-from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
 
 Measure = TypeVar("Measure")

@@ -30,10 +30,8 @@ from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
-from leakscope.train.mixed_precision import train_in_bfloat16
 from leakscope.train.plan import BatchPlan
-from leakscope.train.serial import SerialModel
-from leakscope.train.side_by_side import SideBySide, compiled_loss
+from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.steps import HostSteps, Steps, Trainable
 from leakscope.types import Design, Records
@@ -145,9 +143,24 @@ def initial_nets(recipe: Recipe, inputs: Inputs, models: IntArray, seed: int) ->
             net = build(recipe, inputs.shape, inputs.n_outputs)
             seed_dropout(net, seed_integer(seed, model, Purpose.DROPOUT))
             if recipe.precision == "bfloat16":
-                train_in_bfloat16(net, inputs.x.device.type)
+                _train_in_bfloat16(net, inputs.x.device.type)
             nets.append(net)
     return nets
+
+
+def _train_in_bfloat16(net: nn.Module, device_type: str) -> None:
+    """Makes `net` compute in bfloat16 during training, and in float32 in evaluation.
+
+    Attacks compare outputs far out in the tails, where bfloat16's three digits would tie them.
+    """
+    forward = net.forward
+
+    def mixed(x: Tensor) -> Tensor:
+        with torch.autocast(device_type, torch.bfloat16, enabled=net.training):
+            outputs: Tensor = forward(x)
+        return outputs.float()
+
+    net.forward = mixed
 
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:

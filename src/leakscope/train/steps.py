@@ -14,9 +14,8 @@ from torch import Tensor
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
-from leakscope.train.optimizer import Optimizer
+from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
-from leakscope.train.sam import sharpness_aware
 
 GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 
