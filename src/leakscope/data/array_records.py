@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import Roles, check_ids, encode_labels, numeric_features, require_names
-from leakscope.data.ids import numbered_ids
 from leakscope.data.npz_file import NO_OBJECTS, as_vector, check_lengths, read_arrays
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, load_array, map_array
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 

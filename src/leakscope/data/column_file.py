@@ -25,12 +25,10 @@ from leakscope.data.columns import (
     refuse_where,
     require_names,
 )
-from leakscope.data.ids import numbered_ids
-from leakscope.disk.memory import machine_memory
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
-from leakscope.disk.scratch import blocks, evict_pages, temporary
-from leakscope.disk.string_arrays import from_series
+from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
+from leakscope.disk.string_arrays import from_series, numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.disk.memory import machine_memory
+from leakscope.disk.scratch import machine_memory
 from leakscope.errors import InputError
 from leakscope.types import Records
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.disk.memory import machine_memory
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, read_array
+from leakscope.disk.scratch import machine_memory
 from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
-from leakscope.data.ids import numbered_ids
 from leakscope.data.npz_file import as_vector, check_lengths, read_arrays
 from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.disk import parquet_probe
-from leakscope.disk.memory import machine_memory
+from leakscope.disk.scratch import machine_memory
 from leakscope.errors import CorruptBankError
 
 if TYPE_CHECKING:
@@ -76,47 +76,44 @@ def read_stored(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
     """A parquet file that a run has written, or its columns of these names.
 
     Raises:
-        CorruptBankError: it cannot be read, or has no such columns.
+        CorruptBankError: it cannot be read, or has no such columns; so do the functions below.
     """
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        return pl.read_parquet(path, columns=columns, glob=False, hive_partitioning=False)
+    with _stored(path) as table:
+        return (table if columns is None else table.select(columns)).collect()
 
 
 def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """Some rows, in this order, of a parquet file that a run has written and that may not fit in memory.
+    """Some rows, in this order, of a parquet file that a run has written and that may not fit in memory."""
+    import polars as pl
 
-    Raises:
-        CorruptBankError: it cannot be read.
-    """
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    with _stored(path) as table:
         wanted = pl.LazyFrame({_ROW: rows.astype(np.uint32), _ORDER: np.arange(len(rows))})
-        selected = scan.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
+        selected = table.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
         return selected.drop(_ROW, _ORDER).collect(engine="streaming")
 
 
 def stored_columns(path: Path) -> list[str]:
     """Names of the columns of a parquet file that a run has written."""
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        return [*pl.read_parquet_schema(path)]
+    with _stored(path) as table:
+        return table.collect_schema().names()
 
 
 def stored_height(path: Path) -> int:
     """Number of rows of a parquet file that a run has written."""
-    with as_corrupt_table_error(path):
-        import polars as pl
+    import polars as pl
 
+    with _stored(path) as table:
+        return int(table.select(pl.len()).collect().item())
+
+
+@contextmanager
+def _stored(path: Path) -> Iterator[pl.LazyFrame]:
+    """The table, nothing of which is read yet."""
+    import polars as pl
+
+    with as_corrupt_table_error(path):
         check_parquet(path)
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        yield pl.scan_parquet(path, glob=False, hive_partitioning=False)
 
 
 @contextmanager

@@ -130,15 +130,9 @@ def _notify_watchers(path: Path) -> None:
         callback(path)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a whole file atomically."""
-    with atomic_file(path) as file:
-        file.write(content)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a whole file atomically that only its owner can read."""
-    with atomic_file(path, mode=0o600) as file:
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Writes a whole file atomically, with these permissions before the process's umask."""
+    with atomic_file(path, mode) as file:
         file.write(content)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from leakscope.array_types import AnyArray
+from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of
 from leakscope.errors import InputError
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
@@ -30,7 +31,6 @@ from leakscope.models.outputs import (
     ModelOutputs,
     are_probabilities,
     as_array,
-    batches,
     first_line,
     joined_outputs,
 )
@@ -110,7 +110,7 @@ class NetWeights:
         net = load_net(self.weights, self.net, self.net_options, shape, len(class_names)).to(device)
         logits = []
         with torch.inference_mode():
-            for rows in batches(len(features), BATCH_SIZE):
+            for rows in blocks(len(features), BATCH_SIZE):
                 inputs = self._inputs(torch.from_numpy(np.array(features[rows], order="C")).to(device))
                 logits.append(_run_net(net, inputs))
         outputs = joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
@@ -177,7 +177,7 @@ class FittedEstimator:
         """See `GivenModel`; a class the estimator was not fitted on gets the smallest probability."""
         columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
-        for rows in batches(len(features), _ESTIMATOR_BATCH_SIZE):
+        for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
             probabilities[rows, columns] = self._predict(features[rows].reshape(len(features[rows]), -1))
         return ModelOutputs(log_probabilities(probabilities), "probabilities")
 
@@ -227,7 +227,7 @@ class PredictFunction:
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
         """See `GivenModel`; the function is called with at most `BATCH_SIZE` records at once."""
-        queries = (np.array(features[rows]) for rows in batches(len(features), BATCH_SIZE))
+        queries = (np.array(features[rows]) for rows in blocks(len(features), BATCH_SIZE))
         returned = [as_array(self.function(query)) for query in queries]
         outputs = joined_outputs(returned, len(features), class_names, "predict")
         if are_probabilities(outputs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +25,6 @@ class ModelOutputs(NamedTuple):
 
     logits: npt.NDArray[np.float32]
     kind: Kind
-
-
-def batches(n_records: int, batch_size: int) -> Iterator[slice]:
-    """Slices of at most `batch_size` records that cover all of them."""
-    return (slice(start, start + batch_size) for start in range(0, n_records, batch_size))
 
 
 def as_array(outputs: Any) -> FloatArray:
