@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import FloatArray
+from leakscope.array_types import AnyArray, FloatArray
 from leakscope.data.published import require
 from leakscope.errors import InputError
 from leakscope.types import Records
@@ -66,8 +66,9 @@ def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
     files = [_read_rows(path, n_records) for path, n_records in zip(paths, FILES.values(), strict=True)]
     rows = [row for file_rows in files for row in file_rows]
     columns = _columns(rows)
+    features = _features(columns, encoding)
     return Records(
-        features=_encode(columns, encoding),
+        features=np.column_stack(list(features.values())).astype(np.float32),
         labels=(columns["income"] == CLASS_NAMES[1]).astype(np.int64),
         ids=np.array([row.record_id for row in rows]),
         name="adult",
@@ -77,7 +78,7 @@ def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
             "split": np.repeat(np.array(["train", "test"]), [len(file_rows) for file_rows in files]),
         },
         class_names=CLASS_NAMES,
-        feature_names=_feature_names(columns, encoding),
+        feature_names=tuple(features),
     )
 
 
@@ -112,32 +113,18 @@ def _columns(rows: Sequence[_Row]) -> dict[str, npt.NDArray[np.str_]]:
     return {name: np.array(values) for name, values in zip(COLUMNS, by_column, strict=True)}
 
 
-def _encode(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> npt.NDArray[np.float32]:
-    """The 14 attributes as float32 (records, features)."""
-    blocks = [
-        _standardised(_numbers(name, columns[name]))
-        if name in NUMERIC
-        else _categories(columns[name], encoding)
-        for name in COLUMNS[:-1]
-    ]
-    return np.column_stack(blocks).astype(np.float32)
-
-
-def _feature_names(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> tuple[str, ...]:
-    """ "age", and "sex=Female" where a category has a column of its own."""
-    names: list[str] = []
+def _features(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> dict[str, AnyArray]:
+    """The 14 attributes as numbers (records,); "sex=Female" where a category has a column of its own."""
+    features: dict[str, AnyArray] = {}
     for name in COLUMNS[:-1]:
-        is_split = name not in NUMERIC and encoding == "onehot"
-        names += [f"{name}={text}" for text in np.unique(columns[name])] if is_split else [name]
-    return tuple(names)
-
-
-def _categories(texts: npt.NDArray[np.str_], encoding: Encoding) -> FloatArray:
-    """One 0/1 column a category, (records, categories), or standardised codes, (records,)."""
-    categories, codes = np.unique(texts, return_inverse=True)
-    if encoding == "onehot":
-        return np.eye(len(categories))[codes]
-    return _standardised(codes.astype(np.float64))
+        categories, codes = np.unique(columns[name], return_inverse=True)
+        if name in NUMERIC:
+            features[name] = _standardised(_numbers(name, columns[name]))
+        elif encoding == "onehot":
+            features |= {f"{name}={text}": codes == code for code, text in enumerate(categories)}
+        else:
+            features[name] = _standardised(codes.astype(np.float64))
+    return features
 
 
 def _numbers(name: str, texts: npt.NDArray[np.str_]) -> FloatArray:

@@ -19,17 +19,17 @@ import numpy.typing as npt
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import (
     Roles,
-    check_ids,
     encode_feature,
     encode_labels,
     refuse_where,
     require_names,
+    unique_ids,
 )
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
 from leakscope.disk.string_arrays import from_series, numbered_ids
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ def _read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
+        raise InputError(f"cannot be read as {path.suffix[1:]}: {first_line(error)}") from error
 
 
 def _check_roles(file: ColumnFile, roles: Roles) -> str:
@@ -204,19 +203,15 @@ def ids_of(file: ColumnFile, id_column: str | None) -> npt.NDArray[np.str_]:
         return numbered_ids("row-", file.n_rows)
     series = file.column(id_column)
     refuse_where(series.is_null().to_numpy(), f"id {id_column!r} has no value", "give each record an id")
-    ids = _texts(series)
-    check_ids(ids, id_column)
-    return ids
+    return unique_ids(_texts(series), id_column)
 
 
 def group_of(series: pl.Series) -> npt.NDArray[np.str_]:
     """Labels of a group; a missing one is a group of its own."""
-    import polars as pl
-
-    return _texts(series, pl.lit(MISSING_GROUP))
+    return _texts(series, MISSING_GROUP)
 
 
-def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.str_]:
+def _texts(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
     import polars as pl
 
     try:
@@ -225,4 +220,4 @@ def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.
         raise InputError(
             f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
         ) from error
-    return from_series(texts if missing is None else texts.fill_null(missing))
+    return from_series(texts.fill_null(missing))

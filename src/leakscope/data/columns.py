@@ -103,10 +103,11 @@ def numeric_features(values: AnyArray, column: str, role: str = "feature") -> np
     return numbers
 
 
-def check_ids(ids: npt.NDArray[np.str_], column: str) -> None:
-    """Refuse ids that name two records."""
+def unique_ids(ids: AnyArray, column: str) -> npt.NDArray[np.str_]:
+    """The ids as texts; refuses ids that name two records."""
+    ids = ids.astype(np.str_, copy=False)
     if are_unique(ids):
-        return
+        return ids
     _, first = np.unique(ids, return_index=True)
     repeated = np.ones(len(ids), dtype=np.bool_)
     repeated[first] = False

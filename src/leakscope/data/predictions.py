@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
-from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
+from leakscope.data.columns import numeric_features, refuse_where, require_names, unique_ids
 from leakscope.data.npz_file import as_vector, check_lengths, read_arrays
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.string_arrays import numbered_ids
@@ -68,7 +68,7 @@ class Predictions:
         for what, logits in (("logits", self.logits), ("shadow logits", self.shadow_logits)):
             if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
-        check_ids(self.ids, "ids")
+        unique_ids(self.ids, "ids")
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -100,8 +100,5 @@ def _published_chunks(path: Path) -> Iterator[bytes]:
 
 
 def _decompressed(path: Path) -> BinaryIO:
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+    readers: dict[str, Callable[[Path, str], object]] = {".xz": lzma.open, ".gz": gzip.open}
+    return cast(BinaryIO, readers.get(path.suffix, Path.open)(path, "rb"))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from leakscope.disk import parquet_probe
 from leakscope.disk.scratch import machine_memory
-from leakscope.errors import CorruptBankError
+from leakscope.errors import CorruptBankError, first_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,9 +124,8 @@ def as_corrupt_table_error(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, ParquetFileError) as error:
-        reasons = str(error).strip().splitlines() or [type(error).__name__]
         raise CorruptBankError(
-            f"{path} is damaged ({reasons[0]}); run the same command again to write it"
+            f"{path} is damaged ({first_line(error)}); run the same command again to write it"
         ) from error
 
 

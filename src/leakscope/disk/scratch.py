@@ -79,7 +79,7 @@ def temporary() -> Scratch:
 
 
 def machine_memory() -> int:
-    """Bytes of main memory, a limit for sizes that files declare; a tebibyte where the system does not say."""
+    """Bytes of main memory, the limit for sizes that files declare; a tebibyte where they are unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

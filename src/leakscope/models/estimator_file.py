@@ -14,8 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError
-from leakscope.models.outputs import first_line
+from leakscope.errors import InputError, first_line
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 SUFFIXES = (".skops", *PICKLES)

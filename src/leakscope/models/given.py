@@ -4,7 +4,8 @@
     FittedEstimator(Path("forest.skops")).outputs(features, class_names).logits
     PredictFunction("service.client:predict").outputs(features, class_names).logits
 
-All three offer the same two methods: `outputs` queries the model, `describe` identifies it in a report.
+All three offer the same: `outputs` queries the model, `describe` identifies it in a report by its kind, its
+file and a hash, and `class_names` is what it calls its classes, empty where its outputs are only numbered.
 """
 
 from __future__ import annotations
@@ -17,21 +18,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
 from leakscope.models.estimator_file import check_estimator, load_estimator
 from leakscope.models.outputs import (
     ModelOutputs,
     are_probabilities,
     as_array,
-    first_line,
     joined_outputs,
 )
 from leakscope.recipe import Option
@@ -44,29 +44,6 @@ if TYPE_CHECKING:
 BATCH_SIZE = 512
 """Records in one query of a network or a function."""
 _ESTIMATOR_BATCH_SIZE = 8192
-
-
-class GivenModel(Protocol):
-    """A trained classifier that can be queried."""
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """What the model calls its classes; empty where its outputs are only numbered."""
-
-    def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """Queries the model.
-
-        Args:
-            features: (records, ...), float32, or uint8 for images (records, channels, height, width).
-            class_names: what label 0, 1, ... of the records is called; one column of outputs each.
-
-        Raises:
-            InputError: the model does not fit the records, or its outputs are not one finite number per
-                record and class.
-        """
-
-    def describe(self) -> dict[str, str]:
-        """What identifies the model in a report: its kind, its file, a hash."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +77,16 @@ class NetWeights:
             )
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; batches of `BATCH_SIZE` run on the device."""
+        """Queries the model; batches of `BATCH_SIZE` run on the device.
+
+        Args:
+            features: (records, ...), float32, or uint8 for images (records, channels, height, width).
+            class_names: what label 0, 1, ... of the records is called; one column of outputs each.
+
+        Raises:
+            InputError: the model does not fit the records, or its outputs are not one finite number per
+                record and class.
+        """
         import torch
 
         from leakscope.models.weights import load_net
@@ -117,7 +103,7 @@ class NetWeights:
         return ModelOutputs(outputs.astype(np.float32), "logits")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         facts = {"kind": "network", **_file_facts(Path(self.weights)), "net": self.net}
         if self.net_options:
             facts["net_options"] = json.dumps(dict(self.net_options), sort_keys=True)
@@ -174,7 +160,7 @@ class FittedEstimator:
         return tuple(str(int(c) if isinstance(c, float) and c.is_integer() else c) for c in classes)
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; a class the estimator was not fitted on gets the smallest probability."""
+        """As `NetWeights.outputs`; a class the estimator was not fitted on gets the smallest probability."""
         columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
         for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
@@ -182,7 +168,7 @@ class FittedEstimator:
         return ModelOutputs(log_probabilities(probabilities), "probabilities")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         is_file = isinstance(self.estimator, str | Path)
         facts = {"kind": "fitted estimator", "estimator": type(self.fitted).__name__}
         return facts | _file_facts(Path(self.estimator)) if is_file else facts
@@ -226,7 +212,7 @@ class PredictFunction:
         return function
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; the function is called with at most `BATCH_SIZE` records at once."""
+        """As `NetWeights.outputs`; the function is called with at most `BATCH_SIZE` records at once."""
         queries = (np.array(features[rows]) for rows in blocks(len(features), BATCH_SIZE))
         returned = [as_array(self.function(query)) for query in queries]
         outputs = joined_outputs(returned, len(features), class_names, "predict")
@@ -235,7 +221,7 @@ class PredictFunction:
         return ModelOutputs(outputs.astype(np.float32), "logits")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         facts = {"kind": "function", "function": self.predict if isinstance(self.predict, str) else name}
         try:
@@ -243,6 +229,10 @@ class PredictFunction:
         except (TypeError, OSError):  # a built-in, or a callable object
             return facts
         return facts | {"sha256": hashlib.sha256(source.encode()).hexdigest()}
+
+
+GivenModel = NetWeights | FittedEstimator | PredictFunction
+"""A trained classifier that can be queried."""
 
 
 def model_from_file(

@@ -70,8 +70,3 @@ def are_probabilities(outputs: AnyArray) -> bool:
     inside = (outputs >= -_SUM_TOLERANCE) & (outputs <= 1 + _SUM_TOLERANCE)
     sums = outputs.sum(axis=1, dtype=np.float64)
     return bool(inside.all() and (np.abs(sums - 1) <= _SUM_TOLERANCE).all())
-
-
-def first_line(error: Exception) -> str:
-    """An error's message without the lines that follow the first."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -18,8 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from leakscope.errors import InputError
-from leakscope.models.outputs import first_line
+from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.recipe import Option, Recipe
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
 from leakscope.disk.scratch import evict_pages
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
@@ -253,7 +253,7 @@ def _steps(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: 
         try:
             return CapturedSteps(*arguments)
         except (RuntimeError, NotImplementedError) as error:
-            note(f"steps launched one by one, not captured: {str(error).strip().splitlines()[0]}")
+            note(f"steps launched one by one, not captured: {first_line(error)}")
     return HostSteps(*arguments, inputs.rows)
 
 

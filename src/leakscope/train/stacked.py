@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
+from leakscope.errors import first_line
 from leakscope.train.losses import row_losses
 
 
@@ -72,5 +73,5 @@ def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None
         stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
         stack.outputs(pair)
     except (RuntimeError, NotImplementedError) as error:
-        return str(error).strip().splitlines()[0]
+        return first_line(error)
     return None
