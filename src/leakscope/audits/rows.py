@@ -28,7 +28,7 @@ def signals_of(
     """
     import torch
 
-    from leakscope.signals.classification import classification_signals
+    from leakscope.signals.functions import classification_signals
 
     def block(records: slice) -> dict[str, AnyArray]:
         some = torch.from_numpy(np.array(logits[records]))[None]

@@ -127,10 +127,8 @@ class Bank:
     def pending(self) -> list[int]:
         """Numbers of the blocks that are missing or damaged on disk."""
         wanted = range(len(self.blocks))
-        if self.is_complete:
-            damaged = {d.block for d in self.damage()}
-            return [b for b in wanted if b in damaged and self._folders.damage(b)]
-        return [b for b in wanted if self._folders.damage(b)]
+        damaged = {d.block for d in self.damage()} if self.is_complete else wanted
+        return [b for b in wanted if b in damaged and self._folders.damage(b)]
 
     def add_block(self, block: int, signals: dict[str, AnyArray], notes: BlockNotes | None = None) -> None:
         """Commits the signals of one block; all of its files appear at once."""

@@ -7,9 +7,8 @@ were published, and an audit reports them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +42,6 @@ NUMERIC = frozenset({"age", "fnlwgt", "education-num", "capital-gain", "capital-
 CLASS_NAMES = ("<=50K", ">50K")
 
 
-class _Row(NamedTuple):
-    record_id: str
-    fields: list[str]
-
-
 def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
     """The people of adult.data, then those of adult.test; groups sex, race and split.
 
@@ -64,25 +58,26 @@ def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
         raise InputError(f"encoding={encoding!r} must be one of {', '.join(ENCODINGS)}")
     paths = require("adult", folder, list(FILES))
     files = [_read_rows(path, n_records) for path, n_records in zip(paths, FILES.values(), strict=True)]
-    rows = [row for file_rows in files for row in file_rows]
-    columns = _columns(rows)
+    by_column = zip(*(row for rows in files for row in rows), strict=True)
+    columns = {name: np.array(values) for name, values in zip(("id", *COLUMNS), by_column, strict=True)}
     features = _features(columns, encoding)
     return Records(
         features=np.column_stack(list(features.values())).astype(np.float32),
         labels=(columns["income"] == CLASS_NAMES[1]).astype(np.int64),
-        ids=np.array([row.record_id for row in rows]),
+        ids=columns["id"],
         name="adult",
         groups={
             "sex": columns["sex"],
             "race": columns["race"],
-            "split": np.repeat(np.array(["train", "test"]), [len(file_rows) for file_rows in files]),
+            "split": np.repeat(np.array(["train", "test"]), [len(rows) for rows in files]),
         },
         class_names=CLASS_NAMES,
         feature_names=tuple(features),
     )
 
 
-def _read_rows(path: Path, expected_records: int) -> list[_Row]:
+def _read_rows(path: Path, expected_records: int) -> list[list[str]]:
+    """The id and the fields of each person."""
     lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     rows = [
         _parse_line(path, number, line)
@@ -97,7 +92,7 @@ def _read_rows(path: Path, expected_records: int) -> list[_Row]:
     return rows
 
 
-def _parse_line(path: Path, number: int, line: str) -> _Row:
+def _parse_line(path: Path, number: int, line: str) -> list[str]:
     fields = [field.strip() for field in line.split(",")]
     fields[-1] = fields[-1].removesuffix(".")
     if len(fields) != len(COLUMNS) or fields[-1] not in CLASS_NAMES:
@@ -105,12 +100,7 @@ def _parse_line(path: Path, number: int, line: str) -> _Row:
             f"{path} is truncated or damaged: line {number} has {len(fields)} fields, expected "
             f"{len(COLUMNS)} ending in an income of {' or '.join(CLASS_NAMES)}; delete it and fetch it again"
         )
-    return _Row(f"{path.name}:{number}", fields)
-
-
-def _columns(rows: Sequence[_Row]) -> dict[str, npt.NDArray[np.str_]]:
-    by_column = zip(*(row.fields for row in rows), strict=True)
-    return {name: np.array(values) for name, values in zip(COLUMNS, by_column, strict=True)}
+    return [f"{path.name}:{number}", *fields]
 
 
 def _features(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> dict[str, AnyArray]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +38,8 @@ MISSING_GROUP = "(missing)"
 _READ_AT_ONCE = 1 << 26  # bytes of columns
 
 
-@dataclass(frozen=True)
-class ColumnFile:
-    """A parquet file that can be read, column by column.
-
-    Attributes:
-        path: of the file.
-        names: of the columns.
-        n_rows: of each.
-    """
+class ColumnFile(NamedTuple):
+    """A parquet file that can be read, column by column."""
 
     path: Path
     names: tuple[str, ...]
@@ -74,12 +66,15 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
     Raises:
         InputError: it cannot be read, or has no rows.
     """
+    import polars as pl
+
     # Threads of polars may still write there when it has refused the file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
         readable = path
         if path.suffix.lower() == ".csv":
             readable = Path(folder) / "columns.parquet"
-            _as_parquet(path, readable)
+            # The whole column decides its type: a guess from the first rows fails on the first odd value.
+            pl.scan_csv(path, infer_schema_length=None, glob=False).sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
         yield _opened(readable)
@@ -125,13 +120,6 @@ def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.fl
         features[rows] = np.concatenate([column.features(column.numbers[rows]) for column in encoded], axis=1)
         evict_pages(numbers)
     return features, feature_names
-
-
-def _as_parquet(csv: Path, parquet: Path) -> None:
-    import polars as pl
-
-    # The whole column decides its type: a guess from the first rows fails on the first odd value.
-    pl.scan_csv(csv, infer_schema_length=None, glob=False).sink_parquet(parquet, compression="lz4")
 
 
 def _opened(path: Path) -> ColumnFile:

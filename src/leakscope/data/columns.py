@@ -67,7 +67,7 @@ def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> N
         if name not in known:
             closest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {closest[0]!r}? " if closest else ""
-            raise InputError(f"{what} {name!r} does not exist; {hint}there are: {_listed(known)}")
+            raise InputError(f"{what} {name!r} does not exist; {hint}there are: {listed(known)}")
 
 
 def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:
@@ -183,6 +183,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _listed(names: Sequence[str], at_most: int = 20) -> str:
+def listed(names: Sequence[str], at_most: int = 20) -> str:
+    """The first names, and how many more there are."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"

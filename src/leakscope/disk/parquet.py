@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +39,7 @@ class ParquetFileError(ValueError):
     """The file cannot be read as parquet; says why."""
 
 
-class _Version(NamedTuple):
-    """One state of a file; `changed` in nanoseconds."""
-
-    path: Path
-    inode: int
-    n_bytes: int
-    changed: int
-
-
-_known_readable: set[_Version] = set()
+_known_readable: set[tuple[Path, int, int, int]] = set()
 
 
 def check_parquet(path: Path) -> None:
@@ -57,13 +48,13 @@ def check_parquet(path: Path) -> None:
     A file is decoded once in a process, for as long as it stays as it is.
     """
     try:
-        version = _version(path)
+        version = (_, _, n_bytes, _) = _version(path)
         if version in _known_readable:
             return
         _check_ends(path)
     except OSError as error:
         raise ParquetFileError(f"cannot be read ({error.strerror or type(error).__name__})") from error
-    _decode_elsewhere(path.absolute(), version.n_bytes)
+    _decode_elsewhere(path.absolute(), n_bytes)
     _known_readable.add(version)
 
 
@@ -142,11 +133,12 @@ def _check_ends(path: Path) -> None:
         raise ParquetFileError("has a footer that is longer than the file")
 
 
-def _version(path: Path) -> _Version:
+def _version(path: Path) -> tuple[Path, int, int, int]:
+    """What tells one state of a file from another."""
     if not path.is_file():
         raise ParquetFileError("is not a file")
     facts = path.stat()
-    return _Version(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _decode_elsewhere(path: Path, n_bytes: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import InputError, TrainingError
-from leakscope.models.outputs import are_probabilities
+from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities

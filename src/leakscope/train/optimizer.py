@@ -78,16 +78,10 @@ class Optimizer:
 def sharpness_aware(
     gradients: Callable[[], list[Tensor]], parameters: list[Tensor], buffers: Iterable[Tensor], rho: float
 ) -> list[Tensor]:
-    """Gradients at the worst point of a small ball around the parameters (Foret et al. 2021).
+    """Gradients at the worst point of a ball of radius `rho` around the parameters (Foret et al. 2021).
 
     To first order it is `w + rho g / ||g||`, the norm over all parameters of one model. Afterwards parameters
-    are as before, buffers as after one pass.
-
-    Args:
-        gradients: computes them at the current parameters, in their order.
-        parameters: every tensor's first axis is the model; changed in place and put back.
-        buffers: batch-norm statistics and the like: the perturbed pass leaves no trace in them.
-        rho: radius of the ball; 0 gives the ordinary gradients.
+    are as before, and buffers (batch-norm statistics and the like) as after one ordinary pass.
     """
     here = gradients()
     if rho == 0:

@@ -32,7 +32,7 @@ def compiled_loss() -> Loss:
 
 
 class SideBySide:
-    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+    """A block of models of one architecture; implements the `Stack` protocol of `steps.py`."""
 
     channels_last = True  # as fast convolutions want images in memory
 
