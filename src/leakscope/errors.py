@@ -55,6 +55,5 @@ class TrainingError(LeakscopeError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; the name of its type where the message is empty."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """The first line of another library's message; the name of its type where there is none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

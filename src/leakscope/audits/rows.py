@@ -21,7 +21,7 @@ def signals_of(
     """The signals of one model from its logits (records, classes); name -> (1, 1, records[, classes])."""
     import torch
 
-    from leakscope.signals.classification import classification_signals
+    from leakscope.signals.functions import classification_signals
 
     def block(records: slice) -> dict[str, AnyArray]:
         some = torch.from_numpy(np.array(logits[records]))[None]

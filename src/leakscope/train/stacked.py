@@ -15,7 +15,7 @@ from leakscope.train.losses import row_losses
 
 
 class VmapStack:
-    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+    """A block of models of one architecture; implements the `Stack` protocol of `steps.py`."""
 
     def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
         self._net = nets[0]
