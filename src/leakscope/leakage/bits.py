@@ -35,12 +35,14 @@ from leakscope.leakage.moderation import (
     Moderated,
     Moments,
     Prior,
+    Trend,
+    bin_trend,
     fit_prior,
     moderate,
     moments,
+    quantile_bins,
     why_too_few,
 )
-from leakscope.leakage.trends import Trend, bin_trend, quantile_bins
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.record_types import resolution_variance
 

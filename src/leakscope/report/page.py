@@ -39,7 +39,7 @@ from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
 from leakscope.report.charts import Chart, Grid
 from leakscope.report.embed import Embeddable, embedded, packed
-from leakscope.report.gauge import Gauge, gauge_svg
+from leakscope.report.gauge import Gauge
 from leakscope.report.templates import template
 
 PAGE, MARKDOWN = "report.html", "report.md"
@@ -143,7 +143,7 @@ class Page:
             page=self,
             facts=[*self.facts, *self.provenance],
             arrays=embedded(self.arrays),
-            gauge=None if self.gauge is None else gauge_svg(self.gauge),
+            gauge=None if self.gauge is None else self.gauge.svg(),
             style=Markup(asset("page.css")),
             scripts=[Markup(source) for source in code],
             plotly=_packed_plotly(),

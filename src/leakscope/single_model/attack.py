@@ -168,10 +168,10 @@ def recompute(folder: Path, config: AttackConfig) -> AttackResults:
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports, from the results and the scores on disk."""
-    from leakscope.single_model.page import write_report
+    from leakscope.single_model.page import page
     from leakscope.single_model.report import attack_context
 
-    write_report(results, folder, attack_context(results), disclosure)
+    page(results, folder, attack_context(results), disclosure).write(folder)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:
