@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 import leakscope
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.loss import LossThreshold
+from leakscope.attacks.thresholds import LossThreshold
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from tests.audits.test_predictions import saved
