@@ -1,6 +1,6 @@
 """Thresholds on one output of the target (Yeom et al. 2018).
 
-A record with a small loss is a member (section 3.2); or one that is classified correctly (3.1, the gap attack).
+A member has a small loss (section 3.2), or is classified correctly (section 3.1, the gap attack).
 """
 
 from __future__ import annotations
