@@ -111,7 +111,7 @@ class OneModelFigures:
 def one_model_figures(
     signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, target: int
 ) -> OneModelFigures:
-    """Scores of one target; arguments as in `population_figures`."""
+    """Scores of one target."""
     targets = np.array([target])
     return OneModelFigures(
         scores={attack.label: attack(signals, design, targets).values[0] for attack in spec.attacks},
@@ -124,15 +124,7 @@ def one_model_figures(
 def population_figures(
     signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, models: IntArray
 ) -> Replicated:
-    """Figures of a population, and the same without each of at most 16 groups of its models.
-
-    Args:
-        signals: the models' outputs.
-        design: which models were trained on which records.
-        spec: what to compute.
-        groups: the groups of the records.
-        models: int64 (models,), indices of the models that count.
-    """
+    """Figures of the given models of a population, and the same without each of at most 16 groups of them."""
     keys = spec.keys(groups)
     in_group = {key: groups[key.column] == key.group for key in keys if key.column is not None}
     stored = _last_checkpoint(signals, spec)

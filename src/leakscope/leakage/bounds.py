@@ -107,11 +107,7 @@ def information_on_one_axis(
     other component). That integrand is smooth in units of the narrower component whatever the two variances,
     so the trapezoid rule converges exponentially: 25 nodes are within 1e-5 nats.
 
-    Args:
-        difference: of the means.
-        first: variance of the first.
-        second: variance of the second.
-        n_nodes: of the trapezoid rule; one more than a multiple of 4, so that every other node is a rule too.
+    `n_nodes` is one more than a multiple of 4, so that every other node is a rule too.
     """
     nodes = np.linspace(-_REACH, _REACH, n_nodes)
     density = np.exp(-(nodes**2) / 2)
@@ -157,13 +153,8 @@ def _evaluated(
 ) -> Estimate:
     """By `exact` where one axis carries the difference, by the mean of `integrand` elsewhere.
 
-    Args:
-        axes: the two Gaussians of each record.
-        most: the value of perfectly separable pairs, which none exceeds.
-        exact: of the difference and both variances along one axis.
-        integrand: of the log ratio.
-        draws: from each of the two, an even number.
-        seed: of the draws.
+    `exact` takes the difference and both variances along the axis, `integrand` the log ratio. `most` is the
+    value of perfectly separable pairs, which none exceeds.
     """
     value, error = np.full(axes.separate.shape, most), np.zeros(axes.separate.shape)
     applies, one = _one_axis(axes)

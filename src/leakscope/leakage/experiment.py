@@ -127,13 +127,7 @@ def experiment(
 
 
 def below_threshold(residual: FloatArray, threshold: float, noise_sd: float = 0.0) -> FloatArray:
-    """P(squared error <= threshold) over Gaussian noise on the output, in closed form; 0 or 1 without noise.
-
-    Args:
-        residual: output minus target, without the noise; (...).
-        threshold: of the squared error.
-        noise_sd: of the output.
-    """
+    """P(squared error <= threshold) over Gaussian noise on the output; 0 or 1 without noise."""
     reach = np.sqrt(threshold)
     if noise_sd == 0:
         return np.asarray(np.abs(residual) <= reach, dtype=np.float64)
@@ -143,13 +137,7 @@ def below_threshold(residual: FloatArray, threshold: float, noise_sd: float = 0.
 
 
 def likelihood_ratio_votes(theta: FloatArray, inside: Gaussian, outside: Gaussian) -> FloatArray:
-    """1 where "in" is more likely under the other half's Gaussians, 0 where "out" is, 1/2 for ties; (2, K).
-
-    Args:
-        theta: float (2, K, p), the parameters to judge.
-        inside: fits of both halves, leading axis 2.
-        outside: fits of both halves.
-    """
+    """1 where "in" is more likely by the other half's Gaussians, 0 where "out" is, 1/2 for ties; (2, K)."""
     ratio = np.stack([_log_ratio(theta[half], half_of(inside, 1 - half), half_of(outside, 1 - half))
                       for half in (0, 1)])  # fmt: skip
     return (np.sign(ratio) + 1) / 2
@@ -165,12 +153,7 @@ def pooled(halves: Gaussian, n_trainings: int) -> Gaussian:
 
 
 def at_output(g: Gaussian, inputs: FloatArray) -> Gaussian:
-    """Gaussians of the model's output `inputs @ theta`, all that a black-box attacker sees; p = 1.
-
-    Args:
-        g: Gaussians of parameters, mean (..., p).
-        inputs: float (..., p), leading axes that broadcast with those of `g`.
-    """
+    """Gaussians of the model's output `inputs @ theta`, all that a black-box attacker sees; p = 1."""
     mean = np.einsum("...p,...p->...", g.mean, inputs)
     variance = np.einsum("...p,...pq,...q->...", inputs, g.covariance, inputs)
     return Gaussian(mean[..., None], variance[..., None, None])

@@ -12,6 +12,7 @@ else. Text from data is escaped by jinja2 here, and set through `textContent` in
 
 A page may name further scripts of assets/ in `scripts`. `window.leakscope` offers them:
 
+    element(name, text, properties)  a new element with this text
     array(name)         promise of {values, shape}: a typed array, or a list of strings
     figure(id)          the figure of a `Chart`; change it, then
     draw(id, figure)    draw it again; resolves when done

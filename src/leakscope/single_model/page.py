@@ -50,14 +50,7 @@ def page(
     context: ReportContext,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> Page:
-    """The report with report.html, report.md and figures/roc.png; it reveals nothing about single records.
-
-    Args:
-        findings: as results.json holds them.
-        folder: the run folder.
-        context: what the report says beside the findings.
-        disclosure: whether report.html says that it is redacted.
-    """
+    """The report with report.html, report.md and figures/roc.png; it reveals nothing about single records."""
     truth = context.truth
     validation: Body = [Table(HEADINGS, validation_rows(findings)), Bullets(notes(findings))]
     compared = [Section("truth", TRUTH_TITLE, [truth.comparison], truth.note)] if truth else []
