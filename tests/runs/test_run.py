@@ -74,7 +74,7 @@ def test_a_curve_draws_itself(run: leakscope.Run) -> None:
     curve = run.roc("lira", target=3)
     assert (curve.fpr[-1], curve.tpr[-1]) == (1.0, 1.0)
     assert curve.n_members + curve.n_nonmembers == N_RECORDS
-    assert "<svg" in curve._repr_html_()
+    assert "<img" in curve._repr_html_()
     for target in (8, -1):
         with pytest.raises(InputError, match=f"target={target}: the run has targets 0 to 7"):
             run.roc("lira", target=target)
