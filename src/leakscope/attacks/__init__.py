@@ -1,4 +1,4 @@
-"""Membership inference attacks, one per file. `base.py` holds the contract and all checks."""
+"""Membership inference attacks, one per file or paper. `base.py` holds the contract and all checks."""
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks

@@ -106,7 +106,6 @@ class MembershipScores(NamedTuple):
 class FittedAttacker:
     """An attacker fitted on records of known membership."""
 
-    attacker: Attacker
     model: Any
     stopped_early: bool  # the perceptron reached its iteration limit before it converged
 
@@ -136,7 +135,7 @@ def fit(
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):  # the published settings cause it
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return FittedAttacker(attacker, model, stopped_early)
+    return FittedAttacker(model, stopped_early)
 
 
 def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
