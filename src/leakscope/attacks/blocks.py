@@ -70,9 +70,7 @@ class Blocks:
     def map(self, work: Callable[[Block], Result], *written: AnyArray) -> list[Result]:
         """The result of `work` for each block, in order; several threads work at once.
 
-        Args:
-            work: called with one block at a time.
-            written: further arrays that the work writes to.
+        `written` are further arrays that the work writes to.
         """
         read = [self.signals.arrays[name] for name in self.needs]
         arrays = (*read, self.design.in_mask, *written)
