@@ -21,7 +21,8 @@ import numpy as np
 from scipy import integrate, stats
 
 from leakscope.attacks.eb_lira import EbLira
-from leakscope.leakage.bits import Figure, bits_per_record
+from leakscope.leakage.bits import bits_per_record
+from leakscope.stats.estimate import Estimate
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"
@@ -75,7 +76,7 @@ def main() -> None:
     print(f"records with quad does {1 / rival:,.0f}: {rival / ours:,.0f}x")
 
 
-def _cell(figure: Figure) -> str:
+def _cell(figure: Estimate) -> str:
     value, low, high = (round(v, 3) + 0.0 for v in figure)  # + 0.0 makes -0.0 equal 0.0
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 

@@ -24,7 +24,7 @@ from leakscope.studies.scaling.population import population
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train, train_block
 from leakscope.train.plan import BatchPlan
-from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
 
 CONFIG = ScalingConfig(n_reference=0)

@@ -22,7 +22,7 @@ from leakscope.array_types import FloatArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.design import make_design
 from leakscope.hardness.in_out_mean import side_mean
-from leakscope.hardness.uncertainty import uncertainty, uncertainty_of_logits
+from leakscope.hardness.uncertainty import uncertainty_of_logits
 from leakscope.stats.correlation import Correlation, pearson, spearman
 from leakscope.train.dropout import LAYER_KEY_STRIDE, SeededDropout
 from leakscope.train.gradient_norms import at_checkpoints
@@ -44,7 +44,7 @@ def main() -> None:
     found = {
         "population": uncertainty_of_logits(signals.last("logits"), ~design.in_mask).epistemic,
         "deep ensemble": uncertainty_of_logits(answers(inputs, same_half, seed=1).last("logits")).epistemic,
-        "MC dropout": uncertainty(dropout_passes(inputs, design)).epistemic,
+        "MC dropout": uncertainty_of_logits(dropout_passes(inputs, design)).epistemic,
     }
     scores = EbLira()(signals, design, np.arange(N_MODELS)).values
     advantage = side_mean(scores > 0, design.in_mask) - side_mean(scores > 0, ~design.in_mask)
@@ -74,14 +74,14 @@ def dropout_passes(inputs: Inputs, design: Design) -> FloatArray:
 
 
 def _passes(net: nn.Module, x: Tensor) -> FloatArray:
-    """Class probabilities with dropout left on, all else as in evaluation (Gal and Ghahramani 2016)."""
+    """Logits with dropout left on, all else as in evaluation (Gal and Ghahramani 2016)."""
     dropping = copy.deepcopy(net).eval()
     layers = [module for module in dropping.modules() if isinstance(module, SeededDropout)]
     for index, layer in enumerate(layers):
         layer.train()
         layer.key.fill_((index + 1) * LAYER_KEY_STRIDE % 2**63)
     with torch.no_grad():
-        return np.stack([dropping(x).softmax(-1).cpu().numpy() for _ in range(N_PASSES)])
+        return np.stack([dropping(x).cpu().numpy() for _ in range(N_PASSES)])
 
 
 def _cell(found: Correlation) -> str:

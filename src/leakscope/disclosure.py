@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.disk.storage import open_regular, write_private
+from leakscope.disk.storage import open_regular, write_bytes
 from leakscope.errors import CorruptBankError
 
 KEY = "redaction.key"
@@ -58,7 +58,7 @@ def _key(folder: Path) -> bytes:
     """The run's key, created when first needed; a secret, so it does not derive from a seed."""
     path = folder / KEY
     if not path.exists():
-        write_private(path, secrets.token_bytes(_KEY_BYTES))
+        write_bytes(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)
     try:
         with open_regular(path) as file:
             key = file.read(_KEY_BYTES + 1)

@@ -52,3 +52,8 @@ class FolderInUseError(LeakscopeError):
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's message; the name of its type where there is none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -88,7 +88,7 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
     """The signals of logits (models, records, classes) at one checkpoint."""
     import torch
 
-    from leakscope.signals.classification import classification_signals
+    from leakscope.signals.functions import classification_signals
 
     of_models = np.broadcast_to(labels, logits.shape[:2]).copy()
     tensors = classification_signals(

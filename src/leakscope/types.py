@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -95,15 +95,12 @@ class Records:
 
     def take(self, index: IntArray) -> Records:
         """The records at `index`, in that order."""
-        return Records(
+        return replace(
+            self,
             features=take_rows(self.features, index),
             labels=self.labels[index],
             ids=self.ids[index],
-            name=self.name,
             groups={key: values[index] for key, values in self.groups.items()},
-            class_names=self.class_names,
-            feature_names=self.feature_names,
-            picture_shape=self.picture_shape,
         )
 
 

@@ -78,11 +78,7 @@ def _script_name() -> str | None:
 
 @contextmanager
 def user_errors(what: str) -> Iterator[None]:
-    """Turns whatever a user's code raises into one line that says where; the cause stays attached.
-
-    Args:
-        what: the code that is called, as the user named it.
-    """
+    """Turns whatever a user's code (`what`, for the message) raises into one line that says where."""
     try:
         yield
     except LeakscopeError:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from leakscope.attacks.correctness import Correctness
-from leakscope.attacks.loss import LossThreshold
+from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.stats.roc import advantage, auc, roc
 from leakscope.testing import planted_bank
 

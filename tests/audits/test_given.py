@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import leakscope
 from leakscope.array_types import AnyArray, BoolArray
-from leakscope.audits.members import read_members
+from leakscope.audits.given import read_members
 from leakscope.audits.planning.plan import plan_audit
 from leakscope.audits.settings import AuditSettings
 from leakscope.data.digits import digits

@@ -47,7 +47,7 @@ def most_frequent(given: Records, indices: IntArray, seed: int) -> Callable[[Any
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+    for name in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
         monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
 
 
@@ -291,9 +291,9 @@ def test_time_is_all_epochs_checkpoints_and_blocks(
     monkeypatch.setattr(trial, "seconds_a_unit", lambda *_: Seconds(1.0, 1.0, 1.0))
     monkeypatch.setattr(plan, "judging_seconds", lambda *_: Seconds(0.0, 0.0, 0.0))
     monkeypatch.setattr(trial.time, "perf_counter", lambda: 0.0)
-    n_steps, n_orders, n_questions = 4 * 2, 4, 2 * 24
+    n_steps, n_orders, n_queries = 4 * 2, 4, 2 * 24
     found = small_cost(recipe=replace(RECIPE, trainer=trainer)).time.training
-    assert found.expected == pytest.approx(stacks * (n_steps + n_orders + n_questions))
+    assert found.expected == pytest.approx(stacks * (n_steps + n_orders + n_queries))
     assert (found.low, found.high) == pytest.approx((0.75 * found.expected, 1.25 * found.expected))
 
 

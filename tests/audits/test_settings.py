@@ -212,7 +212,7 @@ def local_attack() -> Attack:
     """An attack that no text can name."""
     from dataclasses import dataclass
 
-    from leakscope.attacks.loss import LossThreshold
+    from leakscope.attacks.thresholds import LossThreshold
 
     @dataclass(frozen=True)
     class Hidden(LossThreshold):

@@ -29,7 +29,7 @@ fpr = [0.01, 0.0001]
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+    for name in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
         monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
 
 

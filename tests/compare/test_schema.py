@@ -11,7 +11,7 @@ import pytest
 
 import leakscope
 from leakscope.compare.compare import Comparison, compare
-from leakscope.runs.schema import schema
+from leakscope.runs.kinds import schema
 from tests.audits.test_predictions import saved
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")

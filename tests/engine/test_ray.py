@@ -153,17 +153,15 @@ def test_a_missing_ray_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "device", "named"),
+    ("device", "named"),
     [
-        ("spark", None, "cpu", "engine='spark' is unknown; choose one of local, ray"),
-        ("local", "auto", "cpu", "address='auto' would do nothing: the engine is 'local'"),
-        ("ray", None, "tpu", "device='tpu' is unknown"),
-        ("ray", None, "cuda:1", "a cluster's GPUs have no numbers; use 'cuda'"),
+        ("tpu", "device='tpu' is unknown"),
+        ("cuda:1", "a cluster's GPUs have no numbers; use 'cuda'"),
     ],
 )
-def test_a_wrong_engine_is_named(name: str, address: str | None, device: str, named: str) -> None:
+def test_a_device_that_no_cluster_has_is_named(device: str, named: str) -> None:
     with pytest.raises(InputError) as error:
-        engine_named(name, address).check_device(device)
+        engine_named("ray").check_device(device)
     assert named in str(error.value)
 
 

@@ -113,7 +113,7 @@ CONFIGS = sorted(path.name for path in EXAMPLES.glob("*.toml"))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan accepts what an audit accepts; where a download is missing, both say so in the same line."""
-    for part in ("STEPS", "ORDERS", "QUESTIONS", "FITS", "JUDGING"):
+    for part in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
         monkeypatch.setattr(trial, f"_{part}_TRIAL", 0.01)
     monkeypatch.setenv("LEAKSCOPE_DATA", str(tmp_path / "empty"))
     examples = tmp_path / "copy"

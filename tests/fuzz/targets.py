@@ -133,7 +133,7 @@ def report(rng: Random, folder: Path) -> Example:
     """An audit or a comparison whose report is written again, or which is compared with a whole one."""
     from leakscope.compare.compare import compare
     from leakscope.disclosure import Disclosure
-    from leakscope.runs.rebuild import rebuild_report
+    from leakscope.runs.kinds import rebuild_report
     from tests.fuzz.runs import template_of
 
     kind = rng.choice(("answers", "audit", "pictures", "compare"))
@@ -148,7 +148,7 @@ def report(rng: Random, folder: Path) -> Example:
 
 def study_folder(rng: Random, folder: Path) -> Example:
     """A study, or an attack on one model: verified, or its report written again."""
-    from leakscope.runs.rebuild import rebuild_report
+    from leakscope.runs.kinds import rebuild_report
     from leakscope.runs.verification import verify_run
 
     run = _spoiled(rng, folder, rng.choice(("attack", "dynamics", "ensemble", "leakage", "scaling")))

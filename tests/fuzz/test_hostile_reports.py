@@ -16,7 +16,7 @@ from leakscope.compare.compare import compare
 from leakscope.compare.records import changed_records
 from leakscope.disk.storage import confined_to, write_bytes
 from leakscope.errors import CorruptBankError, InputError, StorageError
-from leakscope.runs.rebuild import rebuild_report
+from leakscope.runs.kinds import rebuild_report
 from leakscope.studies.scaling import study as scaling_study
 from tests.fuzz.runs import template, template_of
 

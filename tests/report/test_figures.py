@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.report.figures import COLOURS, figure
+from leakscope.report.png import COLOURS, figure
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -11,7 +11,7 @@ import pytest
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_bytes
 from leakscope.report import page, png
-from leakscope.runs.rebuild import rebuild_report
+from leakscope.runs.kinds import rebuild_report
 from tests.report.html.made_up import made_up_study, setting
 from tests.report.html.small_studies import small_ensemble
 

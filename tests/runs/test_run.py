@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 import leakscope
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.loss import LossThreshold
+from leakscope.attacks.thresholds import LossThreshold
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from tests.audits.test_predictions import saved
@@ -74,7 +74,7 @@ def test_a_curve_draws_itself(run: leakscope.Run) -> None:
     curve = run.roc("lira", target=3)
     assert (curve.fpr[-1], curve.tpr[-1]) == (1.0, 1.0)
     assert curve.n_members + curve.n_nonmembers == N_RECORDS
-    assert "<svg" in curve._repr_html_()
+    assert "<img" in curve._repr_html_()
     for target in (8, -1):
         with pytest.raises(InputError, match=f"target={target}: the run has targets 0 to 7"):
             run.roc("lira", target=target)

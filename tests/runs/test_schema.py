@@ -16,8 +16,7 @@ from leakscope.compare.compare import compare
 from leakscope.data.predictions import read_predictions
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.runs.kinds import KINDS
-from leakscope.runs.schema import schema
+from leakscope.runs.kinds import KINDS, schema
 from leakscope.single_model.ensemble import attackers
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting

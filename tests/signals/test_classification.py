@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from leakscope.signals.classification import classification_signals, log_odds
+from leakscope.signals.functions import classification_signals, log_odds
 from leakscope.signals.registry import CLASSIFICATION, find_signal, names_of
 
 CLASSIFICATION_SIGNALS = names_of(CLASSIFICATION)

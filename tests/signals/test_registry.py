@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from leakscope.errors import InputError
-from leakscope.signals.classification import classification_signals
+from leakscope.signals.functions import classification_signals
 from leakscope.signals.registry import (
     CLASSIFICATION,
     REGRESSION,

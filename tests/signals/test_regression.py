@@ -2,8 +2,8 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
+from leakscope.signals.functions import regression_signals
 from leakscope.signals.registry import REGRESSION, default_signals, find_signal
-from leakscope.signals.regression import regression_signals
 
 
 def test_regression_signals_are_the_squared_residual_and_its_gaussian_log_density():

@@ -12,7 +12,7 @@ from scipy import stats
 
 from leakscope.data.predictions import Predictions
 from leakscope.errors import InputError
-from leakscope.signals.classification import classification_signals
+from leakscope.signals.functions import classification_signals
 from leakscope.single_model.attack import run_attack
 from leakscope.single_model.ensemble import holdout
 from leakscope.single_model.ensemble.attackers import (

@@ -16,7 +16,7 @@ from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.leakage.gaussian import fit, symmetric_kl
-from leakscope.runs.schema import schema
+from leakscope.runs.kinds import schema
 from leakscope.runs.verification import verify_run
 from leakscope.studies.leakage import linear as leakage_linear
 from leakscope.studies.leakage import network as leakage_network

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
-from leakscope.runs.schema import schema
+from leakscope.runs.kinds import schema
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig, recipe

@@ -11,7 +11,7 @@ from leakscope.engine.local import TrainingRequest, check_request
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, drawn_views, gathered, is_augmented, padded
-from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SerialModel
 from leakscope.train.stacked import VmapStack
 
 from .problems import assert_same_state, class_records, image_records, trained_state

@@ -12,7 +12,7 @@ from leakscope.errors import InputError, TrainingError
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.train.estimators import fit_block
+from leakscope.train.black_box import fit_block
 from leakscope.types import Design
 
 from .problems import EVERY_SIGNAL, class_records, image_records, real_records

@@ -9,7 +9,7 @@ import torch
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
-from leakscope.signals.classification import classification_signals
+from leakscope.signals.functions import classification_signals
 from leakscope.train import loop, steps
 from leakscope.train.loop import choose_trainer, initial_nets, inputs_from, train_block
 from leakscope.types import Design, Records

@@ -7,10 +7,8 @@ import torch
 from leakscope.design import make_design
 from leakscope.recipe import Recipe
 from leakscope.train.dense import DenseStack
-from leakscope.train.optimizer import Optimizer
-from leakscope.train.sam import sharpness_aware
-from leakscope.train.serial import SerialModel
-from leakscope.train.side_by_side import SideBySide
+from leakscope.train.optimizer import Optimizer, sharpness_aware
+from leakscope.train.side_by_side import SerialModel, SideBySide
 from leakscope.train.stacked import VmapStack
 
 from .problems import assert_same_state, class_records, image_records, mlp_recipe, trained, trained_state

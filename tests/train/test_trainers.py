@@ -10,8 +10,7 @@ from leakscope.recipe import Recipe
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.loop import initial_nets, inputs_from
 from leakscope.train.losses import output_gradient_, row_losses
-from leakscope.train.serial import SerialModel
-from leakscope.train.side_by_side import SideBySide
+from leakscope.train.side_by_side import SerialModel, SideBySide
 from leakscope.train.stacked import VmapStack
 from leakscope.types import Design
 

@@ -143,6 +143,10 @@ class Attack:
 
         blocks.map(fill, scores)
 
+    def for_replicates(self, signals: Signals, design: Design) -> Attack:
+        """The attack to repeat with some of the models left out; a costly fit may be computed once, here."""
+        return self
+
     def statistics(self, blocks: Blocks) -> Any:
         """Figures of all records that `score` needs; every block has them as `block.statistics`."""
         return None

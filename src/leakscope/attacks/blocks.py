@@ -94,9 +94,7 @@ class Blocks:
     def map(self, work: Callable[[Block], Result], *written: AnyArray) -> list[Result]:
         """The result of `work` for each block, in order; several threads work at once.
 
-        Args:
-            work: called with one block at a time.
-            written: further arrays that the work writes to.
+        `written` are further arrays that the work writes to.
         """
         read = [self.signals.arrays[name] for name in self.needs]
         arrays = (*read, self.design.in_mask, *written)
@@ -125,16 +123,21 @@ class Blocks:
         )
 
     @cached_property
-    def _complements(self) -> IntArray | None:
-        """For each model the one that was trained on exactly the other records; None where one has none."""
+    def complements(self) -> IntArray:
+        """For each model the one that was trained on exactly the other records, -1 without; int64 (models,)."""
         sample = _sample(self.design)
-        complements = [np.flatnonzero((sample != own).all(axis=1)) for own in sample]
-        return np.array([models[0] for models in complements]) if all(map(len, complements)) else None
+        signs = np.where(sample, 1.0, -1.0).astype(np.float32)
+        agreement = signs @ signs.T  # minus the number of records where two models never agree
+        opposite = agreement.argmin(axis=1)
+        is_complement = agreement.min(axis=1) == -sample.shape[1]
+        return np.where(is_complement, opposite, -1)
 
     def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
-        if self._complements is not None:
-            return np.broadcast_to(self._complements[self.targets][:, None], (len(self.targets), in_mask.shape[1]))
-        return _random_partners(in_mask, self.targets, self.design.numbers, records)
+        complements = self.complements[self.targets][:, None]
+        if (complements >= 0).all():
+            return np.broadcast_to(complements, (len(self.targets), in_mask.shape[1]))
+        drawn = _random_partners(in_mask, self.targets, self.design.numbers, records)
+        return np.where(complements >= 0, complements, drawn)
 
 
 def _design_reveals_targets(design: Design, targets: IntArray) -> bool:
@@ -190,14 +193,14 @@ def _lots(numbers: IntArray, records: IntArray) -> npt.NDArray[np.uint64]:
         bits = of_models[:, None] ^ of_records
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.minimum(bits ^ (bits >> np.uint64(31)), _LAST_LOT - np.uint64(1))
+        lots: npt.NDArray[np.uint64] = np.minimum(bits ^ (bits >> np.uint64(31)), _LAST_LOT - np.uint64(1))
+    return lots
 
 
 def equal_counts(in_mask: BoolArray, n_fewer: int) -> BoolArray:
-    """Some of the models per record, equally many of each side for every record; bool (models, records).
+    """The models to learn from, as many of each side for every record; bool (models, records).
 
-    For attacks that learn from the models outside a fold: in a balanced design their counts would reveal who
-    is in the training sets of the fold.
+    In a balanced design the counts of the models outside a fold reveal who is in the fold's training sets.
 
     Args:
         in_mask: bool (models, records) of the models outside the fold.

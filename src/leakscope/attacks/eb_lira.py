@@ -16,8 +16,8 @@ the target's membership, from the models outside its fold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from leakscope.stats.record_types import (
     resolution_variance,
     side_sums,
 )
+from leakscope.types import Design, Signals
 
 _MOST_FOLDS = 8
 _DECIMALS = 4
@@ -64,13 +65,19 @@ class EbLira(Attack):
     def statistics(self, blocks: Blocks) -> list[_Fold]:
         """The scale and the kinds of records, fitted per fold of models."""
         outputs = self._outputs(blocks.signals.arrays["log_odds"])
-        sample, sample_mask = self._sample(outputs, blocks.design.in_mask)
+        sample, in_mask = self._sample(outputs, blocks.design.in_mask)
         folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
+
+        def fitted(fold: tuple[IntArray, IntArray]) -> _Fold:
+            rows, others = fold
+            used = None
+            if blocks.leaves_pairs_out:
+                others = np.setdiff1d(others, blocks.complements[blocks.targets[rows]])
+                used = equal_counts(in_mask[others], len(in_mask) - len(others))
+            return _Fold(rows, *self._fit(sample[others], in_mask[others], used))
+
         with worker_threads() as threads:  # numpy releases Python's lock
-            fitted = threads.map(
-                lambda fold: self._fit(sample[fold[1]], sample_mask[fold[1]], blocks.leaves_pairs_out * (len(sample) - len(fold[1]))), folds
-            )
-            return [_Fold(rows, *fit) for (rows, _), fit in zip(folds, fitted, strict=True)]
+            return list(threads.map(fitted, folds))
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
@@ -99,14 +106,30 @@ class EbLira(Attack):
         return gather_records(outputs, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
 
     def _fit(
-        self, sample: FloatArray, in_mask: BoolArray, n_left_out: int
+        self, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None
     ) -> tuple[Scale, RecordTypes]:
         """The scale of the outputs, and the kinds of records, from some of the models."""
         scale = _scale(sample, in_mask)
         values = scale.apply(sample)
-        used = equal_counts(in_mask, n_left_out) if n_left_out else None
         sums = side_sums(values, in_mask, used)
         return scale, fit_record_types(sums, self.n_types, resolution_variance(values))
+
+    def for_replicates(self, signals: Signals, design: Design) -> Attack:
+        """The attack with one fit for all targets."""
+        fit = self._fit(*self._sample(self._outputs(signals.arrays["log_odds"]), design.in_mask), None)
+        fitted = _FittedEbLira(**{field.name: getattr(self, field.name) for field in fields(self)})
+        object.__setattr__(fitted, "fit", fit)
+        return fitted
+
+
+class _FittedEbLira(EbLira):
+    """EB-LiRA with a given fit."""
+
+    fit: ClassVar[tuple[Scale, RecordTypes]]
+
+    def statistics(self, blocks: Blocks) -> list[_Fold]:
+        """The given fit, for all targets."""
+        return [_Fold(np.arange(len(blocks.targets)), *self.fit)]
 
 
 class Scale(NamedTuple):

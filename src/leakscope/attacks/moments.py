@@ -68,12 +68,7 @@ def left_out_moments(
 
 
 def pooled(blocks: Blocks, values_of: Callable[[Block], FloatArray]) -> Pooled:
-    """Moments over all records together, for the references of each target.
-
-    Args:
-        blocks: the records.
-        values_of: what the moments are of, float64 (models, records of the block).
-    """
+    """Moments of `values_of` (models, records) over all blocks, for the references of each target."""
 
     def totals(block: Block) -> FloatArray:
         values, masks = values_of(block), (block.in_mask, ~block.in_mask)

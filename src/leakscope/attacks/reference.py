@@ -5,33 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from leakscope.array_types import FloatArray
-from leakscope.attacks.base import Attack
-from leakscope.attacks.blocks import Block, Blocks
-from leakscope.attacks.moments import both_sides, log_odds_of, pooled
+from leakscope.attacks.blocks import Block
+from leakscope.attacks.calibrated import Calibrated
 
 
-class Reference(Attack):
+class Reference(Calibrated):
     """Share of OUT models with a higher loss on the record than the target.
 
     With n OUT models that share has n + 1 values. Ties are broken by how far the target's log-odds lie above
-    the mean of the OUT models, which never reorders two different shares.
+    the mean of the OUT models (the calibrated score), which never reorders two different shares.
     """
 
     name = "reference"
-    needs = ("log_odds",)
-    references = "out"
-    default_for = ("out_references",)
     source = "Ye et al. 2022"
-
-    def statistics(self, blocks: Blocks) -> FloatArray:
-        """The mean gap between IN and OUT; (targets, 1)."""
-        return pooled(blocks, log_odds_of).gap
 
     def score(self, block: Block) -> FloatArray:
         """The share, with ties broken."""
-        values, targets = block.signal("log_odds"), block.targets
-        _, unseen = both_sides(values, block, block.statistics)
-        above = values[targets] - unseen.mean
+        values, above = block.signal("log_odds"), super().score(block)
         tie_break = 0.5 + above / (2 * (1 + np.abs(above)))  # in (0, 1), rises with `above`
         share = _share_above(values, block)
         return np.asarray(share + tie_break / (2 * len(values) ** 2))

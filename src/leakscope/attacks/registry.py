@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.calibrated import Calibrated
-from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.loss import LossThreshold
 from leakscope.attacks.population import Population
 from leakscope.attacks.quantile import QuantileRegression
 from leakscope.attacks.reference import Reference
 from leakscope.attacks.rmia import Rmia
 from leakscope.attacks.shokri import Shokri
+from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ problems of a file are reported at once.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
-from leakscope.audits.toml_tables import Problems, Toml, field_names, made, table_values
+from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
@@ -24,6 +23,7 @@ from leakscope.types import Records
 from leakscope.user_code import import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
+_TARGET_KINDS = ("weights", "estimator", "predict")
 _SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions")
 
 
@@ -101,8 +101,7 @@ class AuditConfig:
 
     def source(self, data_dir: Path | None) -> Source:
         """What to audit; reads the records or the predictions."""
-        from leakscope.audits.given import GivenTarget
-        from leakscope.audits.members import read_members
+        from leakscope.audits.given import GivenTarget, read_members
         from leakscope.audits.population import TrainedPopulation
         from leakscope.audits.predictions import SavedPredictions
 
@@ -189,10 +188,10 @@ def read_config(path: Path) -> AuditConfig:
         raise InputError(f"{path} is not TOML: {error}") from error
     except RecursionError as error:
         raise InputError(f"{path} is not a config: lists and tables are nested too deeply") from error
-    problems = Problems()
+    problems: Problems = []
     config = _config(path, content, text, problems)
-    if config is None or problems.lines:
-        raise InputError(f"{path}: {'; '.join(problems.lines)}")
+    if config is None or problems:
+        raise InputError(f"{path}: {'; '.join(problems)}")
     return config
 
 
@@ -208,15 +207,16 @@ def _text(path: Path) -> str:
 def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditConfig | None:
     for name in content:
         if name not in _SECTIONS:
-            problems.unknown("", name, _SECTIONS)
-    _check_unused(content, problems)
+            note_unknown(name, _SECTIONS, problems)
+    tables = {name: table if isinstance(table, dict) else {} for name, table in content.items()}
+    _check_sections(tables, problems)
+    _check_unused(tables, problems)
     data = _section(DataSection, content, "data", problems)
     target = _section(TargetSection, content, "target", problems)
     predictions = _section(PredictionsSection, content, "predictions", problems)
     model = _section(ModelSection, content, "model", problems) or ModelSection()
-    of_training = table_values(
-        content, "training", Recipe, problems, field_names(Recipe, ("net", "net_options"))
-    )
+    names = [field.name for field in fields(Recipe) if field.name not in ("net", "net_options")]
+    of_training = table_values(content, "training", Recipe, problems, names)
     training = made(Recipe, of_training, "training", problems)
     settings = _settings(path, content, text, problems)
     if training is None or settings is None:
@@ -227,34 +227,30 @@ def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditCo
 def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> Any:
     if name not in content:
         return None
-    before = len(problems.lines)
-    values = table_values(content, name, cls, problems, field_names(cls))
-    return made(cls, values, name, problems) if len(problems.lines) == before else None
+    before = len(problems)
+    values = table_values(content, name, cls, problems)
+    return made(cls, values, name, problems) if len(problems) == before else None
 
 
 def _settings(path: Path, content: Toml, text: str, problems: Problems) -> AuditSettings | None:
     given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
-    of_attacks = table_values(content, "attacks", _AttacksSection, problems, field_names(_AttacksSection))
+    of_attacks = table_values(content, "attacks", _AttacksSection, problems)
     if "gate" in content:
-        of_gate = table_values(content, "gate", Gate, problems, field_names(Gate))
+        of_gate = table_values(content, "gate", Gate, problems)
         given["gate"] = made(Gate, of_gate, "gate", problems)
     try:
-        _import_signals(given.get("signals") or (), path.parent)
+        for name in filter(names_code, given.get("signals") or ()):
+            # Makes a module beside the config file importable.
+            import_object("population.signals", name, "my_package.signals:my_signal", path.parent)
         if "names" in of_attacks:
             given["attacks"] = resolve_all(of_attacks["names"], path.parent)
     except InputError as error:
-        problems.add(f"attacks.names: {error}")
+        problems.append(f"attacks.names: {error}")
     try:
         return AuditSettings(**given, fpr=of_attacks.get("fpr"), config_text=text)
     except InputError as error:
-        problems.add(str(error))
+        problems.append(str(error))
         return None
-
-
-def _import_signals(names: Sequence[str], folder: Path) -> None:
-    """Makes signals that lie in a module beside the config file importable."""
-    for name in filter(names_code, names):
-        import_object("population.signals", name, "my_package.signals:my_signal", folder)
 
 
 @dataclass(frozen=True)
@@ -265,63 +261,41 @@ class _AttacksSection:
     fpr: tuple[float, ...] = ()
 
 
-def _check_unused(content: Toml, problems: Problems) -> None:
-    """Notes settings that would do nothing, and combinations that mean nothing."""
-    data, model, target = (_table(content, name) for name in ("data", "model", "target"))
+def _check_sections(content: Toml, problems: Problems) -> None:
+    """Notes sections that are missing or would do nothing, and settings that exclude each other."""
+    data, model, target = (content.get(name, {}) for name in ("data", "model", "target"))
     if "predictions" in content:
         unused = [name for name in ("data", "model", "training", "population", "target") if name in content]
         if unused:
-            problems.add(
+            problems.append(
                 f"{', '.join(unused)} would do nothing: saved predictions are audited without training"
             )
     elif "data" not in content:
-        problems.add("data is missing: name a dataset or a file, or saved predictions in [predictions]")
+        problems.append("data is missing: name a dataset or a file, or saved predictions in [predictions]")
     elif ("dataset" in data) == ("file" in data):
-        problems.add("data: give either `dataset` or `file`")
-    if "dataset" in data:
-        _unused(data, "data", _OF_A_FILE, "only for `file`", problems)
-    elif "file" in data:
-        _unused(data, "data", ("options",), "only for `dataset`", problems)
-    _check_model(content, model, problems)
-    if "target" in content:
-        _check_target(target, problems)
-    gate = _table(content, "gate")
-    if "max_epsilon" not in gate:
-        _unused(gate, "gate", ("delta", "confidence"), "they belong to `max_epsilon`", problems)
-
-
-def _check_model(content: Toml, model: Toml, problems: Problems) -> None:
-    if "estimator" in model:
-        _unused(model, "model", ("net", "train"), "give either `net` or `estimator` or `train`", problems)
-    if "train" in model:
-        _unused(model, "model", ("net", "options"), "`train` is a whole training function", problems)
+        problems.append("data: give either `dataset` or `file`")
+    if "target" in content and sum(name in target for name in _TARGET_KINDS) != 1:
+        problems.append("target: give one of `weights`, `estimator` or `predict`")
     if "training" in content and "estimator" in model:
-        problems.add("training would do nothing: the settings of an estimator are model.options")
+        problems.append("training would do nothing: the settings of an estimator are model.options")
     elif "training" in content and "train" in model:
-        problems.add("training would do nothing: model.train has its own training settings")
+        problems.append("training would do nothing: model.train has its own training settings")
 
 
-def _check_target(target: Toml, problems: Problems) -> None:
-    kinds = [name for name in ("weights", "estimator", "predict") if name in target]
-    if len(kinds) != 1:
-        problems.add("target: give one of `weights`, `estimator` or `predict`")
-        return
-    belongs = {
-        "weights": ("net", "options", "pixel_mean", "pixel_std"),
-        "estimator": ("trust",),
-        "predict": (),
-    }
-    for kind, names in belongs.items():
-        if kind not in kinds:
-            _unused(target, "target", names, f"only for `{kind}`", problems)
-
-
-def _unused(table: Toml, section: str, names: Sequence[str], why: str, problems: Problems) -> None:
-    given = [name for name in names if name in table]
-    if given:
-        problems.add(f"{section}: {', '.join(given)} would do nothing: {why}")
-
-
-def _table(content: Toml, name: str) -> Toml:
-    table = content.get(name, {})
-    return table if isinstance(table, dict) else {}
+def _check_unused(content: Toml, problems: Problems) -> None:
+    """Notes settings that would do nothing."""
+    data, model, target, gate = (content.get(name, {}) for name in ("data", "model", "target", "gate"))
+    kinds = [name for name in _TARGET_KINDS if name in target]
+    of_weights = ("net", "options", "pixel_mean", "pixel_std")
+    for section, applies, names, why in (
+        ("data", "dataset" in data, _OF_A_FILE, "only for `file`"),
+        ("data", "file" in data and "dataset" not in data, ("options",), "only for `dataset`"),
+        ("model", "estimator" in model, ("net", "train"), "give either `net` or `estimator` or `train`"),
+        ("model", "train" in model, ("net", "options"), "`train` is a whole training function"),
+        ("target", kinds in (["estimator"], ["predict"]), of_weights, "only for `weights`"),
+        ("target", kinds in (["weights"], ["predict"]), ("trust",), "only for `estimator`"),
+        ("gate", "max_epsilon" not in gate, ("delta", "confidence"), "they belong to `max_epsilon`"),
+    ):
+        given = [name for name in names if name in content.get(section, {})]
+        if applies and given:
+            problems.append(f"{section}: {', '.join(given)} would do nothing: {why}")

@@ -44,12 +44,7 @@ def trained_bank(
 ) -> Bank:
     """The bank of a population: trained, resumed, or extended where the folder holds fewer models.
 
-    Args:
-        folder: the run folder.
-        request: the models to train.
-        design: kind of the design, by which a part's own is drawn.
-        engine: training backend.
-        progress: called with the models' worth of training that is done.
+    `design` is the kind of the design, by which a part's own is drawn.
     """
     from leakscope.engine.local import complete_bank
 

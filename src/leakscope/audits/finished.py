@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+
 from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND
 from leakscope.audits.settings import JUDGING, ResolvedSettings
-from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.audits.source import Evidence, PreparedAudit
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import read_run
@@ -51,7 +53,7 @@ class FinishedRun:
         """Those of the run."""
         return self.earlier.fpr_budgets
 
-    def prepare(self, settings: ResolvedSettings) -> PreparedRun:
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that the bank holds the signals the attacks need."""
         bank, earlier = Bank.open(Path(self.folder)), self.earlier
         stored = set(bank.signals().arrays)
@@ -67,26 +69,9 @@ class FinishedRun:
         gate = settings.gate
         if gate is not None:
             config = replace(config, gate=gate, delta=gate.delta, confidence=gate.confidence)
-        return PreparedRun(bank, config, RecordMetadata.read(Path(self.folder)))
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """A finished run, and what to measure on it."""
-
-    bank: Bank
-    config: EvaluationConfig
-    metadata: RecordMetadata
-    request: ClassVar[None] = None
-
-    @property
-    def sizes(self) -> Sizes:
-        """Members and non-members of the first target, and the number of models."""
-        design = self.bank.design()
-        target = self.config.targets[0] if self.config.targets else 0
-        n_members = int(design.in_mask[target].sum())
-        return Sizes(n_members, design.n_records - n_members, design.n_models, design.n_records)
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Reads what the run stores; trains nothing."""
-        return Evidence(self.bank, self.metadata, self.config)
+        evidence = Evidence(bank, RecordMetadata.read(Path(self.folder)), config)
+        design = bank.design()
+        targets = np.array(config.targets or range(design.n_models))
+        return PreparedAudit(
+            config, design.rows(targets), design.n_models, lambda _folder, _progress: evidence
+        )

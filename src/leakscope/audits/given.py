@@ -7,8 +7,8 @@ row 0 of the run's bank, and the references are the other rows.
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,20 +20,18 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.audits.population import attacks_for, evaluation_config, training_request
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
-from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
-from leakscope.bank.identity import DesignIdentity, Identity
+from leakscope.bank.identity import DesignIdentity
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.evaluate.results import EvaluationConfig, Source
+from leakscope.evaluate.results import Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
-    from leakscope.engine.local import Engine
-    from leakscope.engine.request import TrainingRequest
     from leakscope.models.given import GivenModel
 
 REFERENCES = "references"
@@ -66,21 +64,10 @@ class GivenTarget:
         """The attacks that references allow."""
         return attacks_for(self.records, "references")
 
-    def prepare(self, settings: ResolvedSettings) -> PreparedModel:
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks the members, the references' request and the model, which is queried about every record."""
+        self._check()
         records = self.records
-        if not hasattr(self.model, "outputs"):
-            raise InputError(
-                f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
-                "leakscope.FittedEstimator or leakscope.PredictFunction"
-            )
-        if not records.is_classification:
-            raise InputError("a given model must be a classifier; audit a regression by its population")
-        if self.is_member.shape != (len(records),) or self.is_member.all() or not self.is_member.any():
-            raise InputError(
-                f"is_member must be bool ({len(records)},) and name both members and non-members; "
-                f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
-            )
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
         request, engine = training_request(records, self.recipe, replace(settings, signals=names))
         with user_errors(f"the given model ({type(self.model).__name__})"):
@@ -93,7 +80,53 @@ class GivenTarget:
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
-        return PreparedModel(request, engine, config, logits, self.is_member)
+
+        def collect(folder: Path, progress: Progress) -> Evidence:
+            from leakscope.engine.local import complete_bank
+
+            references = complete_bank(folder / REFERENCES, request, engine, progress)
+            bank = self._write_bank(folder, references, logits)
+            return Evidence(bank, describe_records(records, bank.design()), config, records)
+
+        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
+
+    def _check(self) -> None:
+        n_records = len(self.records)
+        if not hasattr(self.model, "outputs"):
+            raise InputError(
+                f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
+                "leakscope.FittedEstimator or leakscope.PredictFunction"
+            )
+        if not self.records.is_classification:
+            raise InputError("a given model must be a classifier; audit a regression by its population")
+        if self.is_member.shape != (n_records,) or self.is_member.all() or not self.is_member.any():
+            raise InputError(
+                f"is_member must be bool ({n_records},) and name both members and non-members; "
+                f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
+            )
+
+    def _write_bank(self, folder: Path, references: Bank, logits: AnyArray) -> Bank:
+        """The target and the references as one bank."""
+        stored, labels, scratch = references.signals().arrays, self.records.labels, Scratch(folder)
+        design = Design(np.concatenate([self.is_member[None], references.design().in_mask]))
+        identity = replace(
+            references.identity,
+            design=DesignIdentity.of(design),
+            recipe={
+                "target": digest_arrays(logits),
+                "references": references.identity.recipe,
+                "evaluated_epochs": [1],
+            },
+            block_size=1,
+        )
+
+        def row(model: int) -> dict[str, AnyArray]:
+            if model == 0:
+                return signals_of(logits, labels, identity.signals, scratch)
+            return {name: np.asarray(values[model - 1, -1])[None, None] for name, values in stored.items()}
+
+        note = "a given model, and references trained for it"
+        return write_rows(folder, identity, design, labels, row, note)
 
 
 def _as_bool(is_member: Any) -> BoolArray:
@@ -106,58 +139,32 @@ def _as_bool(is_member: Any) -> BoolArray:
     return values.astype(np.bool_)
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedModel:
-    """A given model with its outputs, and the references to train."""
+def read_members(path: Path, records: Records) -> BoolArray:
+    """Who is a member; bool (records,).
 
-    request: TrainingRequest
-    engine: Engine
-    config: EvaluationConfig
-    logits: AnyArray
-    is_member: BoolArray
+    Args:
+        path: the ids are in the first column; a repeated id counts once. A first line that is no id is a
+            header.
+        records: the records that the ids refer to.
 
-    @property
-    def sizes(self) -> Sizes:
-        """Members and non-members of the target, and the number of models."""
-        n_members = int(self.is_member.sum())
-        return Sizes(n_members, len(self.is_member) - n_members, self.design.n_models, len(self.is_member))
-
-    @cached_property
-    def design(self) -> Design:
-        """Who is in which training set: the target's members, then those of the references."""
-        return Design(np.concatenate([self.is_member[None], self.request.design.in_mask]))
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Trains the references, and writes the target and them as one bank."""
-        from leakscope.engine.local import complete_bank
-
-        records = self.request.records
-        references = complete_bank(folder / REFERENCES, self.request, self.engine, progress)
-        arrays = references.signals().arrays
-        scratch = Scratch(folder)
-
-        def row(model: int) -> dict[str, AnyArray]:
-            if model > 0:
-                return {
-                    name: np.asarray(values[model - 1, -1])[None, None] for name, values in arrays.items()
-                }
-            return signals_of(self.logits, records.labels, self.request.signals, scratch)
-
-        note = "a given model, and references trained for it"
-        bank = write_rows(folder, self._identity(references), self.design, records.labels, row, note)
-        return Evidence(bank, describe_records(records, self.design), self.config, records)
-
-    def _identity(self, references: Bank) -> Identity:
-        of_references = references.identity
-        return Identity(
-            records=of_references.records,
-            design=DesignIdentity.of(self.design),
-            recipe={
-                "target": digest_arrays(self.logits),
-                "references": of_references.recipe,
-                "evaluated_epochs": [1],
-            },
-            seed=self.request.seed,
-            signals=self.request.signal_names,
-            block_size=1,
+    Raises:
+        InputError: the file cannot be read, or an id is not among the records.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
+    known = set(records.ids.tolist())
+    if listed and listed[0] not in known and all(name in known for name in listed[1:2]):
+        listed = listed[1:]
+    if not listed:
+        raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
+    unknown = sorted(set(listed) - known)
+    if unknown:
+        raise InputError(
+            f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
+            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r})"
         )
+    is_member: BoolArray = np.isin(records.ids, listed)
+    return is_member

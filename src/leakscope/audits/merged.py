@@ -17,7 +17,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND, run_audit
 from leakscope.audits.settings import JUDGING, AuditSettings, ResolvedSettings
-from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
 from leakscope.bank.results import read_results
@@ -61,7 +61,7 @@ class MergedRuns:
         """Every false positive rate of one of the audits."""
         return tuple(dict.fromkeys(fpr for config in self.configs.values() for fpr in config.fpr_budgets))
 
-    def prepare(self, settings: ResolvedSettings) -> PreparedMerge:
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that the parts fit together and that their gates agree."""
         merge = plan_merge([Path(folder) for folder in self.folders])
         folder, first = next(iter(self.configs.items()))
@@ -76,7 +76,16 @@ class MergedRuns:
         )
         if gate is not None:
             config = replace(config, delta=gate.delta, confidence=gate.confidence)
-        return PreparedMerge(merge, config, RecordMetadata.read(folder), tuple(self.configs))
+        metadata = RecordMetadata.read(folder)
+
+        def collect(out: Path, _progress: Progress) -> Evidence:
+            bank = write_merge(merge, out)
+            previews = joined_previews(tuple(self.configs))
+            if previews is not None:
+                previews.write(out)
+            return Evidence(bank, metadata, config)
+
+        return PreparedAudit(config, merge.design.in_mask, merge.design.n_models, collect)
 
     def _common_gate(self) -> Gate | None:
         (first, gate), *others = ((folder, config.gate) for folder, config in self.configs.items())
@@ -87,32 +96,6 @@ class MergedRuns:
                     "there); rerun one with the [gate] of the other, which trains nothing"
                 )
         return gate
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedMerge:
-    """Parts that fit together."""
-
-    merge: Merge
-    config: EvaluationConfig
-    metadata: RecordMetadata
-    folders: Sequence[Path]
-    request: ClassVar[None] = None
-
-    @property
-    def sizes(self) -> Sizes:
-        """Members and non-members of the first model, and the number of models."""
-        n_members = int(self.merge.design.in_mask[0].sum())
-        n_models, n_records = self.merge.design.in_mask.shape
-        return Sizes(n_members, n_records - n_members, n_models, n_records)
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Copies the parts' models into one bank."""
-        bank = write_merge(self.merge, folder)
-        previews = joined_previews(self.folders)
-        if previews is not None:
-            previews.write(folder)
-        return Evidence(bank, self.metadata, self.config)
 
 
 class MergedRun(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
-from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
@@ -44,39 +44,20 @@ class TrainedPopulation:
         """The attacks of a population that the task's signals allow."""
         return attacks_for(self.records, "population")
 
-    def prepare(self, settings: ResolvedSettings) -> PreparedPopulation:
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
         request, engine = training_request(self.records, self.recipe, settings)
         facts = {"models": f"{settings.models} models trained on {settings.design} halves of the records"}
-        config = evaluation_config(
-            self.records.name, settings, Source("population", facts, settings.config_text)
-        )
-        return PreparedPopulation(request, engine, config, settings)
+        source = Source("population", facts, settings.config_text)
+        config = evaluation_config(self.records.name, settings, source)
 
+        def collect(folder: Path, progress: Progress) -> Evidence:
+            from leakscope.audits.extension import trained_bank
 
-@dataclass(frozen=True, eq=False)
-class PreparedPopulation:
-    """A population whose request is checked."""
+            bank = trained_bank(folder, request, settings.design, engine, progress)
+            return Evidence(bank, describe_records(self.records, bank.design()), config, self.records)
 
-    request: TrainingRequest
-    engine: Engine
-    config: EvaluationConfig
-    settings: ResolvedSettings
-
-    @property
-    def sizes(self) -> Sizes:
-        """Members and non-members of the target with fewest, and the number of models."""
-        n_members = self.request.design.in_mask.sum(axis=1)
-        n_records = self.request.design.n_records
-        return Sizes(int(n_members.min()), int((n_records - n_members).min()), len(n_members), n_records)
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Trains the models that are missing; a finished run is extended to more models."""
-        from leakscope.audits.extension import trained_bank
-
-        bank = trained_bank(folder, self.request, self.settings.design, self.engine, progress)
-        records = self.request.records
-        return Evidence(bank, describe_records(records, bank.design()), self.config, records)
+        return PreparedAudit(config, request.design.in_mask, settings.models, collect, request)
 
 
 def training_request(
@@ -90,7 +71,7 @@ def training_request(
     request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
-        check_request(request, engine)  # builds the network once
+        check_request(request, engine.check_device)  # builds the network once
     return request, engine
 
 

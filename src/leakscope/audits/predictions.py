@@ -19,13 +19,14 @@ from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, ResolvedSettings
-from leakscope.audits.source import Evidence, Progress, Sizes
+from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import EvaluationConfig, Source
+from leakscope.evaluate.results import Source
 from leakscope.signals.registry import source_digests
 from leakscope.types import Design, digest_arrays
 
@@ -71,7 +72,7 @@ class SavedPredictions:
         """The attacks these predictions allow."""
         return default_attacks(_AUDIT[self.references])
 
-    def prepare(self, settings: ResolvedSettings) -> PreparedPredictions:
+    def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that members and non-members are named, and that the attacks have their references."""
         predictions = self.predictions
         members = predictions.is_member
@@ -91,47 +92,27 @@ class SavedPredictions:
         n_references = 0 if predictions.shadow_logits is None else len(predictions.shadow_logits)
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
         source = Source("predictions", facts, settings.config_text)
-        return PreparedPredictions(
-            predictions, members, settings, evaluation_config(predictions.name, settings, source, (0,))
-        )
+        config = evaluation_config(predictions.name, settings, source, (0,))
+        names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
+
+        def collect(folder: Path, _progress: Progress) -> Evidence:
+            bank = _write_bank(folder, predictions, members, names)
+            return Evidence(bank, _metadata(predictions, members), config)
+
+        return PreparedAudit(config, members[None], 1 + n_references, collect)
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedPredictions:
-    """Predictions and what is asked of them, checked."""
+def _write_bank(folder: Path, predictions: Predictions, is_member: BoolArray, names: tuple[str, ...]) -> Bank:
+    """The predictions as a bank: the target first, then the references."""
+    scratch, references = Scratch(folder), predictions.shadow_logits
+    design = _design(predictions, is_member, scratch)
 
-    predictions: Predictions
-    is_member: BoolArray
-    settings: ResolvedSettings
-    config: EvaluationConfig
-    request: ClassVar[None] = None
+    def row(model: int) -> dict[str, AnyArray]:
+        logits = predictions.logits if model == 0 or references is None else references[model - 1]
+        return signals_of(logits, predictions.labels, names, scratch)
 
-    @property
-    def sizes(self) -> Sizes:
-        """Members and non-members of the target, and the number of models."""
-        references = self.predictions.shadow_in_mask
-        n_members = int(self.is_member.sum())
-        n_models = 1 if references is None else 1 + len(references)
-        return Sizes(n_members, len(self.predictions) - n_members, n_models, len(self.predictions))
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Writes the predictions as a bank: the target first, then the references."""
-        predictions, scratch = self.predictions, Scratch(folder)
-        names = tuple(sorted({*self.settings.signals, *PER_RECORD.needs, "correct"}))
-        design = _design(predictions, self.is_member, scratch)
-
-        def row(model: int) -> dict[str, AnyArray]:
-            return signals_of(_logits(predictions, model), predictions.labels, names, scratch)
-
-        bank = write_rows(
-            folder,
-            _identity(predictions, design, names),
-            design,
-            predictions.labels,
-            row,
-            "saved predictions; nothing was trained",
-        )
-        return Evidence(bank, _metadata(predictions, self.is_member), self.config)
+    identity, note = _identity(predictions, design, names), "saved predictions; nothing was trained"
+    return write_rows(folder, identity, design, predictions.labels, row, note)
 
 
 def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
@@ -159,12 +140,6 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
         signals=names,
         block_size=1,
     )
-
-
-def _logits(predictions: Predictions, model: int) -> AnyArray:
-    """Logits of the target (0) or of a reference; (records, classes)."""
-    references = predictions.shadow_logits
-    return predictions.logits if model == 0 or references is None else references[model - 1]
 
 
 def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:

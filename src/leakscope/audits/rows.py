@@ -18,17 +18,10 @@ from leakscope.types import Design
 def signals_of(
     logits: AnyArray, labels: IntArray, names: Sequence[str], scratch: Scratch
 ) -> dict[str, AnyArray]:
-    """The signals of one model; name -> (1, 1, records[, classes]).
-
-    Args:
-        logits: float32 (records, classes), a memory map where they are many.
-        labels: of the records.
-        names: the signals to compute.
-        scratch: where large arrays are stored.
-    """
+    """The signals of one model from its logits (records, classes); name -> (1, 1, records[, classes])."""
     import torch
 
-    from leakscope.signals.classification import classification_signals
+    from leakscope.signals.functions import classification_signals
 
     def block(records: slice) -> dict[str, AnyArray]:
         some = torch.from_numpy(np.array(logits[records]))[None]
@@ -55,16 +48,7 @@ def write_rows(
     row: Callable[[int], dict[str, AnyArray]],
     note: str,
 ) -> Bank:
-    """A bank with one block per model; written where it is missing or damaged.
-
-    Args:
-        folder: of the bank.
-        identity: its identity, with a block size of 1.
-        design: who is in which training set.
-        labels: of the records.
-        row: gives the signals of one model, name -> (1, 1, records[, classes]).
-        note: how the bank came about, for its manifest.
-    """
+    """A bank with one block per model, whose signals `row` gives; written where it is missing or damaged."""
     bank = Bank.create(folder, identity, design, labels)
     if not bank.is_complete or bank.damage():
         for model in range(design.n_models):

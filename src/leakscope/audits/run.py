@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.settings import AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
+from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, locked_run_folder
 from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError, LeakscopeError
+from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from leakscope.evaluate.judge import Judged
 
 KIND = "audit"
+RESULTS_TYPE = AuditResults
 
 
 def _no_progress(_: float) -> None:
@@ -93,14 +96,7 @@ def audit_settings(given: dict[str, Any]) -> AuditSettings:
 def run_audit(
     settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
 ) -> Verdict:
-    """Audits a source.
-
-    Args:
-        settings: what to ask, and how to train.
-        source: what to audit.
-        out: run folder, or an address like s3://bucket/run.
-        progress: called with the models' worth of training that is done.
-    """
+    """Audits a source, and writes its run folder `out`; see `audit`."""
     prepared = prepare(settings, source)  # before anything is written
     _check_out(out)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
@@ -157,3 +153,18 @@ def _write_previews(folder: Path, evidence: Evidence, judged: Judged, disclosure
         bits = None if judged.leakage is None else judged.leakage.bits
         order = exposure_order(advantage, bits, len(evidence.records), MOST_PREVIEWS)
         previews_of(evidence.records, order).write(folder)
+
+
+def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
+    """The results from the bank and the records' metadata alone; `leakscope verify` compares them."""
+    from leakscope.evaluate.judge import judge
+
+    return judge(Bank.open(folder), config, RecordMetadata.read(folder)).results
+
+
+def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -> None:
+    """Writes the reports again, from the results and the bank."""
+    from leakscope.audits.report.page import write_report
+    from leakscope.evaluate.judge import attacked
+
+    write_report(results, attacked(Bank.open(folder), results.config), disclosure)

@@ -92,16 +92,7 @@ class AuditSettings:
     def resolve(
         self, defaults: Sequence[Attack], fpr_defaults: Sequence[float], uses: frozenset[str]
     ) -> ResolvedSettings:
-        """Every setting with its default in place.
-
-        Args:
-            defaults: the attacks to run when none are given.
-            fpr_defaults: the false positive rates to report at when none are given.
-            uses: the settings that have an effect.
-
-        Raises:
-            InputError: a setting was given that would do nothing.
-        """
+        """Every setting with its default in place; raises InputError for one that is not in `uses`."""
         unused = sorted(self.given - uses)
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
@@ -118,7 +109,7 @@ class AuditSettings:
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or "balanced",
             seed=DEFAULT_SEED if self.seed is None else self.seed,
-            signals=_signals(attacks, self.signals or ()),
+            signals=tuple(sorted({*(self.signals or ()), *(name for a in attacks for name in a.needs)})),
             device=self.device or "auto",
             engine=self.engine or "local",
             address=self.address,
@@ -143,7 +134,7 @@ class ResolvedSettings:
     seed: int
     signals: tuple[str, ...]
     device: str
-    engine: str
+    engine: Literal["local", "ray"]
     address: str | None
     config_text: str | None
 
@@ -151,11 +142,6 @@ class ResolvedSettings:
     def attack_specs(self) -> tuple[str, ...]:
         """The attacks as text, for results.json."""
         return tuple(spec_of(attack) for attack in self.attacks)
-
-
-def _signals(attacks: Sequence[Attack], more: Sequence[str]) -> tuple[str, ...]:
-    """Names of the signals a bank stores for these attacks, sorted."""
-    return tuple(sorted({name for attack in attacks for name in attack.needs} | set(more)))
 
 
 def _check_written_as_text(attack: Attack) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from leakscope.array_types import BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.audits.settings import ResolvedSettings
 from leakscope.bank.bank import Bank
@@ -38,32 +39,39 @@ class Evidence:
     records: Records | None = None
 
 
-class Sizes(NamedTuple):
-    """Members and non-members of the target that has fewest, and the number of models and records."""
+@dataclass(frozen=True)
+class Sizes:
+    """Models and records; members and non-members of the target that has fewest."""
 
-    members: int
-    nonmembers: int
     models: int
     records: int
+    members: int
+    nonmembers: int
 
 
-class PreparedAudit(Protocol):
-    """A source with its settings, checked; nothing is written yet."""
+@dataclass(frozen=True, eq=False)
+class PreparedAudit:
+    """A source with its settings, checked; nothing is written yet.
 
-    @property
-    def request(self) -> TrainingRequest | None:
-        """The models to train; None where nothing is trained."""
+    Attributes:
+        config: what will be asked of the outputs.
+        is_member: bool (targets, records).
+        n_models: number of models, the targets and their references.
+        collect: trains, reads or merges what is missing in the run folder; resumes what was interrupted.
+        request: the models to train; None where nothing is trained.
+    """
 
-    @property
-    def config(self) -> EvaluationConfig:
-        """What will be asked of the outputs."""
+    config: EvaluationConfig
+    is_member: BoolArray
+    n_models: int
+    collect: Callable[[Path, Progress], Evidence]
+    request: TrainingRequest | None = None
 
     @property
     def sizes(self) -> Sizes:
-        """Members and non-members of a target, and the number of models and records."""
-
-    def collect(self, folder: Path, progress: Progress) -> Evidence:
-        """Trains, reads or merges what is missing in the run folder; resumes what was interrupted."""
+        """Number of models, records, members and non-members."""
+        n_members, n_records = self.is_member.sum(axis=1), self.is_member.shape[1]
+        return Sizes(self.n_models, n_records, int(n_members.min()), n_records - int(n_members.max()))
 
 
 class Source(Protocol):

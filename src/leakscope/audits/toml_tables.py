@@ -16,42 +16,30 @@ Toml = dict[str, Any]
 """A config file or one of its tables, as `tomllib` reads it."""
 
 
-class Problems:
-    """Collects what is wrong with a config file."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def add(self, line: str) -> None:
-        """Notes one problem."""
-        self.lines.append(line)
-
-    def unknown(self, where: str, name: str, known: Collection[str]) -> None:
-        """Notes a setting that does not exist, with the closest that does."""
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        self.add(f"{where}{name} is not a known setting{hint}")
+Problems = list[str]
+"""What is wrong with a config file, one phrase per problem."""
 
 
-def table_values(content: Toml, section: str, cls: type, problems: Problems, names: Collection[str]) -> Toml:
-    """The values of one table that fit the fields of a dataclass.
+def note_unknown(name: str, known: Collection[str], problems: Problems, section: str = "") -> None:
+    """Notes a setting that does not exist, with the closest that does."""
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    problems.append(f"{section}{name} is not a known setting{hint}")
 
-    Args:
-        content: the whole config file.
-        section: name of the table.
-        cls: the dataclass whose annotations the values must fit.
-        problems: collects unknown settings and values that do not fit.
-        names: the fields that may be set in this table.
-    """
+
+def table_values(
+    content: Toml, section: str, cls: type, problems: Problems, names: Collection[str] = ()
+) -> Toml:
+    """The values of one table that fit the annotations of a dataclass; of all its fields, or of `names`."""
     table = content.get(section, {})
     if not isinstance(table, dict):
-        problems.add(f"{section}={table!r}: should be a table, written [{section}]")
+        problems.append(f"{section}={table!r}: should be a table, written [{section}]")
         return {}
-    hints = get_type_hints(cls)
+    hints, known = get_type_hints(cls), names or [field.name for field in dataclasses.fields(cls)]
     values = {}
     for name, value in table.items():
-        if name not in names:
-            problems.unknown(f"{section}.", name, names)
+        if name not in known:
+            note_unknown(name, known, problems, f"{section}.")
             continue
         fits, checked = _fitting(hints[name], value, f"{section}.{name}", problems)
         if fits:
@@ -63,20 +51,14 @@ def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | No
     """The dataclass made of checked values; None where it refuses them, and why is noted."""
     parameters = inspect.signature(cls).parameters.values()
     missing = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in values]
-    for name in missing:
-        problems.add(f"{section}.{name} is missing")
+    problems += [f"{section}.{name} is missing" for name in missing]
     if missing:
         return None
     try:
         return cls(**values)
     except InputError as error:
-        problems.add(f"{section}: {str(error).removeprefix(f'{section}: ')}")
+        problems.append(f"{section}: {str(error).removeprefix(f'{section}: ')}")
         return None
-
-
-def field_names(cls: type, without: Collection[str] = ()) -> tuple[str, ...]:
-    """The fields of a dataclass."""
-    return tuple(f.name for f in dataclasses.fields(cls) if f.name not in without)
 
 
 def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[bool, Any]:
@@ -94,6 +76,6 @@ def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[boo
             message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
             shown = "" if isinstance(problem["input"], dict) else f"={problem['input']!r}"
             if place not in seen:
-                problems.add(f"{place}{shown}: {message}")
+                problems.append(f"{place}{shown}: {message}")
             seen.add(place)
         return False, None

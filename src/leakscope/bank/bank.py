@@ -1,8 +1,7 @@
 """A bank: the signals of a population of models on disk, block by block, then as one array per signal.
 
-While it grows, every block of models is a folder `blocks/NNNNN` that was renamed into place whole. When all
-blocks are there, they are joined into `signals/NAME.npy`, and `manifest.json` is written last, with a
-checksum of every block of every file. A damaged block is noticed and trained again; the others stay.
+When all blocks are there, they are joined, and `manifest.json` is written last, with a checksum of every
+block of every file. A damaged block is noticed and trained again; the others stay.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.bank.block_folders import BlockFolders
-from leakscope.bank.damage import REPAIR, Damage, block_mismatch, file_damage, sha256_of_array
+from leakscope.bank.damage import REPAIR, Damage, file_damage
 from leakscope.bank.identity import Identity, parse_identity
 from leakscope.bank.manifest import (
     BANK_FILES,
@@ -28,7 +26,7 @@ from leakscope.bank.manifest import (
     write_manifest,
 )
 from leakscope.bank.run_folder import differences, read_json, to_jsonable
-from leakscope.bank.signal_files import join_blocks, map_signal, read_block, signal_damage, signal_path
+from leakscope.bank.signal_files import BlockFolders, join_blocks, map_signal, read_block, signal_damage
 from leakscope.disk.npy import ArrayFileError, load_array, map_array
 from leakscope.disk.scratch import Scratch
 from leakscope.disk.storage import (
@@ -129,10 +127,8 @@ class Bank:
     def pending(self) -> list[int]:
         """Numbers of the blocks that are missing or damaged on disk."""
         wanted = range(len(self.blocks))
-        if self.is_complete:
-            damaged = {d.block for d in self.damage()}
-            return [b for b in wanted if b in damaged and self._folders.damage(b)]
-        return [b for b in wanted if self._folders.damage(b)]
+        damaged = {d.block for d in self.damage()} if self.is_complete else wanted
+        return [b for b in wanted if b in damaged and self._folders.damage(b)]
 
     def add_block(self, block: int, signals: dict[str, AnyArray], notes: BlockNotes | None = None) -> None:
         """Commits the signals of one block; all of its files appear at once."""
@@ -145,12 +141,8 @@ class Bank:
     def read_block(self, block: int) -> Block:
         """A committed block, checked against its checksums; raises CorruptBankError where it differs."""
         if self.is_complete:
-            manifest, models = self.manifest, self.blocks[block]
+            manifest = self.manifest
             signals = {name: self._rows(manifest, name, block) for name in manifest.signals}
-            for name, rows in signals.items():
-                if sha256_of_array(rows) != manifest.signals[name].sha256[block]:
-                    damage = block_mismatch(str(signal_path(Path(), name)), block, models)
-                    raise CorruptBankError(f"{self.folder}: {damage}; {REPAIR}")
             return Block(signals, manifest.blocks[block])
         for damage in self._folders.damage(block):
             raise CorruptBankError(f"{self.folder}: {damage}; {REPAIR}")
@@ -209,7 +201,7 @@ class Bank:
         """The signals, memory-mapped; (models, checkpoints, columns)."""
         (n_models, n_columns), epochs = self._mask_shape, self.identity.evaluated_epochs
         shape = (n_models, len(epochs), n_columns)
-        arrays = {n: map_signal(signal_path(self.folder, n), shape) for n in self.identity.signals}
+        arrays = {n: map_signal(self.folder, n, shape) for n in self.identity.signals}
         labels, columns = self.labels(), self._columns()
         if columns is not None and columns.size and not 0 <= columns.min() <= columns.max() < len(labels):
             raise CorruptBankError(f"{self.folder / 'columns.npy'} names records that do not exist")
@@ -246,9 +238,8 @@ class Bank:
         return array
 
     def _rows(self, manifest: Manifest, name: str, block: int) -> AnyArray:
-        """One signal of one block of a complete bank, not checked."""
-        path = signal_path(self.folder, name)
-        return read_block(path, manifest.signals[name], block, self.blocks[block])
+        """One signal of one block of a complete bank."""
+        return read_block(self.folder, name, manifest.signals[name], block, self.blocks[block])
 
     def _join(self, name: str, in_folder: list[bool], earlier: Manifest | None) -> SignalFile:
         """Writes one signal from the block folders and, where those are gone, from its earlier file."""
@@ -256,7 +247,7 @@ class Bank:
             self._folders.rows(b, name) if earlier is None or is_there else self._rows(earlier, name, b)
             for b, is_there in enumerate(in_folder)
         )
-        return join_blocks(signal_path(self.folder, name), self.identity.design.models, blocks)
+        return join_blocks(self.folder, name, self.identity.design.models, blocks)
 
 
 def _check_same_bank(folder: Path, identity: Identity) -> None:

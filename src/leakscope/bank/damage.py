@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import AnyArray
 from leakscope.bank.run_folder import read_json
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.storage import sha256_of, write_json
@@ -49,12 +49,6 @@ def file_damage(folder: Path, checksums: Mapping[str, str | None], block: int | 
         elif sha256_of(folder / name) != sha256:
             damage.append(Damage(name, "does not match its checksum", block))
     return damage
-
-
-def block_mismatch(file: str, block: int, models: IntArray) -> Damage:
-    """The rows of one block do not match their checksum."""
-    what = f"block {block} (models {models[0]} to {models[-1]}) does not match its checksum"
-    return Damage(file, what, block)
 
 
 def sha256_of_array(array: AnyArray) -> str:

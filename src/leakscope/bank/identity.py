@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from leakscope.array_types import IntArray
 from leakscope.bank.run_folder import FORBID_EXTRA, parse_as, to_jsonable
@@ -18,9 +19,13 @@ from leakscope.types import Design, Records
 
 FORMAT = 2
 """Raised when the layout of a bank or the numbers of training change; banks of another format are refused."""
-_MOST_MODELS = 1_000_000
-_MOST = 1 << 62
-_SIGNAL_NAME = re.compile(r"[a-z0-9_]{1,64}|(?=.{1,200}$)\w+(\.\w+)*:\w+(\.\w+)*")
+
+T = TypeVar("T")
+# Checked where a file is read: no number in it becomes a size, and no name a path, that a bank cannot have.
+Some = Annotated[tuple[T, ...], Field(min_length=1)]
+Count = Annotated[int, Field(ge=1, le=1 << 62)]
+Seed = Annotated[int, Field(ge=0)]
+SignalName = Annotated[str, Field(max_length=200, pattern=r"^([a-z0-9_]{1,64}|\w+(\.\w+)*:\w+(\.\w+)*)$")]
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ class RecordsIdentity:
 class DesignIdentity:
     """Number of models, number of records each is queried about, and sha256 of the design."""
 
-    models: int
-    columns: int
+    models: Annotated[Count, Field(le=1_000_000)]
+    columns: Count
     sha256: str
 
     __pydantic_config__ = FORBID_EXTRA
@@ -77,9 +82,9 @@ class Identity:
     records: RecordsIdentity
     design: DesignIdentity
     recipe: Mapping[str, object]
-    seed: int | tuple[int, ...]
-    signals: tuple[str, ...]
-    block_size: int | tuple[int, ...]
+    seed: Seed | Some[Seed]
+    signals: Some[SignalName]
+    block_size: Count | Some[Count]
     parts: tuple[str, ...] = ()
     format: int = FORMAT
 
@@ -87,16 +92,12 @@ class Identity:
 
     def __post_init__(self) -> None:
         sizes, epochs = self.block_size, self.recipe.get("evaluated_epochs")
-        is_plan = is_count(sizes) if isinstance(sizes, int) else sum(sizes) == self.design.models
-        checks = {
-            "design.models": is_count(self.design.models, _MOST_MODELS),
-            "design.columns": is_count(self.design.columns),
-            "block_size": is_plan and are_counts(sizes if isinstance(sizes, tuple) else (sizes,)),
-            "signals": are_signal_names(self.signals),
-            "recipe.evaluated_epochs": isinstance(epochs, list | tuple) and are_counts(epochs),
-            "seed": bool(self.seeds) and min(self.seeds) >= 0,
-        }
-        refuse_unless(checks)
+        refuse_unless({
+            "block_size": isinstance(sizes, int) or sum(sizes) == self.design.models,
+            "recipe.evaluated_epochs": isinstance(epochs, list | tuple)
+            and bool(epochs)
+            and all(type(epoch) is int and epoch > 0 for epoch in epochs),
+        })  # fmt: skip
 
     @property
     def sha256(self) -> str:
@@ -147,20 +148,3 @@ def refuse_unless(checks: Mapping[str, bool]) -> None:
     wrong = [name for name, is_fine in checks.items() if not is_fine]
     if wrong:
         raise ValueError(f"{', '.join(wrong)} cannot be what a bank has")
-
-
-def is_count(value: object, at_most: int = _MOST) -> bool:
-    """True for an integer from 1 to `at_most`."""
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= at_most
-
-
-def are_counts(values: Iterable[object]) -> bool:
-    """True for one or more positive integers."""
-    listed = list(values)
-    return bool(listed) and all(map(is_count, listed))
-
-
-def are_signal_names(names: Iterable[str]) -> bool:
-    """True for one or more names that can be names of files."""
-    listed = list(names)
-    return bool(listed) and all(_SIGNAL_NAME.fullmatch(name) for name in listed)

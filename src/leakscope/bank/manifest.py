@@ -9,16 +9,19 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from leakscope.bank.identity import Identity, are_counts, are_signal_names, refuse_unless
+from leakscope.bank.identity import Count, Identity, SignalName, Some, refuse_unless
 from leakscope.bank.run_folder import FORBID_EXTRA, TRAIN_ANEW, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import json_bytes, write_json
 from leakscope.errors import CorruptBankError
 
 MANIFEST = "manifest.json"
 BANK_FILES = ("identity.json", "design.npy", "columns.npy", "labels.npy")
+DivergedModels = Mapping[Annotated[int, Field(ge=0)], Count]
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,10 @@ class BlockNotes:
     trainer: str = ""
     note: str = ""
     seconds: float = 0.0
-    diverged_models: Mapping[int, int] = field(default_factory=dict)
+    diverged_models: DivergedModels = field(default_factory=dict)
     node: str = ""
 
     __pydantic_config__ = FORBID_EXTRA
-
-    def __post_init__(self) -> None:
-        diverged = self.diverged_models
-        refuse_unless({"diverged_models": all(m >= 0 and e > 0 for m, e in diverged.items())})
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,11 @@ class SignalFile:
         sha256: one checksum per block.
     """
 
-    dtype: str
-    shape: tuple[int, ...]
+    dtype: Annotated[str, Field(pattern=r"^(\|[biu]1|[<>][iu][248]|[<>]f[248])$")]
+    shape: Annotated[tuple[Count, ...], Field(min_length=3, max_length=4)]
     sha256: tuple[str, ...]
 
     __pydantic_config__ = FORBID_EXTRA
-
-    def __post_init__(self) -> None:
-        is_shape = len(self.shape) in (3, 4) and are_counts(self.shape)
-        refuse_unless({"shape": is_shape, "dtype": _is_plain_dtype(self.dtype)})
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -128,20 +123,16 @@ class Manifest(Provenance):
 
     created: str
     seconds: float
-    diverged_models: Mapping[int, int]
-    blocks: tuple[BlockNotes, ...]
+    diverged_models: DivergedModels
+    blocks: Some[BlockNotes]
     files: Mapping[str, str]
-    signals: Mapping[str, SignalFile]
+    signals: Annotated[Mapping[SignalName, SignalFile], Field(min_length=1)]
 
     def __post_init__(self) -> None:
-        checks = {
+        refuse_unless({
             "files": "identity.json" in self.files and set(self.files) <= set(BANK_FILES),
-            "blocks": bool(self.blocks),
-            "diverged_models": all(m >= 0 and e > 0 for m, e in self.diverged_models.items()),
-            "signals": are_signal_names(self.signals)
-            and all(len(signal.sha256) == len(self.blocks) for signal in self.signals.values()),
-        }
-        refuse_unless(checks)
+            "signals": all(len(signal.sha256) == len(self.blocks) for signal in self.signals.values()),
+        })  # fmt: skip
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -180,10 +171,3 @@ def check_fit(identity: Identity, manifest: Manifest, path: Path) -> None:
         })  # fmt: skip
     except ValueError as error:
         raise CorruptBankError(f"{path} is damaged: {error}; {TRAIN_ANEW}") from error
-
-
-def _is_plain_dtype(text: str) -> bool:
-    try:
-        return np.dtype(text).kind in "biuf"
-    except (TypeError, ValueError, SyntaxError):
-        return False

@@ -31,7 +31,7 @@ from leakscope.disk.storage import (
     sweep_temporaries,
     watched,
 )
-from leakscope.errors import CorruptBankError, InputError, StorageError
+from leakscope.errors import CorruptBankError, InputError, StorageError, first_line
 
 INDEX = "leakscope-files.json"
 _RANKS = {"run.json": 0, "identity.json": 1, "block.json": 3, "manifest.json": 4, "results.json": 5}
@@ -213,9 +213,9 @@ def _remote_errors(url: str) -> Iterator[None]:
     except (InputError, CorruptBankError, StorageError):
         raise
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise StorageError(
-            f"cannot reach {url}: {reason}; run the same command again to resume once it can be reached"
+            f"cannot reach {url}: {first_line(error)}; run the same command again to resume once it can be "
+            "reached"
         ) from error
 
 

@@ -102,12 +102,10 @@ def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     if not (folder / RUN).exists():
         raise InputError(f"{folder} is not a run folder (it has no {RUN})")
     run = read_json(folder / RUN)
-    is_run = (
-        set(run) == {"kind", "config"} and isinstance(run["kind"], str) and isinstance(run["config"], dict)
-    )
-    if not is_run:
+    kind, config = run.get("kind"), run.get("config")
+    if set(run) != {"kind", "config"} or not isinstance(kind, str) or not isinstance(config, dict):
         raise CorruptBankError(f"{folder / RUN} is damaged: it should hold `kind` and `config`")
-    return run["kind"], run["config"]
+    return kind, config
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -170,16 +168,10 @@ def to_jsonable(value: Any) -> Any:
 
 
 def parse_as(kind: type[T], content: Mapping[str, object], path: Path, remedy: str = TRAIN_ANEW) -> T:
-    """The dataclass that `to_jsonable` described.
-
-    Args:
-        kind: a dataclass; its `__post_init__` raises ValueError for values that make no sense.
-        content: a JSON object.
-        path: where it was read, for the error message.
-        remedy: what to do about a damaged file, for the error message.
+    """The dataclass that `to_jsonable` described; its `__post_init__` may raise ValueError.
 
     Raises:
-        CorruptBankError: the content is not of this kind.
+        CorruptBankError: the content is not of this kind; names the path and the remedy.
     """
     from pydantic import ValidationError
 

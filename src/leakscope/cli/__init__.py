@@ -1,1 +1,1 @@
-"""The command line: `main.py` registers, one command a file."""
+"""The command line: `main.py` registers the commands of the other files."""

@@ -1,16 +1,32 @@
-"""`leakscope attack`: one given model, public records of known membership, scores for private ones."""
+"""`leakscope attack`: one given model, public records of known membership, scores for private ones.
+
+`leakscope attacks` lists the attacks of an audit.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, Out, Quiet, numbers, print_lines, show_results, text_table
+from leakscope.cli.output import (
+    AsJson,
+    Out,
+    Quiet,
+    Seed,
+    numbers,
+    print_json,
+    print_lines,
+    print_list,
+    show_results,
+    text_table,
+)
+from leakscope.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +74,7 @@ def attack(
     validation_share: Annotated[
         float, typer.Option(help="Share of the public records held out for validation.")
     ] = 0.25,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    seed: Seed = 0,
     out: Out = Path("runs/attack"),
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -91,6 +107,23 @@ def attack(
     show_results(results, partial(_show, results, out), quiet, as_json)
 
 
+def attacks(
+    as_json: AsJson = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables of attacks and signals as Markdown.")
+    ] = False,
+) -> None:
+    """List every attack: options and their defaults, signals, reference models, source."""
+    from leakscope.attacks.table import attack_cells, attack_rows, markdown
+
+    if as_json:
+        print_json([asdict(row) for row in attack_rows()])
+    elif as_markdown:
+        print(markdown(), end="")
+    else:
+        print_list(*attack_cells(), caption="attack(option=value, ...) sets options")
+
+
 def _show(results: AttackResults, out: Path, screen: Console) -> None:
     from leakscope.single_model.report import DEFINITIONS, HEADINGS, notes, summary, validation_rows
 
@@ -104,8 +137,6 @@ def _check_inputs(
     saved: Mapping[str, object], models: Mapping[str, object], records: Mapping[str, object]
 ) -> None:
     """Raises InputError unless there are saved predictions, or one model with records."""
-    from leakscope.errors import InputError
-
     given_saved, given_models, given_records = (
         [name for name, value in options.items() if value is not None] for options in (saved, models, records)
     )
@@ -123,8 +154,6 @@ def _check_inputs(
 
 
 def _json_options(text: str) -> dict[str, Option]:
-    from leakscope.errors import InputError
-
     try:
         options = json.loads(text)
     except ValueError as error:
@@ -135,8 +164,6 @@ def _json_options(text: str) -> dict[str, Option]:
 
 
 def _pixel_scaling(mean: str | None, std: str | None) -> tuple[Floats | None, Floats | None]:
-    from leakscope.errors import InputError
-
     if mean is None and std is None:
         return None, None
     if mean is None or std is None:

@@ -1,4 +1,4 @@
-"""`leakscope audit CONFIG.toml`: train the population, attack it, judge it, write the report."""
+"""`leakscope audit`, `demo` and `judge`: train or read a population, attack it, report what leaks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from leakscope.cli.output import (
     Attacks,
     DataDir,
     FprBudgets,
+    Out,
     Quiet,
     Redact,
+    Seed,
     WithMembership,
+    listed,
+    print_lines,
+    rates,
+    show_results,
+    text_table,
+    training_progress,
 )
 from leakscope.errors import InputError
 
@@ -59,7 +67,7 @@ def audit(
     With --predictions, audit one model by the predictions you saved.
     """
     from leakscope.audits.run import run_audit
-    from leakscope.cli.output import listed, rates, training_progress
+    from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
     given = {
@@ -73,8 +81,56 @@ def audit(
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
-    with training_progress(_n_models(settings, source), shown=not (quiet or as_json)) as progress:
+    n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
+    with training_progress(n_models, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out or Path("runs") / file.stem, progress)
+    show(verdict, quiet, as_json)
+    exit_by_gate(verdict, printed=not (quiet or as_json))
+
+
+def demo(
+    out: Out = Path("runs/demo"),
+    models: Annotated[int, typer.Option(help="Number of models, an even number.")] = 64,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Audit a small network on handwritten digits: train 64 models, attack them, report what leaks."""
+    from leakscope.audits.population import TrainedPopulation
+    from leakscope.audits.run import run_audit
+    from leakscope.audits.settings import AuditSettings
+    from leakscope.data.registry import load
+    from leakscope.recipe import Recipe
+
+    recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
+    source, settings = TrainedPopulation(load("digits"), recipe), AuditSettings(models=models, seed=seed)
+    with training_progress(models, shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(settings, source, out, progress)
+    show(verdict, quiet, as_json)
+
+
+def judge(
+    run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
+    attacks: Attacks = None,
+    fpr: FprBudgets = None,
+    redact: Redact = False,
+    with_membership: WithMembership = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the models of a finished audit again, with any attack its signals allow.
+
+    Nothing is trained. Earlier results stay in the run folder beside the new ones.
+    """
+    from leakscope.audits.finished import FinishedRun
+    from leakscope.audits.run import run_audit
+    from leakscope.audits.settings import AuditSettings
+    from leakscope.disclosure import Disclosure
+
+    settings = AuditSettings(
+        attacks=listed(attacks), fpr=rates(fpr), disclosure=Disclosure(redact, with_membership)
+    )
+    verdict = run_audit(settings, FinishedRun(run), run)
     show(verdict, quiet, as_json)
     exit_by_gate(verdict, printed=not (quiet or as_json))
 
@@ -102,12 +158,6 @@ def configured(
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 
-def _n_models(settings: AuditSettings, source: Source) -> int:
-    from leakscope.audits.settings import DEFAULT_MODELS
-
-    return settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
-
-
 def exit_by_gate(verdict: Verdict, printed: bool) -> None:
     """Ends the command with exit code 1 when the gate failed; prints why, unless it was printed already."""
     from leakscope.evaluate.sentences import gate_sentences
@@ -123,7 +173,6 @@ def exit_by_gate(verdict: Verdict, printed: bool) -> None:
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.audits.report.cells import attack_table, unmeasurable
-    from leakscope.cli.output import print_lines, show_results, text_table
     from leakscope.evaluate.sentences import check_sentences, gate_sentences
     from leakscope.report.page import PAGE
 

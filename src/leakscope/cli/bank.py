@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli.output import AsJson, Quiet, Redact
+from leakscope.cli.audit import exit_by_gate, show
+from leakscope.cli.output import AsJson, Quiet, Redact, console, print_json
 
 if TYPE_CHECKING:
     from leakscope.audits.merged import MergedRun
@@ -34,8 +35,6 @@ def merge(
     """
     from leakscope.audits.merged import merge_runs
     from leakscope.audits.settings import AuditSettings
-    from leakscope.cli.audit import exit_by_gate, show
-    from leakscope.cli.output import console, print_json
     from leakscope.disclosure import Disclosure
 
     merged = merge_runs(parts, out, AuditSettings(disclosure=Disclosure(redacted=redact)))

@@ -9,22 +9,7 @@ from typing import Annotated
 import typer
 
 from leakscope import __version__
-from leakscope.cli import (
-    attack,
-    attacks,
-    audit,
-    bank,
-    compare,
-    data,
-    demo,
-    judge,
-    open_,
-    plan,
-    report,
-    schema,
-    study,
-    verify,
-)
+from leakscope.cli import attack, audit, bank, data, plan, runs, study
 from leakscope.errors import LeakscopeError
 
 _INTERRUPTED = 130
@@ -35,18 +20,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
+app.command("demo")(audit.demo)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
-app.command("judge")(judge.judge)
+app.command("judge")(audit.judge)
 app.command("attack")(attack.attack)
-app.command("attacks")(attacks.attacks)
+app.command("attacks")(attack.attacks)
 app.add_typer(study.app, name="study")
-app.command("report")(report.report)
-app.command("open")(open_.open_)
-app.command("verify")(verify.verify)
-app.command("compare")(compare.compare)
-app.command("schema")(schema.schema)
+app.command("report")(runs.report)
+app.command("open")(runs.open_)
+app.command("verify")(runs.verify)
+app.command("compare")(runs.compare)
+app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,9 @@ WithMembership = Annotated[
     typer.Option("--with-membership", help="Show in report.html which records a given model was trained on."),
 ]
 Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it resumes.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Attacks = Annotated[
     str | None,
     typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),
@@ -49,30 +53,18 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
     """The options that the user gave, of those that are fields of the dataclass `config`."""
+    names = [name for name in context.params if name in config.__dataclass_fields__]
+    sources = {name: context.get_parameter_source(name) for name in names}
     return {
-        name: value
-        for name, value in context.params.items()
-        if name in config.__dataclass_fields__ and _is_given(context, name)
+        name: context.params[name] for name, source in sources.items() if source and source.name != "DEFAULT"
     }
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:
     """Names separated by commas; commas inside brackets separate options."""
     if text is None:
         return None
-    names, depth = [""], 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += letter
-    return tuple(name.strip() for name in names if name.strip())
+    return tuple(name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip())
 
 
 def rates(text: str | None) -> tuple[float, ...] | None:
@@ -119,11 +111,10 @@ def print_lines(screen: Console, lines: Iterable[str], style: str | None = None)
 
 def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(title=title, title_justify="left")
-    for index, heading in enumerate(head):
-        table.add_column(heading, justify="right" if index else "left")
+    columns = [Column(heading, justify="right" if index else "left") for index, heading in enumerate(head)]
+    table = Table(*columns, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
     return table
@@ -131,15 +122,14 @@ def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -
 
 def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
     """A table without lines on a terminal, else columns separated by tabs."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     screen = console()
     if not screen.is_terminal:
         print("\n".join("\t".join(line) for line in (head, *rows)))
         return
-    table = Table(box=None, caption=caption, caption_justify="left")
-    for column in head:
-        table.add_column(column, overflow="fold")
+    columns = [Column(heading, overflow="fold") for heading in head]
+    table = Table(*columns, box=None, caption=caption, caption_justify="left")
     for row in rows:
         table.add_row(*row)
     screen.print(table)
@@ -151,56 +141,52 @@ def training_progress(n_models: int, shown: bool) -> Iterator[Callable[[float], 
     if not shown:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(n_models) as advance:
-            yield advance
+        with _bar(n_models) as show:
+            yield _summed(show)
     else:
-        yield _lines(n_models)
+        yield _summed(_lines(n_models))
+
+
+def _summed(show: Callable[[float, float], None]) -> Callable[[float], None]:
+    """Calls `show` with the models completed and models per second; the first report is what was on disk."""
+    completed, on_disk, started = 0.0, None, time.perf_counter()
+
+    def advance(models: float) -> None:
+        nonlocal completed, on_disk, started
+        if on_disk is None:
+            on_disk, started = models, time.perf_counter()
+        completed += models
+        show(completed, (completed - on_disk) / max(time.perf_counter() - started, 1e-3))
+
+    return advance
 
 
 @contextmanager
-def _bar(n_models: int) -> Iterator[Callable[[float], None]]:
+def _bar(n_models: int) -> Iterator[Callable[[float, float], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("training"),
         BarColumn(),
-        TextColumn("{task.fields[done]:,} of {task.total:,.0f} models"),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} models"),
         TextColumn("{task.fields[rate]:,.0f} models/s"),
         TimeRemainingColumn(),
     )
-    started, found_on_disk = time.perf_counter(), None
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("training", total=n_models, done=0, rate=0.0)
-
-        def advance(models: float) -> None:
-            nonlocal found_on_disk, started
-            if found_on_disk is None:
-                found_on_disk, started = models, time.perf_counter()
-            completed = progress.tasks[task].completed + models
-            rate = (completed - found_on_disk) / max(time.perf_counter() - started, 1e-3)
-            progress.update(task, advance=models, done=round(completed), rate=rate)
-
-        yield advance
+        task = progress.add_task("training", total=n_models, rate=0.0)
+        yield lambda completed, rate: progress.update(task, completed=completed, rate=rate)
 
 
-def _lines(n_models: int) -> Callable[[float], None]:
+def _lines(n_models: int) -> Callable[[float, float], None]:
     """Lines for logs: how far, how fast, how long still."""
-    completed, found_on_disk, started = 0.0, None, time.perf_counter()
-    last = started
+    last = time.perf_counter()
 
-    def advance(models: float) -> None:
-        nonlocal completed, found_on_disk, last
-        completed += models
-        found_on_disk = models if found_on_disk is None else found_on_disk
-        now = time.perf_counter()
-        if now - last >= _SECONDS_BETWEEN_LINES:
-            last = now
-            trained = completed - found_on_disk
-            speed = ""
-            if trained > 0:
-                rate = trained / (now - started)
-                speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left"
+    def show(completed: float, rate: float) -> None:
+        nonlocal last
+        if time.perf_counter() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.perf_counter()
+            speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left" if rate else ""
             print(f"training: {completed:,.0f} of {n_models:,} models{speed}", file=sys.stderr, flush=True)
 
-    return advance
+    return show

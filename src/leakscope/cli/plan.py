@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import AsJson, DataDir, Quiet
+from leakscope.cli.audit import configured
+from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from leakscope.audits.planning.plan import Cost, Plan
     from leakscope.audits.planning.trial import Seconds
 
@@ -32,8 +31,6 @@ def plan(
     """Estimate what an audit costs and what it can resolve; trains for a few seconds, writes nothing."""
     from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
-    from leakscope.cli.audit import configured
-    from leakscope.cli.output import print_json
 
     planned = plan_audit(*configured(config, predictions, data_dir, {"models": models}))
     if as_json:
@@ -43,14 +40,14 @@ def plan(
 
 
 def _show(planned: Plan) -> None:
-    from leakscope.cli.output import console
+    from rich.table import Column, Table
 
+    table = Table("what", Column("estimate", justify="right"), Column("how", overflow="fold"), title="Plan")
+    for row in (*(() if planned.cost is None else _cost_rows(planned.cost)), *_resolution_rows(planned)):
+        table.add_row(*row)
     screen = console()
-    screen.print()
-    for line in summary(planned):
-        screen.print(line)
-    screen.print()
-    screen.print(_table(planned))
+    for part in ("", *summary(planned), "", table):
+        screen.print(part)
     for line in _footnotes(planned):
         screen.print(line, style="dim")
 
@@ -89,24 +86,6 @@ def _cost_summary(planned: Plan) -> list[str]:
         f"{_duration(seconds.expected)} ({_duration(seconds.low)} to {_duration(seconds.high)}), "
         f"{_size(cost.memory.peak)} of memory and {_size(cost.disk.peak)} of disk."
     ]
-
-
-def _table(planned: Plan) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Plan")
-    table.add_column("what")
-    table.add_column("estimate", justify="right")
-    table.add_column("how", overflow="fold")
-    for row in _rows(planned):
-        table.add_row(*row)
-    return table
-
-
-def _rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
-    if planned.cost is not None:
-        yield from _cost_rows(planned.cost)
-    yield from _resolution_rows(planned)
 
 
 def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:

@@ -2,12 +2,306 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from leakscope.cli import study_dynamics, study_ensemble, study_leakage, study_scaling
+from leakscope.cli.output import (
+    AsJson,
+    DataDir,
+    Device,
+    Out,
+    Quiet,
+    Seed,
+    given_options,
+    numbers,
+    print_lines,
+    show_results,
+    text_table,
+    training_progress,
+)
+from leakscope.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from leakscope.studies.dynamics.results import DynamicsResults
+    from leakscope.studies.ensemble.results import EnsembleResults
+    from leakscope.studies.leakage.results import LeakageResults
+    from leakscope.studies.scaling.config import ScalingConfig
+    from leakscope.studies.scaling.results import ScalingResults
 
 app = typer.Typer(help="Reproduce published experiments.", no_args_is_help=True)
-app.command("scaling")(study_scaling.scaling)
-app.command("dynamics")(study_dynamics.dynamics)
-app.command("leakage")(study_leakage.leakage)
-app.command("ensemble")(study_ensemble.ensemble)
+
+_Number = int | None
+_ONLY_IN_REPORTS = ("advantage (mean)", "rho_KL (median)", "uncorrected")
+"""Columns of the leakage study that do not fit a terminal."""
+
+
+@app.command()
+def scaling(
+    context: typer.Context,
+    preset: Annotated[
+        str, typer.Option(help="published, or decisive: 22 widths, 60 repeats, new data for each.")
+    ] = "published",
+    widths: Annotated[str, typer.Option(help="Hidden widths, separated by commas.")] = "16,32,64,128,256",
+    n_repeats: Annotated[int, typer.Option(help="Repeats per width.")] = 3,
+    n_shadow: Annotated[int, typer.Option(help="Shadow models per target.")] = 3,
+    n_reference: Annotated[
+        int, typer.Option(help="Reference models per target, on halves of its records, for LiRA.")
+    ] = 16,
+    seed: Seed = 42,
+    n_samples: Annotated[int, typer.Option(help="Records per dataset.")] = 500,
+    n_features: Annotated[int, typer.Option(help="Features of a record.")] = 10,
+    n_classes: Annotated[int, typer.Option(help="Number of classes.")] = 5,
+    train_fraction: Annotated[float, typer.Option(help="Share of the records in a training set.")] = 0.5,
+    shadow_data: Annotated[
+        str, typer.Option(help="Class centers of shadow models: redrawn (as published) or same.")
+    ] = "redrawn",
+    target_data: Annotated[
+        str, typer.Option(help="Target records of the repeats: fixed (as published) or redrawn.")
+    ] = "fixed",
+    out: Out = Path("runs/scaling"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Does model size or overfitting drive membership leakage? MLPs of many widths on Gaussian classes."""
+    from leakscope.studies.scaling.study import run
+
+    config = _scaling_config(context)
+    with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
+        results = run(config, out, progress)
+    show_results(results, partial(_show_scaling, results, out), quiet, as_json)
+
+
+def _scaling_config(context: typer.Context) -> ScalingConfig:
+    """The preset's configuration with every option the user gave on top."""
+    from leakscope.studies.scaling.config import PRESETS, ScalingConfig
+
+    preset = context.params["preset"]
+    if preset not in PRESETS:
+        raise InputError(f"preset={preset!r}: choose {' or '.join(PRESETS)}")
+    given = given_options(context, ScalingConfig)
+    if "widths" in given:
+        given["widths"] = numbers(given["widths"], int, "widths", "whole numbers", "16,32,64")
+    return replace(PRESETS[preset], **given)
+
+
+def _show_scaling(results: ScalingResults, out: Path, screen: Console) -> None:
+    from leakscope.studies.scaling.report import ranked_findings, width_table
+
+    widths = width_table(results, with_spread=False)
+    screen.print()
+    title = f"Accuracy and attack AUC, mean over {results.config.n_repeats} repeats"
+    screen.print(text_table(title, widths.head, widths.rows))
+    screen.print()
+    for finding in ranked_findings(results):
+        screen.print(f"- {finding.answer} {finding.evidence}")
+    print_lines(screen, [f"\nresults.json, report.html, report.md and figures are in {out}"])
+
+
+@app.command()
+def dynamics(
+    context: typer.Context,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="quick, mnist, architectures, optimizers, datasets, or published (the baseline of "
+            "arXiv 2507.23291)."
+        ),
+    ] = "quick",
+    dataset: Annotated[
+        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, ... or package.module:function.")
+    ] = "digits",
+    net: Annotated[
+        str,
+        typer.Option(help="mlp, cnn, deep_cnn, resnet18, wide_resnet, ... or package.module:factory."),
+    ] = "mlp",
+    optimizer: Annotated[str, typer.Option(help="sgd, adamw or sam.")] = "sgd",
+    models: Annotated[int, typer.Option(help="Number of models, each on a random half of the records.")] = 20,
+    epochs: Annotated[int, typer.Option(help="Epochs of training.")] = 60,
+    every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 3,
+    universe: Annotated[
+        int | None, typer.Option(help="Use only the first N records of the dataset (default: all).")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Batch size.")] = 64,
+    lr: Annotated[float | None, typer.Option(help="Learning rate (default: 0.1; 0.001 for adamw).")] = None,
+    precision: Annotated[str, typer.Option(help="Precision of training: float32 or bfloat16.")] = "float32",
+    store_logits: Annotated[
+        bool,
+        typer.Option("--logits/--no-logits", help="Store the logits of all classes, for uncertainty."),
+    ] = True,
+    gradient_models: Annotated[
+        int, typer.Option(help="Number of models to retrain for gradient norms (GraNd, TracIn).")
+    ] = 0,
+    attack: Annotated[
+        str,
+        typer.Option(
+            help="The attack that decides: eb_lira, 'lira(variance=record)', my_package:MyAttack, ... "
+            "Attacks whose score is not a log likelihood ratio need --fpr."
+        ),
+    ] = "lira",
+    fpr: Annotated[
+        float | None,
+        typer.Option(help="Decide at this false positive rate (default: at a log likelihood ratio of 0)."),
+    ] = None,
+    populations: Annotated[int, typer.Option(help="Independent populations of each setting.")] = 1,
+    seed: Seed = 0,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    out: Out = Path("runs/dynamics"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure when, during training, each record becomes exposed.
+
+    Runs a preset; the options you give replace those of the preset.
+    """
+    from leakscope.studies.dynamics.settings import Setting, config_of
+    from leakscope.studies.dynamics.study import run
+
+    config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
+    with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
+        results = run(config, out, device, data_dir, progress)
+    show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
+
+
+def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None:
+    from leakscope.studies.dynamics import report
+
+    screen.print()
+    if len(results.runs) > 1:
+        rows = report.compared_rows(results, with_errors=False)
+        screen.print(text_table("Comparison of settings", report.COMPARED, rows))
+        print_lines(screen, [report.COMPARED_NOTE], style="dim")
+        if results.comparison:
+            ratios = report.ratio_rows(results)
+            screen.print(text_table("Ratios next to the published ones", report.RATIOS, ratios))
+    else:
+        (run,) = results.runs.values()
+        print_lines(screen, report.sentences(run, results.published))
+        screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
+    written = "report.html, report.md, results.json, records.parquet and figures"
+    print_lines(screen, [f"\nWrote {written} to {out}"])
+
+
+@app.command()
+def leakage(
+    figure: Annotated[
+        list[int] | None, typer.Option(help="Figure 1 to 5; may be given several times (default: all).")
+    ] = None,
+    records: Annotated[int | None, typer.Option(help="Records to measure (default: by budget).")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Trainings with and without each record, in each of two halves (K).")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="quick (a minute), standard (minutes) or thorough.")] = "quick",
+    precision: Annotated[
+        float, typer.Option(help="Step of the grid to which parameters are rounded, figure 3.")
+    ] = 0.01,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    out: Out = Path("runs/leakage"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a model reveals about one record, and how size, ridge, features and noise change it."""
+    from leakscope.studies.leakage.config import with_budget
+    from leakscope.studies.leakage.study import run
+    from leakscope.studies.leakage.universe import available_dataset
+
+    config = with_budget(
+        budget, figures=tuple(sorted(set(figure))) if figure else None, records=records, trials=trials,
+        precision=precision, seed=seed, dataset=available_dataset(data_dir),
+    )  # fmt: skip
+    is_verbose = not (quiet or as_json)
+    results = run(config, out, data_dir, _to_stderr if is_verbose else lambda _: None)
+    show_results(results, partial(_show_leakage, results, out), quiet, as_json)
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
+    from leakscope.studies.leakage.config import FIGURES
+    from leakscope.studies.leakage.report import (
+        caveats,
+        check_lines,
+        point_table,
+        setting_words,
+        without_columns,
+    )
+
+    print_lines(screen, ["", setting_words(results)])
+    for figure in results.figures:
+        points = without_columns(point_table(results, figure), *_ONLY_IN_REPORTS)
+        screen.print()
+        title = f"Figure {figure}: {FIGURES[figure].axis}"
+        screen.print(text_table(title, points.head, points.rows))
+        print_lines(screen, caveats(results, figure), style="dim")
+    checked = (f"- {line.replace('**', '')}" for line in check_lines(results))
+    where = f"\nresults.json, report.html, report.md and figures are in {out}"
+    print_lines(screen, ["", *checked, where])
+
+
+@app.command()
+def ensemble(
+    context: typer.Context,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="full (ResNet-18 on CIFAR-10, 20,000 + 20,000 records), small (mlp on digits), or auto: "
+            "full if there are a GPU and the images. Other options change the preset."
+        ),
+    ] = "auto",
+    dataset: Annotated[str | None, typer.Option(help="See leakscope data list.")] = None,
+    net: Annotated[str | None, typer.Option(help="Target: mlp, cnn, ... or package.module:factory.")] = None,
+    n_public: Annotated[_Number, typer.Option(help="Public records (default: half, at most 20,000).")] = None,
+    n_private: Annotated[_Number, typer.Option(help="Private records (same default).")] = None,
+    width: Annotated[_Number, typer.Option(help="Width of an mlp, channels of a cnn or resnet18.")] = None,
+    epochs: Annotated[_Number, typer.Option(help="Epochs of the target.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of the target (Adam).")] = None,
+    batch_size: Annotated[_Number, typer.Option(help="Batch size of the target.")] = None,
+    attacker: Annotated[
+        str | None, typer.Option(help="best (of all three; the default), forest, lightgbm or mlp.")
+    ] = None,
+    validation_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the public records held out for validation (default: 0.25)."),
+    ] = None,
+    seed: Annotated[_Number, typer.Option(help="Seed of all randomness (default: 0).")] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    out: Out = Path("runs/ensemble"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Attack one given model with public records, then compare the submission with the truth."""
+    from leakscope.studies.ensemble.config import EnsembleConfig, configured
+    from leakscope.studies.ensemble.study import run
+
+    config = configured(preset, given_options(context, EnsembleConfig), device, data_dir)
+    verbose = not (quiet or as_json)
+    if verbose:
+        target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
+        print(f"training the target, {target}", file=sys.stderr, flush=True)
+    # There is one model: a log would count from 0 to 1, only a bar says something.
+    with training_progress(1, shown=verbose and sys.stderr.isatty()) as progress:
+        results = run(config, out, device, data_dir, progress)
+    show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
+
+
+def _show_ensemble(results: EnsembleResults, out: Path, screen: Console) -> None:
+    from leakscope.single_model.report import DEFINITIONS, TRUTH_TITLE, notes, ranking
+    from leakscope.studies.ensemble.report import NOTE, comparison, target_sentence
+
+    rates, chosen = comparison(results), results.chosen
+    ranked = f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}"
+    print_lines(screen, ["", target_sentence(results), ranked, ""])
+    screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
+    print_lines(screen, [NOTE, *DEFINITIONS, *notes(results)], style="dim")
+    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])

@@ -12,7 +12,7 @@ intervals hold one by one, and single records have a false discovery rate of 5%.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -22,7 +22,7 @@ import numpy as np
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import as_corrupt_run_error, differences, locked_run_folder
 from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary
-from leakscope.compare.figures import AuditFigures, one_model_figures, population_figures
+from leakscope.compare.figures import OneModelFigures, one_model_figures, population_figures
 from leakscope.compare.records import changed_records, write_changes
 from leakscope.compare.results import (
     AccuracyDifferences,
@@ -38,15 +38,16 @@ from leakscope.compare.results import (
 )
 from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
-from leakscope.compare.tables import leakage_table
+from leakscope.compare.tables import all_differences
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
-from leakscope.stats.differences import Difference, recovered_difference
+from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
 from leakscope.stats.intervals import Interval
 
 KIND = "compare"
 RESULTS_TYPE = ComparisonResults
+_Figures = Replicated | OneModelFigures  # of a population, of one given model
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,8 @@ class Comparison:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        tables = [leakage_table(comparison) for comparison in self.results.comparisons]
-        rows = [
-            [c.run, *row]
-            for c, table in zip(self.results.comparisons, tables, strict=True)
-            for row in table.rows
-        ]
-        return summary_and_table(self.summary(), ("run", *tables[0].head), rows)
+        table = all_differences(self.results)
+        return summary_and_table(self.summary(), table.head, table.rows)
 
 
 def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
@@ -122,13 +118,6 @@ def write_reports(folder: Path, results: ComparisonResults, _: Disclosure = DEFA
     write_report(results, folder)
 
 
-class _Measured(NamedTuple):
-    """An audit and its figures."""
-
-    audit: FinishedAudit
-    figures: AuditFigures
-
-
 class _Row(NamedTuple):
     """One figure of two audits, and its difference at two levels of confidence."""
 
@@ -144,8 +133,11 @@ def _results(
 ) -> ComparisonResults:
     n_figures = (len(audits) - 1) * (len(spec.leakage_keys()) + int(spec.with_bits))
     simultaneous_level = 1 - (1 - LEVEL) / n_figures
-    baseline, *others = (_Measured(audit, _figures(audit, spec, audits)) for audit in audits)
-    comparisons = tuple(_compared(baseline, other, spec, simultaneous_level) for other in others)
+    figures = [_figures(audit, spec, audits) for audit in audits]
+    comparisons = tuple(
+        _compared((audits[0], audit), (figures[0], own), spec, simultaneous_level)
+        for audit, own in zip(audits[1:], figures[1:], strict=True)
+    )
     return ComparisonResults(
         experiment="compare",
         config=config,
@@ -158,7 +150,7 @@ def _results(
     )
 
 
-def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> AuditFigures:
+def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> _Figures:
     targets = audit.results.config.targets
     if targets is not None:
         return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0])
@@ -170,16 +162,14 @@ def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAu
 
 
 def _compared(
-    baseline: _Measured, other: _Measured, spec: ComparisonSpec, simultaneous_level: float
+    audits: tuple[FinishedAudit, FinishedAudit],
+    figures: tuple[_Figures, _Figures],
+    spec: ComparisonSpec,
+    simultaneous_level: float,
 ) -> RunComparison:
-    audits = baseline.audit, other.audit
     is_paired = audits[0].design_sha256 == audits[1].design_sha256
-    first, second = baseline.figures, other.figures
-    alone, simultaneous = (
-        first.differences(second, is_paired, level) for level in (LEVEL, simultaneous_level)
-    )
-    values = first.values().tolist(), second.values().tolist()
-    rows = {row.key: row for row in map(_Row, first.keys, *values, alone, simultaneous)}
+    keys, levels = spec.keys(audits[0].groups), (LEVEL, simultaneous_level)
+    rows = {row.key: row for row in _rows(*figures, keys, is_paired, levels)}
     leakage = [_leakage(rows[key]) for key in spec.leakage_keys()]
     if spec.with_bits:
         leakage.append(_leakage(_bits_row(*audits, simultaneous_level)))
@@ -191,7 +181,7 @@ def _compared(
     first_recipe, second_recipe = (dict(audit.results.population.recipe) for audit in audits)
     has_records = spec.record_attack is not None
     return RunComparison(
-        run=other.audit.name,
+        run=audits[1].name,
         recipe_differences=tuple(differences(first_recipe, second_recipe, here="here")),
         is_paired=is_paired or audits[0].results.is_of_one_model,
         leakage=tuple(leakage),
@@ -200,6 +190,24 @@ def _compared(
         groups={column: tuple(figures) for column, figures in groups.items()},
         outcome=outcome(leakage),
     )
+
+
+def _rows(
+    first: _Figures,
+    second: _Figures,
+    keys: Sequence[FigureKey],
+    is_paired: bool,
+    levels: tuple[float, float],
+) -> Iterable[_Row]:
+    """Every figure of both audits, which are of the same kind, and its difference at both levels."""
+    if isinstance(first, Replicated) and isinstance(second, Replicated):
+        values = first.figures.tolist(), second.figures.tolist()
+        return map(_Row, keys, *values, *(jackknife_difference(first, second, is_paired, x) for x in levels))
+    assert isinstance(first, OneModelFigures) and isinstance(second, OneModelFigures)
+    return [
+        _Row(key, first.value(key), second.value(key), *(first.difference(second, key, x) for x in levels))
+        for key in keys
+    ]
 
 
 def outcome(leakage: Sequence[LeakageDifference]) -> Outcome:

@@ -9,10 +9,8 @@ An audit of a population and an audit of one given model vary for different reas
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
@@ -24,7 +22,6 @@ from leakscope.stats.differences import (
     Replicated,
     advantage_difference,
     auc_difference,
-    jackknife_difference,
     rate_difference,
 )
 from leakscope.stats.intervals import Interval
@@ -37,51 +34,7 @@ _FEWEST_MODELS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class AuditFigures(ABC):
-    """Figures of one audit.
-
-    Attributes:
-        keys: which figure is which.
-    """
-
-    keys: tuple[FigureKey, ...]
-
-    @abstractmethod
-    def values(self) -> FloatArray:
-        """float64 (figures,); NaN where a figure is undefined."""
-
-    @abstractmethod
-    def differences(self, other: Self, is_paired: bool, level: float) -> tuple[Difference, ...]:
-        """`other` minus this, for every figure.
-
-        Args:
-            other: the same figures of another audit of the same kind.
-            is_paired: whether model m of one audit has the same training set as model m of the other.
-            level: two-sided confidence.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class PopulationFigures(AuditFigures):
-    """Means over many targets.
-
-    Attributes:
-        replicated: the figures, and the same with groups of models left out.
-    """
-
-    replicated: Replicated
-
-    def values(self) -> FloatArray:
-        """float64 (figures,); NaN where a figure is undefined."""
-        return self.replicated.figures
-
-    def differences(self, other: Self, is_paired: bool, level: float) -> tuple[Difference, ...]:
-        """`other` minus this, with t intervals over groups of models."""
-        return jackknife_difference(self.replicated, other.replicated, is_paired, level)
-
-
-@dataclass(frozen=True, eq=False)
-class OneModelFigures(AuditFigures):
+class OneModelFigures:
     """Scores of one target.
 
     Attributes:
@@ -96,21 +49,13 @@ class OneModelFigures(AuditFigures):
     is_correct: BoolArray | None
     groups: Groups
 
-    def values(self) -> FloatArray:
-        """float64 (figures,); NaN for a group that is too small."""
-        subsets = (self._subset(key) for key in self.keys)
-        return np.array(
-            [
-                np.nan if subset is None else subset._value(key)
-                for key, subset in zip(self.keys, subsets, strict=True)
-            ]
-        )
+    def value(self, key: FigureKey) -> float:
+        """One figure; NaN for a group that is too small."""
+        subset = self._subset(key)
+        return float("nan") if subset is None else subset._value(key)
 
-    def differences(self, other: Self, is_paired: bool, level: float) -> tuple[Difference, ...]:
-        """`other` minus this, with intervals over records, which always pair."""
-        return tuple(self._difference(other, key, level) for key in self.keys)
-
-    def _difference(self, other: OneModelFigures, key: FigureKey, level: float) -> Difference:
+    def difference(self, other: OneModelFigures, key: FigureKey, level: float) -> Difference:
+        """`other` minus this, with an interval over records, which always pair."""
         first, second = self._subset(key), other._subset(key)
         if first is None or second is None:
             reason = f"undefined: fewer than {FEWEST_PER_SIDE} members or non-members"
@@ -166,10 +111,9 @@ class OneModelFigures(AuditFigures):
 def one_model_figures(
     signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, target: int
 ) -> OneModelFigures:
-    """Scores of one target; arguments as in `population_figures`."""
+    """Scores of one target."""
     targets = np.array([target])
     return OneModelFigures(
-        keys=spec.keys(groups),
         scores={attack.label: attack(signals, design, targets).values[0] for attack in spec.attacks},
         is_member=design.in_mask[target],
         is_correct=np.asarray(signals.last("correct")[target]) if spec.with_accuracy else None,
@@ -179,16 +123,8 @@ def one_model_figures(
 
 def population_figures(
     signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, models: IntArray
-) -> PopulationFigures:
-    """Figures of a population, and the same without each of at most 16 groups of its models.
-
-    Args:
-        signals: the models' outputs.
-        design: which models were trained on which records.
-        spec: what to compute.
-        groups: the groups of the records.
-        models: int64 (models,), indices of the models that count.
-    """
+) -> Replicated:
+    """Figures of the given models of a population, and the same without each of at most 16 groups of them."""
     keys = spec.keys(groups)
     in_group = {key: groups[key.column] == key.group for key in keys if key.column is not None}
     stored = _last_checkpoint(signals, spec)
@@ -196,7 +132,7 @@ def population_figures(
     left_out = model_groups(len(models), n_groups) if n_groups else []
     samples = [models, *(np.delete(models, group) for group in left_out)]
     figures = np.array([_mean_figures(stored.take(m), design.take(m), spec, keys, in_group) for m in samples])
-    return PopulationFigures(keys, Replicated(figures[0], figures[1:]))
+    return Replicated(figures[0], figures[1:])
 
 
 def _last_checkpoint(signals: Signals, spec: ComparisonSpec) -> Signals:

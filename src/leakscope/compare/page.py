@@ -13,7 +13,15 @@ from leakscope.compare.sentences import (
     run_summary,
     share_sentence,
 )
-from leakscope.compare.tables import accuracy_table, figure_name, group_tables, leakage_table, record_table
+from leakscope.compare.tables import (
+    accuracy_table,
+    all_differences,
+    figure_name,
+    group_tables,
+    leakage_table,
+    number,
+    record_table,
+)
 from leakscope.report.blocks import Body, Code, Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bars, label, line
 from leakscope.report.gauge import Gauge
@@ -109,13 +117,11 @@ def _differences_section(results: ComparisonResults) -> Section:
             "hovermode": "closest",
         },
     }
-    tables = [leakage_table(comparison) for comparison in comparisons]
-    rows = [[c.run, *row] for c, one in zip(comparisons, tables, strict=True) for row in one.rows]
     chart = Chart(
         "differences-chart",
         figure,
         "Difference of every leakage figure from the baseline, with 95% intervals; right of zero is worse.",
-        Table(("run", *tables[0].head), rows, "All differences with their intervals"),
+        all_differences(results),
         height=110 + (22 + 12 * n_runs) * len(names),
         png="differences",
     )
@@ -162,7 +168,7 @@ def _trade_off_section(results: ComparisonResults) -> Section:
             "showlegend": True,
         },
     }
-    rows = [[name, _number(accuracy), _number(auc)] for name, accuracy, auc in points]
+    rows = [[name, number(accuracy), number(auc)] for name, accuracy, auc in points]
     chart = Chart(
         "trade-off-chart",
         figure,
@@ -182,10 +188,6 @@ def _trade_off_points(results: ComparisonResults) -> list[tuple[str, float | Non
     _, accuracy, auc = pairs[0]
     baseline = (results.baseline.name, accuracy.baseline, auc.baseline)
     return [baseline, *((name, accuracy.other, auc.other) for name, accuracy, auc in pairs)]
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
 
 
 def _run_section(results: ComparisonResults, index: int) -> Section:

@@ -56,12 +56,7 @@ class _Change(NamedTuple):
 
 
 def changed_records(baseline: Path, other: Path) -> RecordChanges:
-    """How many records are exposed in which run, and how many changed.
-
-    Args:
-        baseline: run folder of the baseline.
-        other: run folder of the run compared with it.
-    """
+    """How many records are exposed in which of two run folders, and how many changed."""
     first, second = _paired(baseline, other)
     change = _change(first, second)
     rises = change.advantage > 0
@@ -90,22 +85,14 @@ def write_changes(folder: Path, baseline: Path, others: Mapping[str, Path]) -> N
     write_columns(folder / RECORDS, columns)
 
 
-def paired_share_interval(
-    only_first: int, only_second: int, n: int, level: float = 0.95
-) -> tuple[float, float]:
-    """Interval of the difference of two paired shares, second minus first (Agresti and Min 2005).
+def paired_share_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """95% interval of the difference of two paired shares, second minus first (Agresti and Min 2005).
 
-    Args:
-        only_first: number of records with the property in the first sample only.
-        only_second: number of records with the property in the second sample only.
-        n: number of records.
-        level: two-sided confidence.
+    Of `n` records, so many have the property in the first or in the second sample only.
     """
     first, second, total = only_first + 0.5, only_second + 0.5, n + 2
     middle = (second - first) / total
-    half_width = (
-        special.ndtri((1 + level) / 2) * np.sqrt((first + second) / total - middle**2) / np.sqrt(total)
-    )
+    half_width = special.ndtri(0.975) * np.sqrt((first + second) / total - middle**2) / np.sqrt(total)
     return float(max(middle - half_width, -1.0)), float(min(middle + half_width, 1.0))
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leakscope.compare.results import DifferenceFigure, LeakageDifference, LeakageMeasure, RunComparison
+from leakscope.compare.results import (
+    ComparisonResults,
+    DifferenceFigure,
+    LeakageDifference,
+    LeakageMeasure,
+    RunComparison,
+)
 from leakscope.report.blocks import Table
 
 _NAMES: Mapping[LeakageMeasure, str] = {
@@ -39,6 +45,13 @@ def leakage_table(comparison: RunComparison) -> Table:
         for figure in comparison.leakage
     ]
     return Table(("leakage", *_HEAD, "simultaneous", "outcome"), rows, "Leakage: higher is worse")
+
+
+def all_differences(results: ComparisonResults) -> Table:
+    """The leakage figures of every run."""
+    tables = [(comparison.run, leakage_table(comparison)) for comparison in results.comparisons]
+    rows = [[run, *row] for run, table in tables for row in table.rows]
+    return Table(("run", *tables[0][1].head), rows, "All differences with their intervals")
 
 
 def accuracy_table(comparison: RunComparison) -> Table | None:
@@ -83,7 +96,7 @@ def record_table(comparison: RunComparison) -> Table | None:
 
 def _difference_cells(figure: DifferenceFigure) -> list[str]:
     """Baseline, this run, difference, 95% interval."""
-    values = [_number(figure.baseline), _number(figure.other)]
+    values = [number(figure.baseline), number(figure.other)]
     if figure.difference is None:
         return [*values, "too few records", ""]
     return [*values, f"{figure.difference:+.4f}", _interval_cell(figure.low, figure.high)]
@@ -93,5 +106,6 @@ def _interval_cell(low: float | None, high: float | None) -> str:
     return "none" if low is None or high is None else f"{low:+.4f} to {high:+.4f}"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """A figure as text."""
     return "undefined" if value is None else f"{value:.4f}"

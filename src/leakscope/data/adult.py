@@ -7,14 +7,13 @@ were published, and an audit reports them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import FloatArray
+from leakscope.array_types import AnyArray, FloatArray
 from leakscope.data.published import require
 from leakscope.errors import InputError
 from leakscope.types import Records
@@ -43,11 +42,6 @@ NUMERIC = frozenset({"age", "fnlwgt", "education-num", "capital-gain", "capital-
 CLASS_NAMES = ("<=50K", ">50K")
 
 
-class _Row(NamedTuple):
-    record_id: str
-    fields: list[str]
-
-
 def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
     """The people of adult.data, then those of adult.test; groups sex, race and split.
 
@@ -64,24 +58,26 @@ def adult(folder: Path, encoding: Encoding = "onehot") -> Records:
         raise InputError(f"encoding={encoding!r} must be one of {', '.join(ENCODINGS)}")
     paths = require("adult", folder, list(FILES))
     files = [_read_rows(path, n_records) for path, n_records in zip(paths, FILES.values(), strict=True)]
-    rows = [row for file_rows in files for row in file_rows]
-    columns = _columns(rows)
+    by_column = zip(*(row for rows in files for row in rows), strict=True)
+    columns = {name: np.array(values) for name, values in zip(("id", *COLUMNS), by_column, strict=True)}
+    features = _features(columns, encoding)
     return Records(
-        features=_encode(columns, encoding),
+        features=np.column_stack(list(features.values())).astype(np.float32),
         labels=(columns["income"] == CLASS_NAMES[1]).astype(np.int64),
-        ids=np.array([row.record_id for row in rows]),
+        ids=columns["id"],
         name="adult",
         groups={
             "sex": columns["sex"],
             "race": columns["race"],
-            "split": np.repeat(np.array(["train", "test"]), [len(file_rows) for file_rows in files]),
+            "split": np.repeat(np.array(["train", "test"]), [len(rows) for rows in files]),
         },
         class_names=CLASS_NAMES,
-        feature_names=_feature_names(columns, encoding),
+        feature_names=tuple(features),
     )
 
 
-def _read_rows(path: Path, expected_records: int) -> list[_Row]:
+def _read_rows(path: Path, expected_records: int) -> list[list[str]]:
+    """The id and the fields of each person."""
     lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     rows = [
         _parse_line(path, number, line)
@@ -96,7 +92,7 @@ def _read_rows(path: Path, expected_records: int) -> list[_Row]:
     return rows
 
 
-def _parse_line(path: Path, number: int, line: str) -> _Row:
+def _parse_line(path: Path, number: int, line: str) -> list[str]:
     fields = [field.strip() for field in line.split(",")]
     fields[-1] = fields[-1].removesuffix(".")
     if len(fields) != len(COLUMNS) or fields[-1] not in CLASS_NAMES:
@@ -104,40 +100,21 @@ def _parse_line(path: Path, number: int, line: str) -> _Row:
             f"{path} is truncated or damaged: line {number} has {len(fields)} fields, expected "
             f"{len(COLUMNS)} ending in an income of {' or '.join(CLASS_NAMES)}; delete it and fetch it again"
         )
-    return _Row(f"{path.name}:{number}", fields)
+    return [f"{path.name}:{number}", *fields]
 
 
-def _columns(rows: Sequence[_Row]) -> dict[str, npt.NDArray[np.str_]]:
-    by_column = zip(*(row.fields for row in rows), strict=True)
-    return {name: np.array(values) for name, values in zip(COLUMNS, by_column, strict=True)}
-
-
-def _encode(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> npt.NDArray[np.float32]:
-    """The 14 attributes as float32 (records, features)."""
-    blocks = [
-        _standardised(_numbers(name, columns[name]))
-        if name in NUMERIC
-        else _categories(columns[name], encoding)
-        for name in COLUMNS[:-1]
-    ]
-    return np.column_stack(blocks).astype(np.float32)
-
-
-def _feature_names(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> tuple[str, ...]:
-    """ "age", and "sex=Female" where a category has a column of its own."""
-    names: list[str] = []
+def _features(columns: dict[str, npt.NDArray[np.str_]], encoding: Encoding) -> dict[str, AnyArray]:
+    """The 14 attributes as numbers (records,); "sex=Female" where a category has a column of its own."""
+    features: dict[str, AnyArray] = {}
     for name in COLUMNS[:-1]:
-        is_split = name not in NUMERIC and encoding == "onehot"
-        names += [f"{name}={text}" for text in np.unique(columns[name])] if is_split else [name]
-    return tuple(names)
-
-
-def _categories(texts: npt.NDArray[np.str_], encoding: Encoding) -> FloatArray:
-    """One 0/1 column a category, (records, categories), or standardised codes, (records,)."""
-    categories, codes = np.unique(texts, return_inverse=True)
-    if encoding == "onehot":
-        return np.eye(len(categories))[codes]
-    return _standardised(codes.astype(np.float64))
+        categories, codes = np.unique(columns[name], return_inverse=True)
+        if name in NUMERIC:
+            features[name] = _standardised(_numbers(name, columns[name]))
+        elif encoding == "onehot":
+            features |= {f"{name}={text}": codes == code for code, text in enumerate(categories)}
+        else:
+            features[name] = _standardised(codes.astype(np.float64))
+    return features
 
 
 def _numbers(name: str, texts: npt.NDArray[np.str_]) -> FloatArray:

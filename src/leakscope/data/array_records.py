@@ -15,13 +15,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.data.columns import Roles, check_ids, encode_labels, numeric_features, require_names
-from leakscope.data.ids import numbered_ids
+from leakscope.data.columns import Roles, encode_labels, numeric_features, require_names, unique_ids
 from leakscope.data.npz_file import NO_OBJECTS, as_vector, check_lengths, read_arrays
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, load_array, map_array
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 
@@ -80,7 +79,9 @@ def _records(
     return Records(
         features=as_features(features_name, features),
         labels=encoded.labels,
-        ids=_ids(vectors[ids_name], ids_name) if ids_name else numbered_ids("row-", len(encoded.labels)),
+        ids=unique_ids(vectors[ids_name], ids_name)
+        if ids_name
+        else numbered_ids("row-", len(encoded.labels)),
         name=name,
         groups={group: vectors[group_arrays[group]].astype(np.str_) for group in roles.groups},
         class_names=encoded.class_names,
@@ -93,12 +94,6 @@ def _first_of(what: str, names: Sequence[str], known: Sequence[str]) -> str:
         if name in known:
             return name
     raise InputError(f"has no array of {what}, {' or '.join(names)}; there are: {', '.join(known) or 'none'}")
-
-
-def _ids(values: AnyArray, name: str) -> npt.NDArray[np.str_]:
-    ids = values.astype(np.str_)
-    check_ids(ids, name)
-    return ids
 
 
 def _file(path: Path, read: Callable[[Path], AnyArray]) -> AnyArray:

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.data.ids import numbered_ids
 from leakscope.data.published import locate, read_exactly, require
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 
@@ -32,7 +32,8 @@ def cifar10(folder: Path, batches: Sequence[str] = BATCHES) -> Records:
         folder: where the six files lie.
         batches: the batches to read; a record has the same id whichever are chosen.
     """
-    _check_batches(batches)
+    if set(batches) - set(BATCHES) or not batches or len(set(batches)) != len(batches):
+        raise InputError(f"batches={list(batches)} must be one or more of {', '.join(BATCHES)}, each once")
     paths = require("cifar10", folder, [f"{batch}.bin" for batch in batches])
     with ThreadPoolExecutor(max_workers=4) as pool:  # decompression runs outside Python's lock
         rows = np.concatenate(list(pool.map(_read_batch, paths)))  # (records, 3073)
@@ -44,12 +45,6 @@ def cifar10(folder: Path, batches: Sequence[str] = BATCHES) -> Records:
         groups={"split": np.repeat(np.array([_split(batch) for batch in batches]), ROWS_A_BATCH)},
         class_names=_class_names(folder),
     )
-
-
-def _check_batches(batches: Sequence[str]) -> None:
-    unknown = [batch for batch in batches if batch not in BATCHES]
-    if unknown or not batches or len(set(batches)) != len(batches):
-        raise InputError(f"batches={list(batches)} must be one or more of {', '.join(BATCHES)}, each once")
 
 
 def _read_batch(path: Path) -> npt.NDArray[np.uint8]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +18,17 @@ import numpy.typing as npt
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import (
     Roles,
-    check_ids,
     encode_feature,
     encode_labels,
     refuse_where,
     require_names,
+    unique_ids,
 )
-from leakscope.data.ids import numbered_ids
-from leakscope.disk.memory import machine_memory
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
-from leakscope.disk.scratch import blocks, evict_pages, temporary
-from leakscope.disk.string_arrays import from_series
-from leakscope.errors import InputError
+from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
+from leakscope.disk.string_arrays import from_series, numbered_ids
+from leakscope.errors import InputError, first_line
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -41,15 +38,8 @@ MISSING_GROUP = "(missing)"
 _READ_AT_ONCE = 1 << 26  # bytes of columns
 
 
-@dataclass(frozen=True)
-class ColumnFile:
-    """A parquet file that can be read, column by column.
-
-    Attributes:
-        path: of the file.
-        names: of the columns.
-        n_rows: of each.
-    """
+class ColumnFile(NamedTuple):
+    """A parquet file that can be read, column by column."""
 
     path: Path
     names: tuple[str, ...]
@@ -76,12 +66,15 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
     Raises:
         InputError: it cannot be read, or has no rows.
     """
+    import polars as pl
+
     # Threads of polars may still write there when it has refused the file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
         readable = path
         if path.suffix.lower() == ".csv":
             readable = Path(folder) / "columns.parquet"
-            _as_parquet(path, readable)
+            # The whole column decides its type: a guess from the first rows fails on the first odd value.
+            pl.scan_csv(path, infer_schema_length=None, glob=False).sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
         yield _opened(readable)
@@ -129,13 +122,6 @@ def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.fl
     return features, feature_names
 
 
-def _as_parquet(csv: Path, parquet: Path) -> None:
-    import polars as pl
-
-    # The whole column decides its type: a guess from the first rows fails on the first odd value.
-    pl.scan_csv(csv, infer_schema_length=None, glob=False).sink_parquet(parquet, compression="lz4")
-
-
 def _opened(path: Path) -> ColumnFile:
     import polars as pl
 
@@ -159,8 +145,7 @@ def _read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"cannot be read as {path.suffix[1:]}: {reason}") from error
+        raise InputError(f"cannot be read as {path.suffix[1:]}: {first_line(error)}") from error
 
 
 def _check_roles(file: ColumnFile, roles: Roles) -> str:
@@ -206,19 +191,15 @@ def ids_of(file: ColumnFile, id_column: str | None) -> npt.NDArray[np.str_]:
         return numbered_ids("row-", file.n_rows)
     series = file.column(id_column)
     refuse_where(series.is_null().to_numpy(), f"id {id_column!r} has no value", "give each record an id")
-    ids = _texts(series)
-    check_ids(ids, id_column)
-    return ids
+    return unique_ids(_texts(series), id_column)
 
 
 def group_of(series: pl.Series) -> npt.NDArray[np.str_]:
     """Labels of a group; a missing one is a group of its own."""
-    import polars as pl
-
-    return _texts(series, pl.lit(MISSING_GROUP))
+    return _texts(series, MISSING_GROUP)
 
 
-def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.str_]:
+def _texts(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
     import polars as pl
 
     try:
@@ -227,4 +208,4 @@ def _texts(series: pl.Series, missing: pl.Expr | None = None) -> npt.NDArray[np.
         raise InputError(
             f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
         ) from error
-    return from_series(texts if missing is None else texts.fill_null(missing))
+    return from_series(texts.fill_null(missing))

@@ -67,7 +67,7 @@ def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> N
         if name not in known:
             closest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {closest[0]!r}? " if closest else ""
-            raise InputError(f"{what} {name!r} does not exist; {hint}there are: {_listed(known)}")
+            raise InputError(f"{what} {name!r} does not exist; {hint}there are: {listed(known)}")
 
 
 def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:
@@ -103,10 +103,11 @@ def numeric_features(values: AnyArray, column: str, role: str = "feature") -> np
     return numbers
 
 
-def check_ids(ids: npt.NDArray[np.str_], column: str) -> None:
-    """Refuse ids that name two records."""
+def unique_ids(ids: AnyArray, column: str) -> npt.NDArray[np.str_]:
+    """The ids as texts; refuses ids that name two records."""
+    ids = ids.astype(np.str_, copy=False)
     if are_unique(ids):
-        return
+        return ids
     _, first = np.unique(ids, return_index=True)
     repeated = np.ones(len(ids), dtype=np.bool_)
     repeated[first] = False
@@ -182,6 +183,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _listed(names: Sequence[str], at_most: int = 20) -> str:
+def listed(names: Sequence[str], at_most: int = 20) -> str:
+    """The first names, and how many more there are."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.data.ids import numbered_ids
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.types import Records
 
 _LARGEST_PIXEL = 16.0

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.data.ids import numbered_ids
+from leakscope.array_types import BoolArray
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 
@@ -44,13 +44,14 @@ def gaussian(
     centres = random.randn(n_classes, n_features)  # drawn in any case: the samples come after it
     if centres_seed is not None:
         centres = _random_state("centres_seed", centres_seed).randn(n_classes, n_features)
-    counts = _class_counts(n_samples, n_classes)
-    features = _samples(random, centres, counts)  # (n_samples, n_features)
+    each, n_larger = divmod(n_samples, n_classes)
+    labels = np.repeat(np.arange(n_classes, dtype=np.int64), each + (np.arange(n_classes) < n_larger))
+    features = random.randn(n_samples, n_features) * STANDARD_DEVIATION + centres[labels]
     order = random.permutation(n_samples)
     world = f"{seed}" if centres_seed is None else f"{seed}@{centres_seed}"
     return Records(
         features=features[order].astype(np.float32),
-        labels=np.repeat(np.arange(n_classes, dtype=np.int64), counts)[order],
+        labels=labels[order],
         ids=numbered_ids(f"gaussian-{world}-", n_samples, width=4),
         name="gaussian",
         class_names=tuple(f"class {index}" for index in range(n_classes)),
@@ -91,18 +92,3 @@ def _random_state(argument: str, seed: int) -> np.random.RandomState:
     if not 0 <= seed <= _LARGEST_SEED:
         raise InputError(f"{argument}={seed} must be a whole number from 0 to {_LARGEST_SEED}")
     return np.random.RandomState(seed)
-
-
-def _class_counts(n_samples: int, n_classes: int) -> IntArray:
-    each, left_over = divmod(n_samples, n_classes)
-    return each + (np.arange(n_classes, dtype=np.int64) < left_over)
-
-
-def _samples(random: np.random.RandomState, centres: FloatArray, counts: IntArray) -> FloatArray:
-    """Class after class; float64 (samples, features)."""
-    return np.concatenate(
-        [
-            random.randn(count, centres.shape[1]) * STANDARD_DEVIATION + centre
-            for count, centre in zip(counts, centres, strict=True)
-        ]
-    )

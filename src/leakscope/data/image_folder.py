@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.disk.memory import machine_memory
-from leakscope.errors import InputError
+from leakscope.disk.scratch import machine_memory
+from leakscope.errors import InputError, first_line
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -183,5 +183,6 @@ def _opened(picture: _Picture) -> Iterator[ImageFile]:
     except UnidentifiedImageError as error:
         raise InputError(f"{picture.id} is not a PNG or JPEG, or its header is damaged; remove it") from error
     except (*_UNREADABLE, Image.DecompressionBombError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{picture.id} cannot be decoded ({reason}); repair or remove it") from error
+        raise InputError(
+            f"{picture.id} cannot be decoded ({first_line(error)}); repair or remove it"
+        ) from error

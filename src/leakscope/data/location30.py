@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.data.ids import numbered_ids
 from leakscope.data.published import DAMAGE, require
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 
@@ -70,9 +70,7 @@ def _parse(path: Path, content: bytes) -> npt.NDArray[np.int16]:
     if table.shape != (N_RECORDS, 1 + N_FEATURES):
         shape = f"{table.shape[0]:,} rows of {table.shape[1]} columns"
         raise InputError(f"{path}: {MEMBER!r} has {shape}, expected {expected}; fetch it again")
-    in_range = (
-        np.isin(table[:, 1:], (0, 1)).all() and table[:, 0].min() >= 1 and table[:, 0].max() <= N_CLASSES
-    )
-    if not in_range:
+    clusters = table[:, 0]
+    if not np.isin(table[:, 1:], (0, 1)).all() or clusters.min() < 1 or clusters.max() > N_CLASSES:
         raise InputError(f"{path}: {MEMBER!r} must hold classes 1 to {N_CLASSES} and binary features")
     return table

@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.data.ids import numbered_ids
 from leakscope.data.published import read_exactly, require
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
 
 SIDE = 28
 SPLIT_SIZES = {"train": 60_000, "test": 10_000}
-FILE_PREFIXES = {"train": "train", "test": "t10k"}
+FILES = tuple(
+    f"{split}-{array}-ubyte.gz" for split in ("train", "t10k") for array in ("images-idx3", "labels-idx1")
+)
 DIGITS = tuple(str(digit) for digit in range(10))
 CLOTHES = (
     "T-shirt/top",
@@ -47,7 +49,7 @@ def fashion_mnist(folder: Path) -> Records:
 
 def _read_splits(name: str, folder: Path, class_names: tuple[str, ...]) -> Records:
     images, labels, ids = [], [], []
-    paths = iter(require(name, folder, [file for split in SPLIT_SIZES for file in _file_names(split)]))
+    paths = iter(require(name, folder, FILES))
     for split, n_records in SPLIT_SIZES.items():
         images.append(_read_idx(next(paths), (n_records, SIDE, SIDE)))
         labels.append(_read_labels(next(paths), n_records))
@@ -60,11 +62,6 @@ def _read_splits(name: str, folder: Path, class_names: tuple[str, ...]) -> Recor
         groups={"split": np.repeat(np.array(list(SPLIT_SIZES)), list(SPLIT_SIZES.values()))},
         class_names=class_names,
     )
-
-
-def _file_names(split: str) -> tuple[str, str]:
-    prefix = FILE_PREFIXES[split]
-    return f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"
 
 
 def _read_labels(path: Path, n_records: int) -> npt.NDArray[np.int64]:

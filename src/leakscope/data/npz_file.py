@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.disk.memory import machine_memory
 from leakscope.disk.npy import ArrayFileError, PickledArrayError, read_array
+from leakscope.disk.scratch import machine_memory
 from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 
@@ -29,12 +29,7 @@ _UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.Ba
 
 
 def read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, AnyArray]:
-    """Every array of the archive.
-
-    Args:
-        path: the file.
-        most_bytes: that the arrays may take together; None: the machine's memory.
-    """
+    """Every array of the archive; `most_bytes` may they take together, by default the machine's memory."""
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]

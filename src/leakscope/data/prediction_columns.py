@@ -120,14 +120,9 @@ def _logits(file: ColumnFile, models: list[_Model], scratch: Scratch) -> Float32
 
 
 def _is_member(file: ColumnFile) -> BoolArray | None:
-    if "is_member" not in file.names:
+    if "is_member" not in file.names or (series := file.column("is_member")).null_count() == file.n_rows:
         return None
-    series = file.column("is_member")
-    return (
-        None
-        if series.null_count() == len(series)
-        else as_bools(column_values(series, "membership"), "is_member")
-    )
+    return as_bools(column_values(series, "membership"), "is_member")
 
 
 def _in_mask(file: ColumnFile, names: list[str], scratch: Scratch) -> BoolArray:

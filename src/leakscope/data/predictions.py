@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
-from leakscope.data.columns import check_ids, numeric_features, refuse_where, require_names
-from leakscope.data.ids import numbered_ids
+from leakscope.data.columns import numeric_features, refuse_where, require_names, unique_ids
 from leakscope.data.npz_file import as_vector, check_lengths, read_arrays
 from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.storage import user_file
+from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 
@@ -68,7 +69,7 @@ class Predictions:
         for what, logits in (("logits", self.logits), ("shadow logits", self.shadow_logits)):
             if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
-        check_ids(self.ids, "ids")
+        unique_ids(self.ids, "ids")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -97,10 +98,16 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
     Raises:
         InputError: names the file, the value and the remedy.
     """
-    path = Path(path).expanduser()
-    _check_path(path)
+    from leakscope.data.prediction_columns import read_prediction_columns
+
+    if Path(path).suffix.lower() in PICKLES:
+        raise InputError(
+            f"{path}: {Path(path).suffix} is a pickle, which can run code when read, so it is refused; "
+            "save predictions with numpy.savez or as csv or parquet"
+        )
+    path = user_file(path, SUFFIXES)
     try:
-        predictions = _read_npz(path) if path.suffix.lower() == ".npz" else _read_columns(path)
+        predictions = _read_npz(path) if path.suffix.lower() == ".npz" else read_prediction_columns(path)
         if membership == "required":
             _require_both_sides(predictions)
     except InputError as error:
@@ -116,12 +123,9 @@ def _are_finite(logits: Float32Array) -> bool:
 def checked_log_probabilities(
     probabilities: AnyArray, what: str = "probabilities", out: Float32Array | None = None
 ) -> Float32Array:
-    """Log of each of one model's probabilities, zeros raised as `log_probabilities` says.
+    """Log of each of one model's probabilities (records, classes), zeros raised as `log_probabilities` says.
 
-    Args:
-        probabilities: numbers (records, classes).
-        what: they are called in an error.
-        out: float32 of the same shape to fill; None: a new one.
+    `what` names them in an error; `out` is float32 of the same shape to fill, by default a new array.
 
     Raises:
         InputError: a value is NaN, infinite or outside [0, 1], or a row does not add up to 1.
@@ -162,27 +166,6 @@ def as_bools(values: AnyArray, what: str) -> BoolArray:
         first = values[unknown][0]
         raise InputError(f"{what} holds {str(first)!r}; expected true or false, or 1 or 0, for every record")
     return np.asarray(is_true)
-
-
-def _check_path(path: Path) -> None:
-    suffix = path.suffix.lower()
-    if suffix in PICKLES:
-        raise InputError(
-            f"{path}: {suffix} is a pickle, which can run code when read, so it is refused; "
-            "save predictions with numpy.savez or as csv or parquet"
-        )
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
-        )
-    if not path.is_file():
-        raise InputError(f"{path} does not exist or is not a file; check the path")
-
-
-def _read_columns(path: Path) -> Predictions:
-    from leakscope.data.prediction_columns import read_prediction_columns
-
-    return read_prediction_columns(path)
 
 
 def _read_npz(path: Path) -> Predictions:

@@ -77,9 +77,7 @@ def read_exactly(path: Path, expected_bytes: int) -> bytes:
 def content_sha256(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
     """Sha256 of a published file, of the content where it is stored as `.xz`; "" where that is damaged.
 
-    Args:
-        path: the file.
-        on_bytes: called with the number of bytes of each chunk read, for a progress bar.
+    `on_bytes` is called with the number of bytes of each chunk read, for a progress bar.
     """
     sha = hashlib.sha256()
     try:
@@ -100,8 +98,5 @@ def _published_chunks(path: Path) -> Iterator[bytes]:
 
 
 def _decompressed(path: Path) -> BinaryIO:
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+    readers: dict[str, Callable[[Path, str], object]] = {".xz": lzma.open, ".gz": gzip.open}
+    return cast(BinaryIO, readers.get(path.suffix, Path.open)(path, "rb"))

@@ -12,7 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from leakscope.data.catalogue import DATASETS, Dataset
 from leakscope.data.published import data_root
@@ -59,7 +59,8 @@ def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Recor
     if names_code(name):
         return _own_records(name, options)
     entry = dataset(name)
-    loader = _loader(entry)
+    module, _, function = entry.loader.partition(":")
+    loader: Callable[..., Records] = getattr(importlib.import_module(module), function)
     _check_options(entry, loader, options)
     if not entry.files:
         return loader(**options)
@@ -85,11 +86,6 @@ def _own_records(path: str, options: dict[str, Any]) -> Records:
             "ids, ...)"
         )
     return records
-
-
-def _loader(entry: Dataset) -> Callable[..., Records]:
-    module, function = entry.loader.split(":")
-    return cast(Callable[..., Records], getattr(importlib.import_module(module), function))
 
 
 def _check_options(entry: Dataset, loader: Callable[..., Records], options: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from numpy.lib import format as npy_format
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.storage import open_regular
+from leakscope.errors import first_line
 
 _READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 """Version 3 is for names of fields, which plain arrays do not have."""
@@ -70,8 +71,7 @@ def read_header(stream: IO[bytes]) -> Header:
             warnings.simplefilter("ignore")  # about files written by Python 2
             shape, is_fortran, dtype = read(stream, _LONGEST_HEADER)
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError, TokenError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ArrayFileError(f"has a damaged header ({reason})") from error
+        raise ArrayFileError(f"has a damaged header ({first_line(error)})") from error
     _check_plain(dtype, shape)
     return Header(dtype, shape, is_fortran, stream.tell())
 

@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from leakscope.disk import parquet_probe
-from leakscope.disk.memory import machine_memory
-from leakscope.errors import CorruptBankError
+from leakscope.disk.scratch import machine_memory
+from leakscope.errors import CorruptBankError, first_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,16 +39,7 @@ class ParquetFileError(ValueError):
     """The file cannot be read as parquet; says why."""
 
 
-class _Version(NamedTuple):
-    """One state of a file; `changed` in nanoseconds."""
-
-    path: Path
-    inode: int
-    n_bytes: int
-    changed: int
-
-
-_known_readable: set[_Version] = set()
+_known_readable: set[tuple[Path, int, int, int]] = set()
 
 
 def check_parquet(path: Path) -> None:
@@ -57,13 +48,13 @@ def check_parquet(path: Path) -> None:
     A file is decoded once in a process, for as long as it stays as it is.
     """
     try:
-        version = _version(path)
+        version = (_, _, n_bytes, _) = _version(path)
         if version in _known_readable:
             return
         _check_ends(path)
     except OSError as error:
         raise ParquetFileError(f"cannot be read ({error.strerror or type(error).__name__})") from error
-    _decode_elsewhere(path.absolute(), version.n_bytes)
+    _decode_elsewhere(path.absolute(), n_bytes)
     _known_readable.add(version)
 
 
@@ -76,47 +67,44 @@ def read_stored(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
     """A parquet file that a run has written, or its columns of these names.
 
     Raises:
-        CorruptBankError: it cannot be read, or has no such columns.
+        CorruptBankError: it cannot be read, or has no such columns; so do the functions below.
     """
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        return pl.read_parquet(path, columns=columns, glob=False, hive_partitioning=False)
+    with _stored(path) as table:
+        return (table if columns is None else table.select(columns)).collect()
 
 
 def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """Some rows, in this order, of a parquet file that a run has written and that may not fit in memory.
+    """Some rows, in this order, of a parquet file that a run has written and that may not fit in memory."""
+    import polars as pl
 
-    Raises:
-        CorruptBankError: it cannot be read.
-    """
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    with _stored(path) as table:
         wanted = pl.LazyFrame({_ROW: rows.astype(np.uint32), _ORDER: np.arange(len(rows))})
-        selected = scan.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
+        selected = table.with_row_index(_ROW).join(wanted, on=_ROW, how="inner").sort(_ORDER)
         return selected.drop(_ROW, _ORDER).collect(engine="streaming")
 
 
 def stored_columns(path: Path) -> list[str]:
     """Names of the columns of a parquet file that a run has written."""
-    with as_corrupt_table_error(path):
-        import polars as pl
-
-        check_parquet(path)
-        return [*pl.read_parquet_schema(path)]
+    with _stored(path) as table:
+        return table.collect_schema().names()
 
 
 def stored_height(path: Path) -> int:
     """Number of rows of a parquet file that a run has written."""
-    with as_corrupt_table_error(path):
-        import polars as pl
+    import polars as pl
 
+    with _stored(path) as table:
+        return int(table.select(pl.len()).collect().item())
+
+
+@contextmanager
+def _stored(path: Path) -> Iterator[pl.LazyFrame]:
+    """The table, nothing of which is read yet."""
+    import polars as pl
+
+    with as_corrupt_table_error(path):
         check_parquet(path)
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        yield pl.scan_parquet(path, glob=False, hive_partitioning=False)
 
 
 @contextmanager
@@ -127,9 +115,8 @@ def as_corrupt_table_error(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, ParquetFileError) as error:
-        reasons = str(error).strip().splitlines() or [type(error).__name__]
         raise CorruptBankError(
-            f"{path} is damaged ({reasons[0]}); run the same command again to write it"
+            f"{path} is damaged ({first_line(error)}); run the same command again to write it"
         ) from error
 
 
@@ -146,11 +133,12 @@ def _check_ends(path: Path) -> None:
         raise ParquetFileError("has a footer that is longer than the file")
 
 
-def _version(path: Path) -> _Version:
+def _version(path: Path) -> tuple[Path, int, int, int]:
+    """What tells one state of a file from another."""
     if not path.is_file():
         raise ParquetFileError("is not a file")
     facts = path.stat()
-    return _Version(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _decode_elsewhere(path: Path, n_bytes: int) -> None:

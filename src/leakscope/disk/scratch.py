@@ -29,6 +29,7 @@ _BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
 """Blocks after which the pages of memory maps are released."""
 _IN_MEMORY_BYTES = 1 << 26
 _THREADS = os.cpu_count() or 1
+_UNKNOWN_MEMORY = 1 << 40
 
 Result = TypeVar("Result")
 
@@ -75,6 +76,14 @@ IN_MEMORY = Scratch()
 def temporary() -> Scratch:
     """For data that are read before there is a run folder; TMPDIR in the environment says where."""
     return Scratch(Path(tempfile.gettempdir()))
+
+
+def machine_memory() -> int:
+    """Bytes of main memory, the limit for sizes that files declare; a tebibyte where they are unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return _UNKNOWN_MEMORY
 
 
 def blocks(n_records: int, at_once: int) -> Iterator[slice]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.mmap_rows import row_blocks
-from leakscope.errors import StorageError
+from leakscope.errors import InputError, StorageError
 
 _HASHED_AT_ONCE = 1 << 22
 TEMPORARY = ".leakscope-tmp-"
@@ -130,15 +130,9 @@ def _notify_watchers(path: Path) -> None:
         callback(path)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a whole file atomically."""
-    with atomic_file(path) as file:
-        file.write(content)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a whole file atomically that only its owner can read."""
-    with atomic_file(path, mode=0o600) as file:
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Writes a whole file atomically, with these permissions before the process's umask."""
+    with atomic_file(path, mode) as file:
         file.write(content)
 
 
@@ -198,6 +192,16 @@ def open_regular(path: Path) -> IO[bytes]:
     return os.fdopen(number, "rb")
 
 
+def user_file(path: Path | str, suffixes: tuple[str, ...] = (), what: str = "a file that ends in") -> Path:
+    """The path of a file that the user named; raises InputError where there is none, or of another kind."""
+    path = Path(path).expanduser()
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise InputError(f"{path}: unknown extension {path.suffix!r}; give {what} {', '.join(suffixes)}")
+    if not path.is_file():
+        raise InputError(f"{path} does not exist or is not a file; check the path")
+    return path
+
+
 def sha256_of(path: Path) -> str:
     """Sha256 of a file's bytes."""
     sha = hashlib.sha256()
@@ -210,13 +214,12 @@ def sha256_of(path: Path) -> str:
 def refuse_links(folder: Path) -> None:
     """Raises when something in the folder is a link: what is written through it would land elsewhere."""
     with storage_errors(folder):
-        for inside, folders, files in os.walk(folder):
-            for name in (*folders, *files):
-                if (Path(inside) / name).is_symlink():
-                    raise StorageError(
-                        f"{Path(inside) / name} is a link, and what a run writes must stay in its folder; "
-                        "put what it points to in its place, or remove it"
-                    )
+        for path in folder.rglob("*"):
+            if path.is_symlink():
+                raise StorageError(
+                    f"{path} is a link, and what a run writes must stay in its folder; "
+                    "put what it points to in its place, or remove it"
+                )
 
 
 def is_temporary(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Finds distinct and repeated texts among millions, by integers, which sort far faster.
+"""Arrays of millions of texts: ids are made, and distinct and repeated texts found.
 
 numpy compares texts character by character and sorts them slowly. Here every text gets a 64-bit key. Where
 two texts share a key, the slow way is taken, so results are always exact.
@@ -65,6 +65,17 @@ def from_series(series: Any) -> npt.NDArray[np.str_]:
         texts[block] = series[block].to_list()
         evict_pages(texts)
     return texts
+
+
+def numbered_ids(prefix: str, n_records: int, start: int = 0, width: int = 0) -> npt.NDArray[np.str_]:
+    """`prefix` followed by the numbers from `start`, zero-padded to `width`; str (n_records,)."""
+    digits = max(width, len(str(start + n_records - 1)))
+    ids: npt.NDArray[np.str_] = temporary().empty((n_records,), f"U{len(prefix) + digits}")
+    for block in blocks(n_records, _AT_ONCE):
+        numbers = np.arange(start + block.start, start + block.stop).astype(np.str_)
+        ids[block] = np.strings.add(prefix, np.strings.zfill(numbers, width))
+        evict_pages(ids)
+    return ids
 
 
 def _keys(texts: npt.NDArray[np.str_]) -> npt.NDArray[np.uint64]:

@@ -17,8 +17,8 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.dynamics.decisions import Decisions
 from leakscope.errors import InputError
-from leakscope.report.notebook import Axis, line, picture, side_by_side
-from leakscope.report.notebook import cells as drawn_cells
+from leakscope.report.charts import Chart, axis, line
+from leakscope.report.notebook import picture
 
 ENTROPY_CELLS = 20
 _PERCENT = 100.0
@@ -126,19 +126,37 @@ def encoding_speed(states: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
 
 
 def _drawn(paths: Trajectories) -> str:
-    """Pictures of the records on the plane, with the path of the center of mass up to each checkpoint."""
+    """The records on the plane, with the path of the center of mass up to each checkpoint."""
     if not paths.is_defined.any():
         return "<p>No plane: no record has both IN and OUT models.</p>"
+    last = len(paths.epochs) - 1
+    return picture([plane_chart(paths, at) for at in sorted({0, last // 2, last})])
+
+
+def plane_chart(paths: Trajectories, at: int) -> Chart:
+    """The defined records at one checkpoint, darker where there are more."""
     states = paths.defined().states
-    centre, last = centre_of_mass(states), len(paths.epochs) - 1
-    x, y = Axis("FPR: share of OUT models"), Axis("TPR: share of IN models")
-    pictures = []
-    for at in sorted({0, last // 2, last}):
-        counts = np.bincount(cells(states[at], ENTROPY_CELLS), minlength=ENTROPY_CELLS**2)
-        grid = counts.reshape(ENTROPY_CELLS, ENTROPY_CELLS).astype(np.float64)  # (FPR, TPR)
-        path = line(x, y, centre[: at + 1, 0], centre[: at + 1, 1], "#D55E00")
-        title = f"Epoch {paths.epochs[at]}: mean advantage {centre[at, 1] - centre[at, 0]:.3f}"
-        alt = f"{title}; {states.shape[1]:,} records on the vulnerability plane, darker where there are more"
-        diagonal = line(x, y, [0, 1], [0, 1], "#888888", "4 3")
-        pictures.append(picture(title, x, y, [drawn_cells(grid), diagonal, path], alt))
-    return side_by_side(pictures)
+    centre = centre_of_mass(states)[: at + 1]
+    counts = np.bincount(cells(states[at], ENTROPY_CELLS), minlength=ENTROPY_CELLS**2)
+    middles = (np.arange(ENTROPY_CELLS) + 0.5) / ENTROPY_CELLS
+    density = {
+        "type": "heatmap",
+        "x": middles,
+        "y": middles,
+        "z": np.sqrt(counts.reshape(ENTROPY_CELLS, ENTROPY_CELLS).T),  # a root: single records stay visible
+        "colorscale": [[0, "var(--paper)"], [1, "var(--c0)"]],
+    }
+    diagonal = line([0, 1], [0, 1], "guessing", "var(--muted)", "dash")
+    path = line(centre[:, 0], centre[:, 1], "center of mass", "var(--c1)")
+    title = f"Epoch {paths.epochs[at]}: mean advantage {centre[at, 1] - centre[at, 0]:.3f}"
+    alt = f"{title}; {states.shape[1]:,} records on the vulnerability plane, darker where there are more"
+    axes = {
+        "xaxis": axis("FPR: share of OUT models", range=[0, 1]),
+        "yaxis": axis("TPR: share of IN models", range=[0, 1]),
+    }
+    return Chart(
+        "plane",
+        {"data": [density, diagonal, path], "layout": {**axes, "showlegend": False}},
+        alt,
+        title=title,
+    )

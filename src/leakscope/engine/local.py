@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.manifest import Provenance
 from leakscope.disk.lock import folder_lock
 from leakscope.engine.processes import ProcessPool, cores
-from leakscope.engine.request import DeviceChecker, TrainingRequest, check_request, device_of
+from leakscope.engine.request import TrainingRequest, check_request, device_of
 from leakscope.engine.schedule import run_units
 from leakscope.engine.worker import (
     TrainedUnit,
@@ -34,7 +34,7 @@ from leakscope.engine.worker import (
     units_of,
     why_not_sendable,
 )
-from leakscope.errors import InputError, TrainingError
+from leakscope.errors import TrainingError
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.train.loop import Progress
 
@@ -43,16 +43,17 @@ __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "
 SECONDS_WORTH_PROCESSES = 10.0
 """Training left from which models trained one at a time move to processes; each takes about 3 s to start."""
 
-ENGINES = ("local", "ray")
-
 Blocks = Sequence[tuple[int, IntArray]]
 """(number, models) of the blocks to train."""
 
 
-class Engine(DeviceChecker, Protocol):
+class Engine(Protocol):
     """Decides which unit of which block is trained where."""
 
     name: str
+
+    def check_device(self, device: str) -> object:
+        """Raises InputError when there is no such device."""
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, progress: Progress
@@ -80,7 +81,7 @@ def complete_bank(
         TrainingError: every model diverged, or one could not be trained.
     """
     engine = engine or LocalEngine()
-    identity, n_models = check_request(request, engine), request.design.n_models
+    identity, n_models = check_request(request, engine.check_device), request.design.n_models
     with folder_lock(folder):
         bank = Bank.create(folder, identity, request.design, request.records.labels)
         is_whole = bank.is_complete and not bank.damage()
@@ -100,10 +101,7 @@ class LocalEngine:
     """This machine: its cores, or its GPUs."""
 
     name = "local"
-
-    def check_device(self, device: str) -> None:
-        """Raises InputError when this machine has no such device."""
-        device_of(device)
+    check_device = staticmethod(device_of)
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, progress: Progress
@@ -154,21 +152,12 @@ class LocalEngine:
         return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
-def engine_named(name: str, address: str | None = None) -> Engine:
-    """The engine of this name.
-
-    Args:
-        name: "local" or "ray".
-        address: of a Ray cluster: "auto" (the default) or "HOST:PORT".
-    """
+def engine_named(name: Literal["local", "ray"], address: str | None = None) -> Engine:
+    """The engine of this name; `address` is that of a Ray cluster."""
     if name == "ray":
         from leakscope.engine.ray_engine import RayEngine
 
         return RayEngine(address or "auto")
-    if name != "local":
-        raise InputError(f"engine={name!r} is unknown; choose one of {', '.join(ENGINES)}")
-    if address is not None:
-        raise InputError(f"address={address!r} would do nothing: the engine is 'local'; use engine 'ray'")
     return LocalEngine()
 
 

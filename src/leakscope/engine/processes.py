@@ -19,7 +19,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from leakscope.array_types import AnyArray
 from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
 from leakscope.engine.worker import TrainedUnit, Unit, Worker, threads_limited, worker_in_pool
+from leakscope.errors import first_line
 from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -53,13 +53,7 @@ class _Slot:
 
 
 class ProcessPool:
-    """One process for each entry of `devices`; leaving the context ends them all.
-
-    Args:
-        request: what is trained.
-        devices: torch's device names, one per process; a name may occur several times.
-        n_threads: threads of each process.
-    """
+    """One process for each entry of `devices`, with `n_threads` each; leaving the context ends them all."""
 
     def __init__(self, request: TrainingRequest, devices: Sequence[str], n_threads: int) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="leakscope-"))
@@ -72,9 +66,7 @@ class ProcessPool:
     def __enter__(self) -> ProcessPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for slot in self._slots:
             slot.executor.shutdown(wait=True, kill_workers=True)
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -110,7 +102,7 @@ class ProcessPool:
         except BrokenProcessPool as error:
             slot.executor.shutdown(wait=True, kill_workers=True)
             slot.executor = self._process(slot.number, slot.device)
-            return Outcome(unit, None, str(error).strip().splitlines()[0])
+            return Outcome(unit, None, first_line(error))
 
     def _process(self, number: int, device: str) -> Any:
         """An executor of a single process, which starts with its first unit."""

@@ -38,7 +38,7 @@ from leakscope.engine.worker import (
     why_not_sendable,
     worker_in_pool,
 )
-from leakscope.errors import InputError, TrainingError
+from leakscope.errors import InputError, TrainingError, first_line
 from leakscope.recipe import Recipe
 from leakscope.train.loop import Progress
 from leakscope.types import Design, Records
@@ -163,7 +163,7 @@ class RayPool:
         except self._ray.exceptions.RayTaskError as error:  # the unit's own mistake
             raise error.cause from error
         except self._ray.exceptions.RayError as error:
-            return Outcome(unit, None, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+            return Outcome(unit, None, f"{type(error).__name__}: {first_line(error)}")
 
     def _slots(self) -> int:
         """Units that could run at once."""
@@ -244,9 +244,9 @@ def _connected(address: str) -> Iterator[Any]:
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"address={address!r}: no Ray cluster responds ({reason}); start one with `ray start --head`"
+            f"address={address!r}: no Ray cluster responds ({first_line(error)}); start one with "
+            "`ray start --head`"
         ) from error
     try:
         yield ray

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -87,19 +87,12 @@ class TrainingRequest:
         )
 
 
-class DeviceChecker(Protocol):
-    """Knows which devices there are: those of this machine, or of a cluster."""
-
-    def check_device(self, device: str) -> None:
-        """Raises InputError when there is no such device."""
-
-
-def check_request(request: TrainingRequest, engine: DeviceChecker | None = None) -> Identity:
+def check_request(request: TrainingRequest, check_device: Callable[[str], object] | None = None) -> Identity:
     """The identity of the bank that `complete_bank` would train; writes nothing.
 
     Args:
         request: what is to be trained.
-        engine: where; None: this machine.
+        check_device: of the engine that trains it; None: of this machine.
 
     Raises:
         InputError: the request cannot be trained; the message names the setting.
@@ -107,8 +100,7 @@ def check_request(request: TrainingRequest, engine: DeviceChecker | None = None)
     recipe, features = request.recipe, request.records.features
     if request.seed < 0:
         raise InputError(f"seed={request.seed}: must be 0 or more")
-    check_device = device_of if engine is None else engine.check_device
-    check_device(request.device)
+    (check_device or device_of)(request.device)
     if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and features.ndim != 4:
         raise InputError(
             "flips and crop are for images (channels, height, width), "

@@ -44,15 +44,23 @@ class WorkerPool(Protocol):
 
 
 def run_units(
-    pool: WorkerPool, units: Sequence[Unit], progress: Progress, max_attempts: int = MAX_ATTEMPTS
+    pool: WorkerPool, units: Sequence[Unit], progress: Progress
 ) -> Iterator[tuple[Unit, TrainedUnit]]:
     """Trains all units in the pool; yields each as it ends, in any order.
 
     Raises:
-        TrainingError: the process of one unit was killed `max_attempts` times.
+        TrainingError: the process of one unit was killed `MAX_ATTEMPTS` times.
     """
     waiting, in_flight, attempts = deque(units), set[Unit](), Counter[Unit]()
-    monotone = _MonotoneProgress(progress)
+    reported: dict[Unit, float] = {}
+
+    def report(unit: Unit, models: float) -> None:
+        """Progress never goes back: a restarted unit counts only from where it had been before."""
+        before = reported.get(unit, 0.0)
+        if models > before:
+            reported[unit] = models
+            progress(models - before)
+
     while waiting or in_flight:
         while waiting and len(in_flight) < pool.capacity():
             unit = waiting.popleft()
@@ -62,35 +70,21 @@ def run_units(
         for outcome in pool.completed(POLL_SECONDS):
             in_flight.discard(outcome.unit)
             if outcome.trained is not None:
-                monotone.update(outcome.unit, float(len(outcome.unit.models)))
+                report(outcome.unit, float(len(outcome.unit.models)))
                 yield outcome.unit, outcome.trained
-            elif attempts[outcome.unit] >= max_attempts:
-                raise TrainingError(_gave_up(outcome, max_attempts))
+            elif attempts[outcome.unit] >= MAX_ATTEMPTS:
+                raise TrainingError(_gave_up(outcome))
             else:
                 waiting.appendleft(outcome.unit)
         for unit, models in pool.models_done():
             if unit in in_flight:
-                monotone.update(unit, models)
+                report(unit, models)
 
 
-class _MonotoneProgress:
-    """Progress that never goes back: a restarted unit counts only from where it had been before."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._reported: dict[Unit, float] = {}
-
-    def update(self, unit: Unit, models: float) -> None:
-        before = self._reported.get(unit, 0.0)
-        if models > before:
-            self._reported[unit] = models
-            self._progress(models - before)
-
-
-def _gave_up(outcome: Outcome, attempts: int) -> str:
+def _gave_up(outcome: Outcome) -> str:
     models = outcome.unit.models
     named = f"model {models[0]}" if len(models) == 1 else f"models {models[0]} to {models[-1]}"
     return (
-        f"{named} could not be trained: the process was killed {attempts} times ({outcome.failure}); "
+        f"{named} could not be trained: the process was killed {MAX_ATTEMPTS} times ({outcome.failure}); "
         "it may need more memory than there is. Run the same command again to resume"
     )

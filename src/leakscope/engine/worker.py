@@ -22,9 +22,8 @@ from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.manifest import BlockNotes
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import TrainingError
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.train.estimators import fit_block
-from leakscope.train.functions import call_block
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.train.black_box import fit_block
 from leakscope.train.loop import BlockSignals, Inputs, Progress, choose_trainer, inputs_from, train_block
 
 
@@ -65,17 +64,15 @@ class Worker:
         """Trains these models and evaluates them on all records."""
         request = self.request
         common = (request.design, request.recipe, models, request.seed, request.signal_names)
-        if isinstance(request.recipe, EstimatorRecipe):
-            try:
-                return fit_block(request.records, *common, progress=progress)  # type: ignore[arg-type]
-            except BrokenProcessPool as error:  # killed from outside, usually for lack of memory
-                raise TrainingError(
-                    "a worker process was killed, perhaps for lack of memory; run the same command again to "
-                    "resume, with fewer processes in the recipe if this repeats"
-                ) from error
-        if isinstance(request.recipe, FunctionRecipe):
-            return call_block(request.records, *common, progress=progress)  # type: ignore[arg-type]
-        return train_block(self._inputs, *common, self._trainer, progress)  # type: ignore[arg-type]
+        if isinstance(request.recipe, Recipe):
+            return train_block(self._inputs, *common, self._trainer, progress)  # type: ignore[arg-type]
+        try:
+            return fit_block(request.records, *common, progress=progress)  # type: ignore[arg-type]
+        except BrokenProcessPool as error:  # killed from outside, usually for lack of memory
+            raise TrainingError(
+                "a worker process was killed, perhaps for lack of memory; run the same command again to "
+                "resume, with fewer processes in the recipe if this repeats"
+            ) from error
 
     def train_unit(self, unit: Unit, progress: Progress) -> TrainedUnit:
         """Trains the unit; its signals, with what the manifest records about them."""

@@ -11,12 +11,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray
 
 
 def side_mean(values: AnyArray, counted: BoolArray) -> FloatArray:
-    """Mean over the counted models; float64 (records, ...), NaN for a record without any.
-
-    Args:
-        values: (models, records, ...).
-        counted: bool (models, records).
-    """
+    """Mean of values (models, records, ...) over the counted models; NaN for a record without any."""
     weight = counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)).astype(np.float64)
     total = np.where(weight > 0, values, 0.0).sum(axis=0, dtype=np.float64)
     n = weight.sum(axis=0)

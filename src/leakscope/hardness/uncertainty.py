@@ -19,7 +19,6 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
-from leakscope.errors import InputError
 from leakscope.hardness.in_out_mean import side_mean
 
 _NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
@@ -33,24 +32,14 @@ class Uncertainty(NamedTuple):
     epistemic: FloatArray
 
 
-def uncertainty(probabilities: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
+def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
     """Uncertainty over a stack of passes.
 
     Args:
-        probabilities: float (passes, records, classes); rows sum to one.
+        logits: float (passes, records, classes).
         counted: bool (passes, records), the passes that count for a record; None means all. With a single
             pass the epistemic part is zero.
     """
-    p = np.asarray(probabilities)
-    if p.ndim != 3 or not np.allclose(p.sum(axis=2), 1, atol=1e-3):
-        raise InputError(
-            f"probabilities has shape {p.shape}; give (passes, records, classes) with rows that sum to one"
-        )
-    return _by_part(lambda part: p[:, part].astype(np.float64), p.shape, counted)
-
-
-def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
-    """The same from logits, float (passes, records, classes)."""
     return _by_part(
         lambda part: special.softmax(logits[:, part].astype(np.float64), axis=2), logits.shape, counted
     )

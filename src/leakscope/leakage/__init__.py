@@ -5,8 +5,7 @@ Quantities are in nats in the code, and in bits (nats / ln 2) where a report pri
 - `gaussian`: fits, Kullback-Leibler (KL) divergence in both directions, added noise, finite precision.
 - `bias`: how much two fits of the *same* Gaussian differ, and leakage without that bias.
 - `experiment`: adversaries on crossed trainings with and without a record; `regressions` trains them.
-- `mutual_information`, `total_variation`, `bounds`: what any attacker can achieve at most.
+- `bounds`: mutual information, total variation and their bounds: what any attacker can achieve at most.
 - `mechanism`: noise that makes a release differentially private.
-- `nearest_neighbour`: the KL divergence without a Gaussian assumption, to detect a poor fit.
 - `bits`: the same measures for the outputs of any bank, per record.
 """

@@ -51,14 +51,10 @@ def analytic_bias(p: int, k: int) -> float:
 
 
 def crossed(inside: Gaussian, outside: Gaussian) -> Crossed:
-    """Leakage from two independent halves of trainings with the record and two without.
+    """Leakage from fits of two independent halves, with and without the record; means (..., 2, p).
 
     IN of one half is compared with OUT of the other, which are independent; IN with IN and OUT with OUT of
     the two halves give the floor.
-
-    Args:
-        inside: fits of both halves with the record: mean (..., 2, p).
-        outside: fits of both halves without it.
     """
     plug_in = (_between(inside, 0, outside, 1) + _between(inside, 1, outside, 0)) / 2
     floor = (_between(inside, 0, inside, 1) + _between(outside, 0, outside, 1)) / 2

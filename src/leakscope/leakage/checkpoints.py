@@ -94,6 +94,5 @@ def _undefined(reason: str) -> BankLeakage:
 
 
 def _checkpoint(epoch: int, leakage: RecordBits) -> CheckpointLeakage:
-    means = {name: Estimate(*mean) for name, mean in leakage.means.items()}
-    most_exposed = MostExposed(*leakage.most_exposed, share=MOST_EXPOSED_SHARE)
-    return CheckpointLeakage(epoch, **means, most_exposed=most_exposed, floor=leakage.floor)
+    most_exposed = MostExposed(**vars(leakage.most_exposed), share=MOST_EXPOSED_SHARE)
+    return CheckpointLeakage(epoch, **leakage.means, most_exposed=most_exposed, floor=leakage.floor)

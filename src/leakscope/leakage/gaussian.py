@@ -20,7 +20,7 @@ import numpy.typing as npt
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
 
-# With fewer trainings than this times p, correlations shrink by default.
+# With fewer trainings than this times p, correlations shrink.
 _ENOUGH_PER_DIMENSION = 4
 # Rounding: variances below this share of the pooled ones, and means closer than this many sds.
 _NO_VARIANCE = 1e-12
@@ -54,27 +54,21 @@ class Axes(NamedTuple):
         return Axes(self.difference[which], self.first[which], self.second[which], self.separate[which])
 
 
-def fit(samples: npt.ArrayLike, shrinkage: float | None = None) -> Gaussian:
-    """Mean and covariance (dividing by K - 1) of K trainings.
+def fit(samples: npt.ArrayLike) -> Gaussian:
+    """Mean and covariance (dividing by K - 1) of K >= 2 trainings; `samples` is float (..., K, p).
 
-    Args:
-        samples: float (..., K, p), K >= 2.
-        shrinkage: by which share in [0, 1] correlations shrink to 0; variances do not, so the unit of a
-            parameter does not matter. None: 0 where K >= 4 p, otherwise the oracle approximating share
-            (Chen, Wiesel, Eldar and Hero 2010).
+    With K < 4 p, correlations shrink towards 0 by the oracle approximating share (Chen, Wiesel, Eldar and
+    Hero 2010). Variances do not, so the unit of a parameter does not matter.
     """
     values = _checked_samples(samples)
     n_trainings, p = values.shape[-2:]
     mean = values.mean(axis=-2)
     centred = values - mean[..., None, :]
     covariance = np.swapaxes(centred, -1, -2) @ centred / (n_trainings - 1)
-    if shrinkage is None and n_trainings >= _ENOUGH_PER_DIMENSION * p:
+    if n_trainings >= _ENOUGH_PER_DIMENSION * p:
         return Gaussian(mean, covariance)
-    if shrinkage is not None and not 0 <= shrinkage <= 1:
-        raise InputError(f"shrinkage={shrinkage}: must be a share from 0 to 1")
-    share = np.asarray(_oracle_share(covariance, n_trainings) if shrinkage is None else shrinkage)
-    keep = 1 - share[..., None, None] * (1 - np.eye(p))  # variances do not shrink
-    return Gaussian(mean, covariance * keep)
+    share = _oracle_share(covariance, n_trainings)
+    return Gaussian(mean, covariance * (1 - share[..., None, None] * (1 - np.eye(p))))
 
 
 def with_noise(g: Gaussian, sd: float) -> Gaussian:

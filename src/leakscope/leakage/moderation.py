@@ -24,8 +24,9 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.leakage.trends import FLAT, Trend, bin_trend, quantile_bins
 
+_MOST_BINS = 20
+_RECORDS_PER_BIN = 100
 _MOST_PRIOR_DEGREES = 1e6
 _SMALLEST_SHARE = 1e-6  # no variance falls below this share of the overall one
 _TINY = 1e-30
@@ -45,6 +46,20 @@ class Moments(NamedTuple):
     inside: Side
     outside: Side
     centre: FloatArray
+
+
+class Trend(NamedTuple):
+    """How a number depends on the centre: its mean in quantile bins, linear in between; (bins,) each."""
+
+    centre: FloatArray
+    height: FloatArray
+
+    def at(self, centre: FloatArray) -> FloatArray:
+        """Its value at each centre (records,); constant beyond the ends."""
+        return np.interp(centre, self.centre, self.height)
+
+
+FLAT = Trend(np.zeros(1), np.zeros(1))
 
 
 class NormalPrior(NamedTuple):
@@ -148,6 +163,22 @@ def moderate(observed: Moments, prior: Prior) -> Moderated:
     ratio = prior.log_ratio.posterior(*_own_log_ratio(observed, prior.smallest_variance), observed.centre)
     level = _level(observed, ratio, prior)
     return Moderated(prior.gap.posterior(*_own_gap(observed, ratio, level), observed.centre), ratio, level)
+
+
+def quantile_bins(centre: FloatArray) -> IntArray:
+    """Bin of each record by quantiles of the centre; (records,)."""
+    n_bins = int(np.clip(len(centre) // _RECORDS_PER_BIN, 1, _MOST_BINS))
+    return np.searchsorted(np.quantile(centre, np.arange(1, n_bins) / n_bins), centre)
+
+
+def bin_trend(values: FloatArray, centre: FloatArray, bins: IntArray, used: BoolArray) -> Trend:
+    """Mean of the used values in each non-empty bin, at the mean of their centres; 0 without any."""
+    if not used.any():
+        return FLAT
+    count = np.bincount(bins[used])
+    filled = count > 0
+    means = [np.bincount(bins[used], weights=v[used])[filled] / count[filled] for v in (centre, values)]
+    return Trend(means[0], means[1])
 
 
 def _own_log_ratio(observed: Moments, smallest: float) -> tuple[FloatArray, FloatArray]:

@@ -29,10 +29,6 @@ def moment_table(features: FloatArray, targets: FloatArray) -> FloatArray:
 
     A row is the lower triangle of `z z'` with z = (y, 1, x), row by row, so that the moments of the first
     features are its first entries.
-
-    Args:
-        features: float (records, features).
-        targets: float (records,).
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
     if x.ndim != 2 or x.shape[:1] != y.shape or not len(y) or not x.shape[1]:
@@ -86,16 +82,13 @@ def moment_sums(table: FloatArray, draws: IntArray) -> FloatArray:
 
 
 def ridge(sums: FloatArray, size: int, weight: float = 0.0, n_features: int | None = None) -> FloatArray:
-    """Parameters of the regressions on training sets of `size` records, intercept first.
+    """Parameters of the regressions on training sets of `size` records, intercept first; one row per model.
 
     Args:
         sums: float64 (models, entries), see `moment_sums`.
         size: records in each training set.
         weight: of `theta'theta` beside the mean squared error, 0 or more.
         n_features: use the first features only; None: all.
-
-    Returns:
-        float64 (models, parameters).
     """
     if not weight >= 0:
         raise InputError(f"weight={weight}: a ridge weight must be 0 or more")

@@ -14,8 +14,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError
-from leakscope.models.outputs import first_line
+from leakscope.disk.storage import user_file
+from leakscope.errors import InputError, first_line
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 SUFFIXES = (".skops", *PICKLES)
@@ -28,21 +28,12 @@ _UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeE
 
 
 def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
-    """The estimator in a .skops, .joblib, .pkl or .pickle file.
-
-    Args:
-        path: the file.
-        trust: True: load the file whatever is in it; names of types: allow these in a .skops file.
+    """The estimator in a .skops, .joblib, .pkl or .pickle file; `trust` as in `FittedEstimator`.
 
     Raises:
         InputError: the file is not trusted, cannot be read or holds no classifier with probabilities.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(
-            f"{path}: unknown extension {path.suffix!r}; give an estimator as {', '.join(SUFFIXES)}"
-        )
-    if not path.is_file():
-        raise InputError(f"{path} does not exist or is not a file; check the path")
+    path = user_file(path, SUFFIXES, "an estimator as")
     estimator = _load_skops(path, trust) if path.suffix.lower() == ".skops" else _load_pickle(path, trust)
     return check_estimator(estimator, str(path))
 

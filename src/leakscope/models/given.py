@@ -4,7 +4,8 @@
     FittedEstimator(Path("forest.skops")).outputs(features, class_names).logits
     PredictFunction("service.client:predict").outputs(features, class_names).logits
 
-All three offer the same two methods: `outputs` queries the model, `describe` identifies it in a report.
+All three offer the same: `outputs` queries the model, `describe` identifies it in a report by its kind, its
+file and a hash, and `class_names` is what it calls its classes, empty where its outputs are only numbered.
 """
 
 from __future__ import annotations
@@ -17,23 +18,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from leakscope.array_types import AnyArray
-from leakscope.disk.storage import sha256_of
-from leakscope.errors import InputError
+from leakscope.array_types import AnyArray, FloatArray
+from leakscope.data.predictions import Kind
+from leakscope.disk.scratch import blocks
+from leakscope.disk.storage import sha256_of, user_file
+from leakscope.errors import InputError, first_line
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
 from leakscope.models.estimator_file import check_estimator, load_estimator
-from leakscope.models.outputs import (
-    ModelOutputs,
-    are_probabilities,
-    as_array,
-    batches,
-    first_line,
-    joined_outputs,
-)
 from leakscope.recipe import Option
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.user_code import import_object
@@ -44,29 +40,19 @@ if TYPE_CHECKING:
 BATCH_SIZE = 512
 """Records in one query of a network or a function."""
 _ESTIMATOR_BATCH_SIZE = 8192
+_SUM_TOLERANCE = 1e-3  # of a row of probabilities: float16 rounds to about that
 
 
-class GivenModel(Protocol):
-    """A trained classifier that can be queried."""
+class ModelOutputs(NamedTuple):
+    """A model's outputs on some records.
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """What the model calls its classes; empty where its outputs are only numbered."""
+    Attributes:
+        logits: float32 (records, classes), finite; log-probabilities where the model gives probabilities.
+        kind: what the model gives.
+    """
 
-    def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """Queries the model.
-
-        Args:
-            features: (records, ...), float32, or uint8 for images (records, channels, height, width).
-            class_names: what label 0, 1, ... of the records is called; one column of outputs each.
-
-        Raises:
-            InputError: the model does not fit the records, or its outputs are not one finite number per
-                record and class.
-        """
-
-    def describe(self) -> dict[str, str]:
-        """What identifies the model in a report: its kind, its file, a hash."""
+    logits: npt.NDArray[np.float32]
+    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -100,7 +86,16 @@ class NetWeights:
             )
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; batches of `BATCH_SIZE` run on the device."""
+        """Queries the model; batches of `BATCH_SIZE` run on the device.
+
+        Args:
+            features: (records, ...), float32, or uint8 for images (records, channels, height, width).
+            class_names: what label 0, 1, ... of the records is called; one column of outputs each.
+
+        Raises:
+            InputError: the model does not fit the records, or its outputs are not one finite number per
+                record and class.
+        """
         import torch
 
         from leakscope.models.weights import load_net
@@ -110,14 +105,14 @@ class NetWeights:
         net = load_net(self.weights, self.net, self.net_options, shape, len(class_names)).to(device)
         logits = []
         with torch.inference_mode():
-            for rows in batches(len(features), BATCH_SIZE):
+            for rows in blocks(len(features), BATCH_SIZE):
                 inputs = self._inputs(torch.from_numpy(np.array(features[rows], order="C")).to(device))
                 logits.append(_run_net(net, inputs))
-        outputs = joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
+        outputs = _joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
         return ModelOutputs(outputs.astype(np.float32), "logits")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         facts = {"kind": "network", **_file_facts(Path(self.weights)), "net": self.net}
         if self.net_options:
             facts["net_options"] = json.dumps(dict(self.net_options), sort_keys=True)
@@ -174,15 +169,15 @@ class FittedEstimator:
         return tuple(str(int(c) if isinstance(c, float) and c.is_integer() else c) for c in classes)
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; a class the estimator was not fitted on gets the smallest probability."""
+        """As `NetWeights.outputs`; a class the estimator was not fitted on gets the smallest probability."""
         columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
-        for rows in batches(len(features), _ESTIMATOR_BATCH_SIZE):
+        for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
             probabilities[rows, columns] = self._predict(features[rows].reshape(len(features[rows]), -1))
         return ModelOutputs(log_probabilities(probabilities), "probabilities")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         is_file = isinstance(self.estimator, str | Path)
         facts = {"kind": "fitted estimator", "estimator": type(self.fitted).__name__}
         return facts | _file_facts(Path(self.estimator)) if is_file else facts
@@ -192,11 +187,11 @@ class FittedEstimator:
         try:
             with warnings.catch_warnings():  # columns are passed in the file's order, without their names
                 warnings.filterwarnings("ignore", ".*feature names", UserWarning)
-                probabilities = as_array(self.fitted.predict_proba(features))
+                probabilities = _as_array(self.fitted.predict_proba(features))
         except ValueError as error:
             raise InputError(f"{name} cannot take records of {features.shape[1]} features: "
                              f"{first_line(error)}") from error  # fmt: skip
-        return joined_outputs([probabilities], len(features), self.class_names, name)
+        return _joined_outputs([probabilities], len(features), self.class_names, name)
 
 
 @dataclass(frozen=True)
@@ -226,16 +221,16 @@ class PredictFunction:
         return function
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """See `GivenModel`; the function is called with at most `BATCH_SIZE` records at once."""
-        queries = (np.array(features[rows]) for rows in batches(len(features), BATCH_SIZE))
-        returned = [as_array(self.function(query)) for query in queries]
-        outputs = joined_outputs(returned, len(features), class_names, "predict")
+        """As `NetWeights.outputs`; the function is called with at most `BATCH_SIZE` records at once."""
+        queries = (np.array(features[rows]) for rows in blocks(len(features), BATCH_SIZE))
+        returned = [_as_array(self.function(query)) for query in queries]
+        outputs = _joined_outputs(returned, len(features), class_names, "predict")
         if are_probabilities(outputs):
             return ModelOutputs(log_probabilities(np.clip(outputs, 0, 1)), "probabilities")
         return ModelOutputs(outputs.astype(np.float32), "logits")
 
     def describe(self) -> dict[str, str]:
-        """See `GivenModel`."""
+        """What identifies the model in a report."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         facts = {"kind": "function", "function": self.predict if isinstance(self.predict, str) else name}
         try:
@@ -243,6 +238,10 @@ class PredictFunction:
         except (TypeError, OSError):  # a built-in, or a callable object
             return facts
         return facts | {"sha256": hashlib.sha256(source.encode()).hexdigest()}
+
+
+GivenModel = NetWeights | FittedEstimator | PredictFunction
+"""A trained classifier that can be queried."""
 
 
 def model_from_file(
@@ -265,9 +264,54 @@ def model_from_file(
     return NetWeights(path, net, net_options or {}, pixel_mean, pixel_std, device)
 
 
+def _as_array(outputs: Any) -> FloatArray:
+    """What a model returned, as an array of numbers."""
+    if hasattr(outputs, "detach"):  # a torch tensor; numpy has no bfloat16
+        outputs = outputs.detach().cpu().double().numpy()
+    try:
+        return np.asarray(outputs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the model returned {type(outputs).__name__}, expected an array of numbers (records, classes)"
+        ) from error
+
+
+def _joined_outputs(
+    returned: Sequence[AnyArray], n_records: int, class_names: Sequence[str], source: str
+) -> FloatArray:
+    """All batches as one float64 array (records, classes), finite also as float32.
+
+    Raises:
+        InputError: that is not what was returned; `source` is named.
+    """
+    expected = (n_records, len(class_names))
+    same_shape = len({batch.shape[1:] for batch in returned}) == 1
+    outputs = np.concatenate(returned) if same_shape else np.empty(0)
+    if outputs.shape != expected:
+        shapes = f"outputs of shape {outputs.shape}" if same_shape else "batches of different shapes"
+        raise InputError(
+            f"{source} returned {shapes}, expected {expected}: one row per record, one column per class"
+        )
+    finite = (np.abs(outputs) <= np.finfo(np.float32).max).all(axis=1)  # false for NaN
+    if not finite.all():
+        n_bad, first = int((~finite).sum()), int(np.argmin(finite))
+        raise InputError(
+            f"{source} returned NaN or infinite outputs for {n_bad:,} of {n_records:,} records "
+            f"(first: record {first})"
+        )
+    return outputs
+
+
+def are_probabilities(outputs: AnyArray) -> bool:
+    """Whether every row lies in [0, 1] and adds up to 1."""
+    inside = (outputs >= -_SUM_TOLERANCE) & (outputs <= 1 + _SUM_TOLERANCE)
+    sums = outputs.sum(axis=1, dtype=np.float64)
+    return bool(inside.all() and (np.abs(sums - 1) <= _SUM_TOLERANCE).all())
+
+
 def _run_net(net: torch.nn.Module, inputs: torch.Tensor) -> AnyArray:
     try:
-        return as_array(net(inputs))
+        return _as_array(net(inputs))
     except RuntimeError as error:  # shapes that do not fit
         shape = tuple(inputs.shape[1:])
         raise InputError(f"the net cannot take records of shape {shape}: {first_line(error)}") from error
@@ -287,9 +331,7 @@ def _columns_of(model_classes: Sequence[str], class_names: Sequence[str], name: 
 
 
 def _file_facts(path: Path) -> dict[str, str]:
-    path = path.expanduser()
-    if not path.is_file():
-        raise InputError(f"{path} does not exist or is not a file; check the path")
+    path = user_file(path)
     return {"file": path.name, "sha256": sha256_of(path)}
 
 

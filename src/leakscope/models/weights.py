@@ -18,15 +18,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from leakscope.errors import InputError
-from leakscope.models.outputs import first_line
+from leakscope.data.columns import listed
+from leakscope.disk.storage import user_file
+from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.recipe import Option, Recipe
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
 _CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")
-_MOST_NAMES = 4
 _UNREADABLE = (RuntimeError, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError,
                AssertionError, ArithmeticError, MemoryError, ImportError, struct.error)  # fmt: skip
 """What torch raises on damaged files, collected by fuzzing."""
@@ -38,11 +38,7 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
     Raises:
         InputError: names the file and what is wrong with it.
     """
-    path = Path(path).expanduser()
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: unknown extension {path.suffix!r}; give weights as {', '.join(SUFFIXES)}")
-    if not path.is_file():
-        raise InputError(f"{path} does not exist or is not a file; check the path")
+    path = user_file(path, SUFFIXES, "weights as")
     stored = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_torch(path)
     return _state_dict(path, stored)
 
@@ -54,15 +50,7 @@ def load_net(
     input_shape: tuple[int, ...],
     n_classes: int,
 ) -> nn.Module:
-    """The network with the file's weights, in evaluation mode.
-
-    Args:
-        path: the weights.
-        net: a shipped network's name or "package.module:factory".
-        net_options: keyword arguments of the factory.
-        input_shape: shape of one record.
-        n_classes: number of outputs.
-    """
+    """The network with the file's weights, in evaluation mode; see `leakscope.models.given.NetWeights`."""
     built = build(Recipe(net=net, net_options=tuple(net_options.items())), input_shape, n_classes)
     state = read_state(path)
     problems = _state_problems(built.state_dict(), state)
@@ -110,22 +98,14 @@ def _state_dict(path: Path, stored: Any) -> dict[str, Tensor]:
 
 def _state_problems(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> list[str]:
     """Missing names, unexpected names and shapes that differ."""
-    problems = [
-        f"{what} {_listed(names)}"
-        for what, names in (
-            ("missing", [n for n in expected if n not in stored]),
-            ("unexpected", [n for n in stored if n not in expected]),
-        )
-        if names
-    ]
     shapes = [
         f"{name} is {tuple(stored[name].shape)}, the net has {tuple(expected[name].shape)}"
         for name in expected
         if name in stored and stored[name].shape != expected[name].shape
     ]
-    return [*problems, *([_listed(shapes)] if shapes else [])]
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    problems = {
+        "missing ": [name for name in expected if name not in stored],
+        "unexpected ": [name for name in stored if name not in expected],
+        "": shapes,
+    }
+    return [f"{what}{listed(names, at_most=4)}" for what, names in problems.items() if names]

@@ -54,11 +54,7 @@ Embeddable = AnyArray | Quantised
 def quantised(values: AnyArray, low: float, high: float, bits: int = 8) -> Quantised:
     """Quantizes numbers to 2^bits - 1 equal steps from `low` to `high`; others are clipped, NaN stays NaN.
 
-    Args:
-        values: float, any shape.
-        low: lower end of the range.
-        high: upper end of the range; the error is at most `(high - low) / (2^bits - 2) / 2`.
-        bits: 8 or 16.
+    The error is at most `(high - low) / (2^bits - 2) / 2`; `bits` is 8 or 16.
     """
     dtype = np.dtype(f"<u{bits // 8}")
     missing = 2**bits - 1

@@ -48,36 +48,23 @@ class Gauge:
         digits = 1 if self.end - self.start < 0.1 else 0
         return f"{100 * value:.{digits}f}%"
 
+    def svg(self) -> Markup:
+        """The gauge as inline SVG, with a text description."""
+        ticks = [self.start + (self.end - self.start) * k / 5 for k in range(6)]
+        scale = {"width": _WIDTH, "left": _LEFT, "right": _WIDTH - _RIGHT}
+        words = self._description()
+        return template("gauge.html.j2", gauge=self, at=self._place, words=words, ticks=ticks, **scale)
 
-def gauge_svg(gauge: Gauge) -> Markup:
-    """The gauge as inline SVG, with a text description."""
-    ticks = [gauge.start + (gauge.end - gauge.start) * k / 5 for k in range(6)]
-    return template(
-        "gauge.html.j2",
-        gauge=gauge,
-        at=lambda value: _place(gauge, value),
-        words=_description(gauge),
-        ticks=ticks,
-        width=_WIDTH,
-        left=_LEFT,
-        right=_WIDTH - _RIGHT,
-    )
+    def _place(self, value: float) -> str:
+        """Position of a value in pixels; values outside the scale are clipped."""
+        share = (value - self.start) / (self.end - self.start)
+        return f"{_LEFT + min(max(share, 0.0), 1.0) * (_WIDTH - _LEFT - _RIGHT):.1f}"
 
+    def _description(self) -> str:
+        def precise(value: float) -> str:
+            return f"{100 * value:.1f}%" if self.percent else f"{value:.3f}"
 
-def _place(gauge: Gauge, value: float) -> str:
-    """Position of a value in pixels; values outside the scale are clipped."""
-    share = (value - gauge.start) / (gauge.end - gauge.start)
-    return f"{_LEFT + min(max(share, 0.0), 1.0) * (_WIDTH - _LEFT - _RIGHT):.1f}"
-
-
-def _description(gauge: Gauge) -> str:
-    text = f"{gauge.label}: {'not measurable' if gauge.value is None else _precise(gauge, gauge.value)}"
-    if gauge.low is not None and gauge.high is not None:
-        text += f" (95% interval {_precise(gauge, gauge.low)} to {_precise(gauge, gauge.high)})"
-    if gauge.limit is not None:
-        text += f"; the limit is {_precise(gauge, gauge.limit)}"
-    return text
-
-
-def _precise(gauge: Gauge, value: float) -> str:
-    return f"{100 * value:.1f}%" if gauge.percent else f"{value:.3f}"
+        text = f"{self.label}: {'not measurable' if self.value is None else precise(self.value)}"
+        if self.low is not None and self.high is not None:
+            text += f" (95% interval {precise(self.low)} to {precise(self.high)})"
+        return text if self.limit is None else f"{text}; the limit is {precise(self.limit)}"

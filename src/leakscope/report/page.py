@@ -12,6 +12,7 @@ else. Text from data is escaped by jinja2 here, and set through `textContent` in
 
 A page may name further scripts of assets/ in `scripts`. `window.leakscope` offers them:
 
+    element(name, text, properties)  a new element with this text
     array(name)         promise of {values, shape}: a typed array, or a list of strings
     figure(id)          the figure of a `Chart`; change it, then
     draw(id, figure)    draw it again; resolves when done
@@ -39,7 +40,7 @@ from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
 from leakscope.report.charts import Chart, Grid
 from leakscope.report.embed import Embeddable, embedded, packed
-from leakscope.report.gauge import Gauge, gauge_svg
+from leakscope.report.gauge import Gauge
 from leakscope.report.templates import template
 
 PAGE, MARKDOWN = "report.html", "report.md"
@@ -143,7 +144,7 @@ class Page:
             page=self,
             facts=[*self.facts, *self.provenance],
             arrays=embedded(self.arrays),
-            gauge=None if self.gauge is None else gauge_svg(self.gauge),
+            gauge=None if self.gauge is None else self.gauge.svg(),
             style=Markup(asset("page.css")),
             scripts=[Markup(source) for source in code],
             plotly=_packed_plotly(),

@@ -1,13 +1,16 @@
 """Charts as PNG files: what plotly draws on the page, drawn by matplotlib from the same description.
 
 Only what our charts use is understood: lines, markers, areas, error bars, boxes and heatmaps; logarithmic
-and categorical axes, and a second vertical axis.
+and categorical axes, and a second vertical axis. All figures share one style, and the same data give the same
+bytes.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,28 @@ from typing import Any
 import numpy as np
 
 from leakscope.array_types import FloatArray
+from leakscope.disk.storage import write_bytes
 from leakscope.report.charts import Chart, PlotlyFigure
-from leakscope.report.figures import COLOURS, figure
 
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette, which color-blind readers can tell apart."""
 Axes = Any
 """matplotlib's; its methods are called with styles that are read from traces, which no stub can check."""
+_STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "legend.frameon": False,
+    "figure.dpi": 120,
+    "savefig.dpi": 120,
+    "text.parse_math": False,  # names come from data and may contain dollar signs
+}
 _NAMED = {"var(--muted)": "#888888", "var(--ink)": "#000000", "var(--paper)": "#ffffff"}
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 _SYMBOLS = {"diamond": "D", "circle-open": "o"}
@@ -27,13 +47,33 @@ _PIXELS_PER_INCH = 95
 _BAND = 0.2
 
 
-def draw_png(charts: Sequence[Chart], path: Path) -> None:
-    """Writes one file with the charts as panels."""
+@contextmanager
+def figure(
+    file: Path | io.BytesIO, width: float = 6.4, height: float = 4.2, panels: tuple[int, int] = (1, 1)
+) -> Iterator[Any]:
+    """Yields axes to draw on (one Axes, or a flat list with several panels) and saves them to `file`."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    content = file if isinstance(file, io.BytesIO) else io.BytesIO()
+    with rc_context(_STYLE):
+        drawn = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(drawn)
+        axes = list(drawn.subplots(*panels, squeeze=False).flat)
+        yield axes[0] if panels == (1, 1) else axes
+        drawn.savefig(content, format="png", metadata={"Software": None})
+    if isinstance(file, Path):
+        write_bytes(file, content.getvalue())
+
+
+def draw_png(charts: Sequence[Chart], file: Path | io.BytesIO) -> None:
+    """Writes one picture with the charts as panels."""
     n_columns = min(math.ceil(math.sqrt(len(charts))), 3)
     n_rows = -(-len(charts) // n_columns)
     width = 6.4 if n_columns == 1 else 5.2 * n_columns
     height = n_rows * max(3.6, max(chart.height for chart in charts) / _PIXELS_PER_INCH)
-    with figure(path, width, height, panels=(n_rows, n_columns)) as panels:
+    with figure(file, width, height, panels=(n_rows, n_columns)) as panels:
         all_axes = panels if isinstance(panels, list) else [panels]
         for axes, chart in zip(all_axes, charts, strict=False):
             _draw(axes, chart)

@@ -132,17 +132,7 @@ def _fields_text(names: Sequence[str], scores: FloatArray) -> str:
 def exposure_order(
     advantage: AnyArray | None, bits: AnyArray | None, n_records: int, most: int | None = None
 ) -> IntArray:
-    """Indices of records by advantage, then by bits, the most exposed first; undefined ones last.
-
-    Args:
-        advantage: float (records,); None: unknown.
-        bits: float (records,); None: unknown.
-        n_records: number of records.
-        most: how many indices to return; None: all.
-
-    Returns:
-        int64 (most,).
-    """
+    """Indices of the `most` exposed records (None: all), by advantage, then by bits; undefined ones last."""
     keys = [key for key in (advantage, bits) if key is not None]
     candidates = np.arange(n_records)
     if keys and most is not None and most < n_records:  # sort only those that can be among the first

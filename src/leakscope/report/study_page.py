@@ -66,12 +66,7 @@ def _span(first: str, last: str) -> str:
 def closest(
     presets: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The preset closest to a configuration, and the options in which the two differ.
-
-    Args:
-        presets: preset -> all fields of its configuration.
-        config: the configuration, fields by name.
-    """
+    """The preset closest to a configuration, and the options in which the two differ."""
     differing = {
         name: {k: v for k, v in config.items() if v != fields.get(k)} for name, fields in presets.items()
     }

@@ -10,14 +10,21 @@ A kind's module offers
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any
 
-from leakscope.bank.run_folder import read_run
+from leakscope.bank.results import read_results, results_schema
+from leakscope.bank.run_folder import as_corrupt_run_error, read_run
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disk.parquet import as_corrupt_table_error
+from leakscope.disk.storage import confined_to, refuse_links
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.evaluate.judge import RECORDS
+from leakscope.report.page import PAGE
 
 KINDS = {
-    "audit": "leakscope.audits.kind",
+    "audit": "leakscope.audits.run",
     "attack": "leakscope.single_model.attack",
     "compare": "leakscope.compare.compare",
     "study dynamics": "leakscope.studies.dynamics.study",
@@ -49,3 +56,27 @@ def read_kind(folder: Path) -> tuple[Any, Any]:
     if kind not in KINDS:
         raise CorruptBankError(f"{folder}: unknown kind of run {kind!r}")
     return kind_module(kind), config
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the results.json of one kind of run.
+
+    Raises:
+        InputError: there is no such kind.
+    """
+    return results_schema(kind_module(kind).RESULTS_TYPE, kind)
+
+
+def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
+    """Writes report.html, report.md and figures of a finished run again; returns the path of report.html.
+
+    Nothing is trained. Numbers come from results.json; what the pages draw beside them (curves, planes,
+    outputs on single records) comes from the banks.
+    """
+    module, _ = read_kind(folder)
+    refuse_links(folder)
+    tables = as_corrupt_table_error(folder / RECORDS)
+    with as_corrupt_run_error(folder), tables, confined_to(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
+        module.write_reports(folder, read_results(folder, module.RESULTS_TYPE), disclosure)
+    return folder / PAGE

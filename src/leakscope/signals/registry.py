@@ -61,8 +61,7 @@ class Signal:
 
 
 def _shipped(name: str, inputs: Inputs, direction: Direction, function: str = "", **more: Any) -> Signal:
-    module = f"leakscope.signals.{more.get('task', CLASSIFICATION)}"
-    return Signal(name, f"{module}:{function or name}", inputs, direction, **more)
+    return Signal(name, f"leakscope.signals.functions:{function or name}", inputs, direction, **more)
 
 
 SIGNALS: tuple[Signal, ...] = (

@@ -125,12 +125,7 @@ def run_attack(
 ) -> AttackFindings:
     """Fits and evaluates the attackers, scores the private records; writes all scores into `folder`.
 
-    Args:
-        public: outputs on records of known membership.
-        private: outputs on the records to score.
-        folder: the run folder.
-        settings: how the attackers are fitted and chosen.
-        attackers: instead of those that the settings name.
+    `attackers`, where there are any, take the place of those that the settings name.
     """
     from leakscope.single_model.ensemble.attackers import fit
     from leakscope.single_model.ensemble.holdout import split_public
@@ -168,10 +163,10 @@ def recompute(folder: Path, config: AttackConfig) -> AttackResults:
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
     """Writes the reports, from the results and the scores on disk."""
-    from leakscope.single_model.page import write_report
+    from leakscope.single_model.page import page
     from leakscope.single_model.report import attack_context
 
-    write_report(results, folder, attack_context(results), disclosure)
+    page(results, folder, attack_context(results), disclosure).write(folder)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:
@@ -211,9 +206,7 @@ def attacker_results(
         distinct_calibrated=len(np.unique(calibrated)),
         settings=settings,
         stopped_early=stopped_early,
-        private=ScoreSpread(
-            *(float(figure) for figure in (private.min(), private.max(), private.mean(), private.std()))
-        ),
+        private=ScoreSpread(*map(float, (private.min(), private.max(), private.mean(), private.std()))),
     )
 
 

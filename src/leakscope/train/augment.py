@@ -49,16 +49,10 @@ def padded(x: Tensor, crop: int) -> Tensor:
 
 
 def gathered(images: Tensor, index: Tensor, views: Views, crop: int) -> Tensor:
-    """The views of the records at `index`, cut out of padded images.
+    """The views of the records at `index` (...), cut out of images padded by `crop`.
 
-    Args:
-        images: float (records, channels, height + 2 crop, width + 2 crop).
-        index: int64 (...).
-        views: int64 tensors (...).
-        crop: margin of the images.
-
-    Returns:
-        float (..., channels, height, width).
+    Images are float (records, channels, height + 2 crop, width + 2 crop); returns float (..., channels,
+    height, width).
     """
     n_channels, height, width = images.shape[1], images.shape[2] - 2 * crop, images.shape[3] - 2 * crop
     across = torch.arange(width, device=images.device)

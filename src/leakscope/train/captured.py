@@ -16,11 +16,10 @@ from torch import Tensor
 from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
-from leakscope.train.optimizer import Optimizer
+from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
-from leakscope.train.sam import sharpness_aware
 from leakscope.train.side_by_side import new_stream
-from leakscope.train.steps import Trainable
+from leakscope.train.steps import Stack
 
 _WARM_UP_STEPS = 3
 
@@ -28,7 +27,7 @@ _WARM_UP_STEPS = 3
 class CapturedSteps:
     """The steps of one block on a CUDA device."""
 
-    def __init__(self, stack: Trainable, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
+    def __init__(self, stack: Stack, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
         self._stack, self._recipe, self._plan = stack, recipe, plan
         self._images, self._labels = padded(x, recipe.crop) if is_augmented(recipe) else x, y
         self._optimizer = Optimizer(recipe, stack.parameters)

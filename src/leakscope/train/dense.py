@@ -41,7 +41,7 @@ def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None
 
 
 class DenseStack:
-    """A block of perceptrons of one shape; implements the `Stack` protocol of `loop.py`."""
+    """A block of perceptrons of one shape; implements the `Stack` protocol of `steps.py`."""
 
     def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
         layers = [dense_layers(net) for net in nets]

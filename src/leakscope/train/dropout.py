@@ -6,6 +6,8 @@ hash of (key, position), and the key, a buffer that is stacked like any other, m
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor, nn
 
@@ -56,10 +58,7 @@ def seed_dropout(net: nn.Module, key: int) -> None:
 
 def _uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Uniform numbers in [0, 1) with 24 bits, a hash of key and position."""
-    n = 1
-    for size in shape:
-        n *= size
-    bits = torch.arange(n, device=key.device) * _WEYL + key
+    bits = torch.arange(prod(shape), device=key.device) * _WEYL + key
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         bits = (bits ^ _shifted(bits, shift)) * multiplier
     bits = bits ^ _shifted(bits, 31)

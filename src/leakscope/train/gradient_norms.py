@@ -26,7 +26,7 @@ from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, initial_nets, train
 from leakscope.train.losses import row_losses
 from leakscope.train.plan import BatchPlan
-from leakscope.train.serial import SerialModel
+from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
 
 Measure = TypeVar("Measure")
@@ -72,13 +72,8 @@ def at_checkpoints(
 ) -> list[Measure]:
     """The value of `measure` for the network at each of the recipe's checkpoints.
 
-    Args:
-        measure: gets the network in evaluation mode; must not change it. Training then continues.
-        inputs: the records.
-        design: the design of the whole bank.
-        recipe: the bank's recipe; give it other `checkpoints` to measure elsewhere.
-        model: which model of the bank.
-        seed: the bank's run seed.
+    `measure` gets the network in evaluation mode and must not change it: training then continues. `design` is
+    that of the whole bank; give the bank's recipe other `checkpoints` to measure elsewhere.
     """
     alone = np.array([model])
     (net,) = initial_nets(recipe, inputs, alone, seed)
@@ -94,13 +89,7 @@ def at_checkpoints(
 def record_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Norm of each record's loss gradient in all trained weights, the network in evaluation mode.
 
-    Args:
-        net: the network.
-        x: float (records, ...).
-        y: int64 classes, or float targets, (records,).
-
-    Returns:
-        float32 (records,).
+    `x` is float (records, ...), `y` int64 classes or float targets (records,); float32 (records,).
     """
     trained = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
     fixed = {name: t.detach() for name, t in net.state_dict().items() if name not in trained}

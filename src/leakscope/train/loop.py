@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,22 +19,19 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
 from leakscope.disk.scratch import evict_pages
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
-from leakscope.signals.classification import classification_signals
-from leakscope.signals.regression import regression_signals
+from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
-from leakscope.train.mixed_precision import train_in_bfloat16
 from leakscope.train.plan import BatchPlan
-from leakscope.train.serial import SerialModel
-from leakscope.train.side_by_side import SideBySide, compiled_loss
+from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
-from leakscope.train.steps import HostSteps, Steps, Trainable
+from leakscope.train.steps import HostSteps, Stack
 from leakscope.types import Design, Records
 
 EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are evaluated
@@ -50,16 +46,6 @@ Progress = Callable[[float], None]
 
 Note = Callable[[str], None]
 """Called with what did not go as planned, for the manifest."""
-
-
-class Stack(Trainable, Protocol):
-    """A block of models that can be trained and evaluated."""
-
-    def outputs(self, x: Tensor) -> Tensor:
-        """(models, rows, ...) -> (models, rows, outputs)."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Parameters under the module's own names and shapes."""
 
 
 StackMaker = Callable[[list[nn.Module], float, torch.device], Stack]
@@ -92,11 +78,6 @@ class Inputs:
         if self.on_disk is None:
             return self.x.index_select(0, index)
         return torch.from_numpy(take_rows(self.on_disk, index.numpy()))
-
-    def evict(self) -> None:
-        """Releases the memory of features that were read from disk."""
-        if self.on_disk is not None:
-            evict_pages(self.on_disk)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +126,24 @@ def initial_nets(recipe: Recipe, inputs: Inputs, models: IntArray, seed: int) ->
             net = build(recipe, inputs.shape, inputs.n_outputs)
             seed_dropout(net, seed_integer(seed, model, Purpose.DROPOUT))
             if recipe.precision == "bfloat16":
-                train_in_bfloat16(net, inputs.x.device.type)
+                _train_in_bfloat16(net, inputs.x.device.type)
             nets.append(net)
     return nets
+
+
+def _train_in_bfloat16(net: nn.Module, device_type: str) -> None:
+    """Makes `net` compute in bfloat16 during training, and in float32 in evaluation.
+
+    Attacks compare outputs far out in the tails, where bfloat16's three digits would tie them.
+    """
+    forward = net.forward
+
+    def mixed(x: Tensor) -> Tensor:
+        with torch.autocast(device_type, torch.bfloat16, enabled=net.training):
+            outputs: Tensor = forward(x)
+        return outputs.float()
+
+    net.forward = mixed
 
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
@@ -161,7 +157,8 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     on_cpu = inputs.x.device.type == "cpu"
     if recipe.trainer == "auto" and n_parameters > _STACKED_PARAMETERS and on_cpu:
         return "serial", None
-    side_by_side = recipe.trainer == "auto" and not on_cpu and _has_convolutions(nets[0])
+    has_convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in nets[0].modules())
+    side_by_side = recipe.trainer == "auto" and not on_cpu and has_convolutions
     if side_by_side:  # there precision is no obstacle; randomness shared by all models still is
         nets = initial_nets(replace(recipe, precision="float32"), inputs, np.arange(2), seed=0)
     reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2])
@@ -172,10 +169,6 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
             f"trainer='stacked': {recipe.net!r} cannot be stacked ({reason}); use trainer='auto'"
         )
     return "serial", f"trained one at a time: {reason}"
-
-
-def _has_convolutions(net: nn.Module) -> bool:
-    return any(isinstance(module, nn.modules.conv._ConvNd) for module in net.modules())
 
 
 def train_block(
@@ -233,14 +226,16 @@ def train(
         yield epoch + 1
 
 
-def _steps(stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note) -> Steps:
+def _steps(
+    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note
+) -> HostSteps | CapturedSteps:
     """Captured where there is a CUDA device and the step allows it."""
     arguments = (stack, inputs.x, inputs.y, plan, recipe)
     if inputs.x.device.type == "cuda" and not isinstance(stack, SerialModel):
         try:
             return CapturedSteps(*arguments)
         except (RuntimeError, NotImplementedError) as error:
-            note(f"steps launched one by one, not captured: {str(error).strip().splitlines()[0]}")
+            note(f"steps launched one by one, not captured: {first_line(error)}")
     return HostSteps(*arguments, inputs.rows)
 
 
@@ -262,7 +257,8 @@ def evaluate(
         else:
             x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
         z = stack.outputs(x).float()
-        inputs.evict()
+        if inputs.on_disk is not None:
+            evict_pages(inputs.on_disk)
         if y.is_floating_point():
             outputs.append(z[..., 0])
             targets.append(y)
@@ -279,12 +275,7 @@ def signals_of_outputs(
 ) -> BlockSignals:
     """The signals of models that were trained elsewhere and evaluated once.
 
-    Args:
-        outputs: float32 (models, columns, outputs).
-        labels: (models, columns).
-        in_mask: bool (models, columns).
-        signal_names: signals to store.
-        trainer: who trained them.
+    Outputs are float32 (models, columns, outputs); labels and `in_mask` are (models, columns).
     """
     z, y, member = torch.from_numpy(outputs), torch.from_numpy(labels), torch.from_numpy(in_mask)
     # Model by model: the last bits of a vectorised sum depend on what is computed beside it.

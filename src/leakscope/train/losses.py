@@ -17,11 +17,7 @@ def row_losses(outputs: Tensor, y: Tensor, label_smoothing: float) -> Tensor:
 def output_gradient_(outputs: Tensor, y: Tensor, row_weight: Tensor, label_smoothing: float) -> Tensor:
     """Gradient of `sum(row_weight * row_losses)` at the outputs, computed in their place.
 
-    Args:
-        outputs: float (models, outputs, rows); overwritten.
-        y: (models, rows).
-        row_weight: float (models, rows).
-        label_smoothing: share of the target spread over all classes.
+    Outputs are float (models, outputs, rows), labels and weights (models, rows).
     """
     if y.is_floating_point():
         return outputs.sub_(y[:, None]).mul_(2 * row_weight[:, None])

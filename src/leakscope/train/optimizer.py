@@ -1,15 +1,20 @@
 """SGD, Adam and AdamW over stacked parameters, in place, by torch's fused kernels.
 
 The kernels are the ones behind `torch.optim.*(fused=True)`; calling them directly leaves out that
-class's bookkeeping, which costs more than the arithmetic when models are small.
+class's bookkeeping, which costs more than the arithmetic when models are small. Sharpness-aware minimization
+goes around any of them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 from leakscope.recipe import Recipe
+
+_SMALLEST_NORM = 1e-12  # a model without gradient stays where it is
 
 
 class Optimizer:
@@ -68,3 +73,27 @@ class Optimizer:
             amsgrad=False,
             maximize=False,
         )
+
+
+def sharpness_aware(
+    gradients: Callable[[], list[Tensor]], parameters: list[Tensor], buffers: Iterable[Tensor], rho: float
+) -> list[Tensor]:
+    """Gradients at the worst point of a ball of radius `rho` around the parameters (Foret et al. 2021).
+
+    To first order it is `w + rho g / ||g||`, the norm over all parameters of one model. Afterwards parameters
+    are as before, and buffers (batch-norm statistics and the like) as after one ordinary pass.
+    """
+    here = gradients()
+    if rho == 0:
+        return here
+    squares = torch.stack([g.flatten(1).square().sum(1) for g in here])  # (tensors, models)
+    scale = rho / squares.sum(0).sqrt().clamp(min=_SMALLEST_NORM)
+    before, statistics = [p.clone() for p in parameters], [(b, b.clone()) for b in buffers]
+    for p, g in zip(parameters, here, strict=True):
+        p.add_(g * scale.view(-1, *(1 for _ in g.shape[1:])))
+    there = gradients()
+    for p, value in zip(parameters, before, strict=True):
+        p.copy_(value)
+    for buffer, value in statistics:
+        buffer.copy_(value)
+    return there

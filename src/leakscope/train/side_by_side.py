@@ -1,4 +1,4 @@
-"""Several large networks on one CUDA device, each on a stream of its own.
+"""Large networks by plain autograd: several on one CUDA device, each on a stream of its own, or one alone.
 
 One model with a batch of 256 leaves most of a large chip idle; stacking convolutions by vmap turns them
 into grouped ones, which are slow. So every network runs its own kernels, several networks at once. The
@@ -32,7 +32,9 @@ def compiled_loss() -> Loss:
 
 
 class SideBySide:
-    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+    """A block of models of one architecture; implements the `Stack` protocol of `steps.py`."""
+
+    channels_last = True  # as fast convolutions want images in memory
 
     def __init__(
         self,
@@ -46,12 +48,13 @@ class SideBySide:
         self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
         self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
         self._own = [_trained(net) for net in nets]
-        self._streams = [new_stream(device) for _ in nets] if device.type == "cuda" else []
+        has_streams = device.type == "cuda" and len(nets) > 1
+        self._streams = [new_stream(device) for _ in nets] if has_streams else []
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""
         if not self._streams:
-            return _stacked([self._lane_gradients(m, x[m], y[m], row_weight[m]) for m in range(len(x))])
+            return self._stacked([self._lane_gradients(m, x[m], y[m], row_weight[m]) for m in range(len(x))])
         main = torch.cuda.current_stream(x.device)
         gradients = []
         for lane, stream in enumerate(self._streams):
@@ -60,12 +63,12 @@ class SideBySide:
                 gradients.append(self._lane_gradients(lane, x[lane], y[lane], row_weight[lane]))
         for stream in self._streams:
             main.wait_stream(stream)
-        return _stacked(gradients)
+        return self._stacked(gradients)
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
         with torch.no_grad():
-            return torch.stack([net.eval()(_as_images(x[m])) for m, net in enumerate(self._nets)])
+            return torch.stack([net.eval()(self._laid_out(x[m])) for m, net in enumerate(self._nets)])
 
     def state(self) -> dict[str, Tensor]:
         """Parameters under the module's own names and shapes, with a leading models axis."""
@@ -74,8 +77,26 @@ class SideBySide:
 
     def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         net = self._nets[lane].train()
-        loss = self._loss(net, _as_images(x), y, row_weight, self._label_smoothing)
+        loss = self._loss(net, self._laid_out(x), y, row_weight, self._label_smoothing)
         return list(torch.autograd.grad(loss, self._own[lane]))
+
+    def _stacked(self, gradients: list[list[Tensor]]) -> list[Tensor]:
+        """One tensor per parameter, in its layout: the optimizer's kernels go by memory, not by strides."""
+        together = (g[0][None] if len(g) == 1 else torch.stack(g) for g in zip(*gradients, strict=True))
+        return [
+            g if g.stride() == p.stride() else torch.empty_like(p).copy_(g)
+            for p, g in zip(self.parameters, together, strict=True)
+        ]
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        is_moved = self.channels_last and x.ndim == 4
+        return x.contiguous(memory_format=torch.channels_last) if is_moved else x
+
+
+class SerialModel(SideBySide):
+    """A block of exactly one model, also of a module that cannot be stacked; records lie as they are."""
+
+    channels_last = False
 
 
 def new_stream(device: torch.device) -> torch.cuda.Stream:
@@ -90,17 +111,9 @@ def _trained(net: nn.Module) -> list[nn.Parameter]:
 
 def _shared(own: tuple[Tensor, ...]) -> Tensor:
     """One tensor (models, ...) that holds all of them; each becomes a slice of it."""
+    if len(own) == 1:
+        return own[0].detach()[None]
     together = torch.stack([t.detach() for t in own])
     for tensor, part in zip(own, together, strict=True):
         tensor.data = part
     return together
-
-
-def _stacked(gradients: list[list[Tensor]]) -> list[Tensor]:
-    """One contiguous tensor per parameter: the optimizer's kernels go by memory, not by strides."""
-    return [torch.stack(of_models).contiguous() for of_models in zip(*gradients, strict=True)]
-
-
-def _as_images(x: Tensor) -> Tensor:
-    """Images with the channels last in memory, as fast convolutions want them."""
-    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x

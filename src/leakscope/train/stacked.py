@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
+from leakscope.errors import first_line
 from leakscope.train.losses import row_losses
 
 
 class VmapStack:
-    """A block of models of one architecture; implements the `Stack` protocol of `loop.py`."""
+    """A block of models of one architecture; implements the `Stack` protocol of `steps.py`."""
 
     def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
         self._net = nets[0]
@@ -72,5 +73,5 @@ def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None
         stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
         stack.outputs(pair)
     except (RuntimeError, NotImplementedError) as error:
-        return str(error).strip().splitlines()[0]
+        return first_line(error)
     return None

@@ -14,17 +14,16 @@ from torch import Tensor
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
-from leakscope.train.optimizer import Optimizer
+from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
-from leakscope.train.sam import sharpness_aware
 
 GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 
 _NOTHING = nullcontext()
 
 
-class Trainable(Protocol):
-    """A block of models that can be trained; every tensor's first axis is the model."""
+class Stack(Protocol):
+    """A block of models that can be trained and evaluated; every tensor's first axis is the model."""
 
     parameters: list[Tensor]
     buffers: list[Tensor]
@@ -32,12 +31,11 @@ class Trainable(Protocol):
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
 
+    def outputs(self, x: Tensor) -> Tensor:
+        """(models, rows, ...) -> (models, rows, outputs)."""
 
-class Steps(Protocol):
-    """Trains a block for one epoch at a time."""
-
-    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
-        """One epoch: records int64 (steps, models, batch), their views, one learning rate per step."""
+    def state(self) -> dict[str, Tensor]:
+        """Parameters under the module's own names and shapes."""
 
 
 class HostSteps:
@@ -45,7 +43,7 @@ class HostSteps:
 
     def __init__(
         self,
-        stack: Trainable,
+        stack: Stack,
         x: Tensor,
         y: Tensor,
         plan: BatchPlan,
@@ -59,7 +57,7 @@ class HostSteps:
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
     def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
-        """One epoch."""
+        """One epoch: records int64 (steps, models, batch), their views, one learning rate per step."""
         index = torch.from_numpy(order).to(self._x.device)
         batches = self._batches(index) if views is None else self._viewed(index, views)
         changed = [*self._optimizer.tensors, *self._stack.buffers]

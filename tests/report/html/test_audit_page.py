@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.report.page import recipe_text
-from leakscope.audits.report.page_gauge import audit_gauge
+from leakscope.audits.report.page import audit_gauge, recipe_text
 from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
@@ -25,7 +24,7 @@ from leakscope.evaluate.results import AuditResults, Source, SourceKind
 from leakscope.report.embed import Embedded
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE
-from leakscope.runs.rebuild import rebuild_report
+from leakscope.runs.kinds import rebuild_report
 from tests.report.html.test_embed import read
 from tests.synthetic_runs import Synthetic
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
-from leakscope.runs.rebuild import rebuild_report
+from leakscope.runs.kinds import rebuild_report
 from leakscope.studies.dynamics import page_plane as plane_module
 from leakscope.studies.dynamics.figure_types import SeriesFigure
 from leakscope.studies.dynamics.page_first_screen import command, headline

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leakscope.report.study_page import Command
-from leakscope.single_model.page import headline, page, write_report
-from leakscope.single_model.page_roc import PRIVATE, VALIDATION, scored
+from leakscope.single_model.page import PRIVATE, VALIDATION, headline, page, scored
 from leakscope.single_model.report import ReportContext
 from leakscope.stats.roc import auc
 from leakscope.studies.ensemble.report import command, study_context
@@ -29,7 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> None:
     results, folder = study
     before = (folder / "report.html").read_bytes()
-    write_report(results, folder, study_context(results, folder))
+    page(results, folder, study_context(results, folder)).write(folder)
     assert (folder / "report.html").read_bytes() == before
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, script_json
-from leakscope.report.gauge import Gauge, gauge_svg
+from leakscope.report.gauge import Gauge
 from leakscope.report.page import Badge, Page, Section, asset
 from tests.synthetic_runs import HOSTILE
 
@@ -129,9 +129,9 @@ def test_paragraphs_escape() -> None:
 
 def test_a_gauge_has_a_text_description() -> None:
     words = "AUC: 60.0% (95% interval 55.0% to 65.0%); the limit is 52.0%"
-    made = gauge_svg(Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True))
+    made = Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True).svg()
     assert f'aria-label="{words}"' in made and "failed" in made
-    assert "not measurable" in gauge_svg(Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False))
+    assert "not measurable" in Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False).svg()
 
 
 def luminance(colour: str) -> float:

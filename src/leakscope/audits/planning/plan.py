@@ -23,14 +23,14 @@ from leakscope.audits.planning.trial import (
 )
 from leakscope.audits.run import prepare
 from leakscope.audits.settings import AuditSettings
-from leakscope.audits.source import Source
+from leakscope.audits.source import Sizes, Source
 from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.errors import TrainingError
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import Recipe
-from leakscope.stats.intervals import AucEstimate, Interval, clopper_pearson, delong_of_split
+from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
 from leakscope.types import Records
@@ -41,16 +41,6 @@ SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 _NPY_HEADER = 128  # bytes before the numbers of a .npy file
 _BLOCK_ARRAYS = 12  # float64 (models, block) at the peak of LiRA, in every thread
 _RECORD_VECTORS = 24  # float64 (records,) at the peak of judging, see docs/scale.md
-
-
-@dataclass(frozen=True)
-class PlannedPopulation:
-    """Models and records; members and non-members of the target that has fewest."""
-
-    models: int
-    records: int
-    members: int
-    nonmembers: int
 
 
 @dataclass(frozen=True)
@@ -138,7 +128,7 @@ class Plan:
         resolution: what the figures can tell apart.
     """
 
-    population: PlannedPopulation
+    population: Sizes
     cost: Cost | None
     resolution: Resolution
 
@@ -146,14 +136,11 @@ class Plan:
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     """The cost and the resolution of an audit; raises what the audit would raise."""
     prepared = prepare(settings, source)
-    members, nonmembers, models, records = prepared.sizes
-    targets = prepared.config.targets
+    sizes, config = prepared.sizes, prepared.config
     return Plan(
-        PlannedPopulation(models, records, members, nonmembers),
-        None if prepared.request is None else _cost(prepared.request, prepared.config),
-        resolution(
-            models if targets is None else len(targets), members, nonmembers, prepared.config.fpr_budgets
-        ),
+        sizes,
+        None if prepared.request is None else _cost(prepared.request, config),
+        resolution(len(prepared.is_member), sizes.members, sizes.nonmembers, config.fpr_budgets),
     )
 
 
@@ -165,18 +152,12 @@ def _cost(request: TrainingRequest, config: EvaluationConfig) -> Cost:
         trial.training,
         _time(trial, request, config),
         _memory(trial, request, n_scores),
-        disk_bytes(request, trial.training.blocks, n_scores),
+        _disk(request, trial.training.blocks, n_scores),
     )
 
 
-def disk_bytes(request: TrainingRequest, blocks: int, score_arrays: int = 0) -> Disk:
-    """The bank's arrays, and scores while they are judged; other files are small and left out.
-
-    Args:
-        request: the models to train, and the signals to store.
-        blocks: number of blocks they are trained in.
-        score_arrays: number of arrays with one score per model and record; on disk where they are large.
-    """
+def _disk(request: TrainingRequest, blocks: int, score_arrays: int) -> Disk:
+    """The bank's arrays, and arrays of scores while they are judged; other files are small and left out."""
     records, models = request.records, request.design.n_models
     per_signal = models * len(request.recipe.evaluated_epochs) * len(records)
     numbers = {name: per_signal * _signal_bytes(name, records) for name in request.signal_names}
@@ -197,7 +178,9 @@ def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Seq
         lowest_fpr=1 / n_nonmembers,
         lowest_fpr_pooled=1 / (targets * n_nonmembers),
         auc_one_target=_half_width(auc.interval),
-        auc_all_targets=_half_width_of_mean(auc, targets),
+        auc_all_targets=_half_width(auc.interval)
+        if targets < 2
+        else float(special.stdtrit(targets - 1, 0.975) * auc.standard_error / np.sqrt(targets)),
         record_advantage=_record_half_width(targets) if targets > 1 else None,
         rates=tuple(_rate_resolution(fpr, targets, n_members, n_nonmembers) for fpr in fpr_budgets),
     )
@@ -218,13 +201,13 @@ def _time(trial: Networks | Fits, request: TrainingRequest, config: EvaluationCo
 
 def _memory(trial: Networks | Fits, request: TrainingRequest, n_scores: int) -> Memory:
     """From shapes alone, by the formulas of docs/plan.md."""
-    records, recipe, kept = request.records, request.recipe, request.signal_names
+    records, recipe = request.records, request.recipe
     is_image, on_gpu = records.features.dtype == np.uint8, device_of(request.device).type == "cuda"
     n_copied = records.features.size if isinstance(recipe, Recipe) and (is_image or on_gpu) else 0
     on_disk = is_mapped(records.features)
     held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
     parameters, workspace = trial.memory()
-    row = sum(_signal_bytes(name, records) for name in kept)
+    row = sum(_signal_bytes(name, records) for name in request.signal_names)
     signals = 2 * block_size_of(request) * len(recipe.evaluated_epochs) * len(records) * row
     judging = _judging_bytes(request, n_scores)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
@@ -250,13 +233,6 @@ def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int)
     one, pooled = (clopper_pearson(round(SUPPOSED_TPR * n), n) for n in (n_members, models * n_members))
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
     return RateResolution(fpr, ceil(1 / fpr - 1e-9), _half_width(one), _half_width(pooled), reason)
-
-
-def _half_width_of_mean(auc: AucEstimate, targets: int) -> float:
-    """Of the mean AUC over targets; of the AUC itself for a single target."""
-    if targets < 2:
-        return _half_width(auc.interval)
-    return float(special.stdtrit(targets - 1, 0.975) * auc.standard_error / np.sqrt(targets))
 
 
 def _record_half_width(models: int) -> float:

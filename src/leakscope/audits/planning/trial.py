@@ -14,7 +14,7 @@ from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
-from leakscope.disk.scratch import IN_MEMORY, Scratch
+from leakscope.disk.scratch import IN_MEMORY
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker
 from leakscope.evaluate.judge import judge
@@ -26,7 +26,7 @@ from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
 from leakscope.train.steps import GATHERED_AT_ONCE
 from leakscope.types import Design, Records, Signals
 
-_STEPS_TRIAL, _ORDERS_TRIAL, _QUESTIONS_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
+_STEPS_TRIAL, _ORDERS_TRIAL, _QUERIES_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
 _UNSEEN = 0.25  # what a few seconds do not show (other load, heat); widens the range both ways
 _MOST_ROUNDS = 20
 _JUDGED_RECORDS = 1000
@@ -71,11 +71,6 @@ def block_size_of(request: TrainingRequest) -> int:
     return len(request.identity.blocks[0])
 
 
-def blocks_of(request: TrainingRequest) -> int:
-    """Number of blocks the models make."""
-    return ceil(request.design.n_models / block_size_of(request))
-
-
 class Networks:
     """A block of the recipe's networks, to be timed and measured."""
 
@@ -92,19 +87,19 @@ class Networks:
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
         self.training = Training(
-            trainer, str(self._device), block_size_of(request), blocks_of(request), size, note
+            trainer, str(self._device), block_size_of(request), len(request.identity.blocks), size, note
         )
 
     def seconds(self) -> Seconds:
-        """All epochs, checkpoints and blocks, from a few steps, orders of records and questions."""
+        """All epochs, checkpoints and blocks, from a few steps, orders of records and queries."""
         recipe, n_records, n_steps = self._recipe, len(self._request.records), self._batches.steps
         set_up = _elapsed(self._make_stack)
         most_orders = max(1, DRAWN_AT_ONCE // (4 * n_steps * self._batches.batch * len(self._models)))
         order = seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
         step = seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
-        question = seconds_a_unit(self._questions, min(64, n_records), n_records, _QUESTIONS_TRIAL)
+        query = seconds_a_unit(self._queries, min(64, n_records), n_records, _QUERIES_TRIAL)
         block = (step * n_steps + order) * recipe.epochs + Seconds(set_up, set_up, set_up)
-        block += question * (n_records * len(recipe.evaluated_epochs))
+        block += query * (n_records * len(recipe.evaluated_epochs))
         preparing = Seconds(self._preparing, self._preparing, self._preparing)
         return block * (self._request.design.n_models / len(self._models)) + preparing
 
@@ -127,10 +122,10 @@ class Networks:
         orders = min(max(DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
         training = 8 * (gathered + orders + n_steps * rows) + 4 * rows * sum(layers)
         most_rows = max(1, loop.EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
-        asked_rows = len(self._models) * min(most_rows, len(self._request.records))
+        queried_rows = len(self._models) * min(most_rows, len(self._request.records))
         neighbours = max(map(sum, zip(layers, [*layers[1:], 0], strict=True)), default=0)
-        asking = 4 * asked_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
-        return parameters, max(training, asking)
+        querying = 4 * queried_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
+        return parameters, max(training, querying)
 
     def _layer_outputs(self) -> list[int]:
         """Numbers that each layer of the network puts out for one row."""
@@ -161,7 +156,7 @@ class Networks:
         epochs = loop.train(self._stack, self._inputs, batches, recipe)
         return lambda: self._settled(next(epochs))
 
-    def _questions(self, n_records: int) -> _Work:
+    def _queries(self, n_records: int) -> _Work:
         some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
         design, names = Design(self._in_mask[:, :n_records]), self._request.signal_names
         return lambda: self._settled(loop.evaluate(self._stack, some, design, names))
@@ -187,19 +182,15 @@ class Fits:
         self._in_mask = request.design.in_mask[self._models]
         self._most = int(self._in_mask.sum(axis=1).max())
         self._fitted = 0
-        self.training = Training(name, "cpu", block_size_of(request), blocks_of(request))
+        self.training = Training(name, "cpu", block_size_of(request), len(request.identity.blocks))
 
     def seconds(self) -> Seconds:
         """All rounds of all blocks, from a few fits on some or all of the members."""
-        n_models, size, at_once = (
-            self._request.design.n_models,
-            block_size_of(self._request),
-            len(self._models),
-        )
+        sizes, at_once = map(len, self._request.identity.blocks), len(self._models)
         start = min(self._most, 20 * self._request.records.n_classes)
         workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
         fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
-        rounds = sum(ceil(min(size, n_models - first) / at_once) for first in range(0, n_models, size))
+        rounds = sum(ceil(size / at_once) for size in sizes)
         return fit * rounds + Seconds(workers, workers, workers)
 
     def how(self) -> str:
@@ -208,10 +199,10 @@ class Fits:
         return f"{at_once} fitted side by side on {self._fitted:,} of {self._most:,} members, times all"
 
     def memory(self) -> tuple[int, int]:
-        """Bytes of (the models: unknown; the processes' copies of their members, and their answers)."""
+        """Bytes of (the models: unknown; the processes' copies of their members, and their outputs)."""
         records = self._request.records
-        n_answers = block_size_of(self._request) * len(records) * records.n_classes
-        return 0, len(self._models) * records.features.nbytes // 2 + 8 * n_answers
+        n_outputs = block_size_of(self._request) * len(records) * records.n_classes
+        return 0, len(self._models) * records.features.nbytes // 2 + 8 * n_outputs
 
     def _fits(self, n_members: int) -> _Work:
         """All models on so many of their members."""
@@ -224,13 +215,15 @@ class Fits:
 
 
 class RandomBank(Bank):
-    """Random answers in memory, to time the judge on."""
+    """Random signals in memory, to time the judge on."""
+
+    scratch = IN_MEMORY
 
     def __init__(self, request: TrainingRequest, n_models: int, records: Records) -> None:
         self.identity = request.identity
         self._records, self._rng = records, np.random.default_rng(request.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
-        arrays = {name: self._answers(name) for name in request.identity.signals}
+        arrays = {name: self._random_signal(name) for name in request.identity.signals}
         self._signals = Signals(arrays, (1,), records.labels)
 
     @property
@@ -238,20 +231,15 @@ class RandomBank(Bank):
         """No model diverged."""
         return {}
 
-    @property
-    def scratch(self) -> Scratch:
-        """In memory."""
-        return IN_MEMORY
-
     def design(self) -> Design:
         """Some models and records of the real one."""
         return self._design
 
     def signals(self) -> Signals:
-        """The random answers; one checkpoint."""
+        """The random signals; one checkpoint."""
         return self._signals
 
-    def _answers(self, name: str) -> AnyArray:
+    def _random_signal(self, name: str) -> AnyArray:
         n_models, n_records = self._design.in_mask.shape
         classes = (self._records.n_classes,) if name == "logits" else ()
         values = self._rng.standard_normal((n_models, 1, n_records, *classes), dtype=np.float32)
@@ -259,7 +247,7 @@ class RandomBank(Bank):
 
 
 def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Seconds:
-    """Facts and judge at work on random answers about some records; linear in records."""
+    """Facts and judge at work on random signals of some records; linear in records."""
     n_models, n_records = request.design.n_models, len(request.records)
     rng = np.random.default_rng(request.seed)
     some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])

@@ -1,4 +1,4 @@
-"""The charts of an audit's report, each with its numbers: ROC, precision, groups, bits."""
+"""The charts of an audit's report, each with its numbers: ROC, precision, groups, bits, scores."""
 
 from __future__ import annotations
 
@@ -6,18 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from leakscope.audits.report.cells import (
-    NOT_MEASURABLE,
-    attack_table,
-    group_reasons,
-    group_table,
-    leakage_table,
-    leakage_text,
-    no_interval_sentences,
-    precision_table,
-    unmeasurable,
-    why_no_bits,
-)
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.audits.report.cells import NOT_MEASURABLE, attack_table, number, percent, rate, unmeasurable
+from leakscope.disk.scratch import evict_pages, over_blocks
+from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.leakage.checkpoints import CheckpointLeakage
 from leakscope.report.blocks import Absent, Body, Raw, Table
@@ -40,6 +32,9 @@ from leakscope.stats.estimate import Estimate
 
 _SHOWN_RATES = (0.001, 0.01, 0.1, 0.5)
 _START_PRIOR = 0.1
+_BINS = 80
+_TAIL = 0.02
+_SAMPLED = 2_000_000  # scores that set the range of the histogram
 
 
 def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
@@ -85,15 +80,15 @@ def _curve(rates: RocBand, k: int, legend: str, smallest: float) -> list[PlotlyF
 
 def _roc_numbers(bands: Mapping[str, RocBand]) -> Table:
     rows = [
-        [f"{rate:.2%}", *(_at_rate(band, rate) for band in bands.values())]
-        for rate in _SHOWN_RATES
-        if any(rate >= band.fpr[0] for band in bands.values())
+        [f"{fpr:.2%}", *(_at_rate(band, fpr) for band in bands.values())]
+        for fpr in _SHOWN_RATES
+        if any(fpr >= band.fpr[0] for band in bands.values())
     ]
     return Table(["FPR", *bands], rows, "Mean TPR over targets at some false positive rates")
 
 
-def _at_rate(band: RocBand, rate: float) -> str:
-    at = int(np.searchsorted(band.fpr, rate * (1 + 1e-9), side="right")) - 1
+def _at_rate(band: RocBand, fpr: float) -> str:
+    at = int(np.searchsorted(band.fpr, fpr * (1 + 1e-9), side="right")) - 1
     return NOT_MEASURABLE if at < 0 else f"{band.mean[at]:.2%}"
 
 
@@ -113,9 +108,12 @@ def precision_section(results: AuditResults) -> Section:
     if not points:
         absent = Absent("No TPR is measurable at the chosen FPR budgets.")
         return Section("precision", "Precision", [absent], note)
-    rows = [(label, p, _precision(p.value or 0.0, p.fpr, _START_PRIOR)) for label, p in points]
-    slider = template("prior.html.j2", rows=rows, prior=_START_PRIOR)
-    return Section("precision", "Precision", [Raw(slider, [precision_table(results)])], note)
+    at_start = [(label, p, _precision(p.value or 0.0, p.fpr, _START_PRIOR)) for label, p in points]
+    slider = template("prior.html.j2", rows=at_start, prior=_START_PRIOR)
+    priors = [f"precision if {entry.prior:.0%} are members" for entry in points[0][1].precision]
+    rows = [[label, percent(p.fpr), rate(p), *map(rate, p.precision)] for label, p in points]
+    table = Table(["attack", "FPR", "TPR", *priors], rows)
+    return Section("precision", "Precision", [Raw(slider, [table])], note)
 
 
 def _precision(tpr: float, fpr: float, prior: float) -> float:
@@ -131,7 +129,8 @@ def groups_section(results: AuditResults) -> Section:
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
     absent = [] if columns else [Absent(no_groups)]
     note = f"Does the risk differ between groups? Attack: {attack}. Each group has its own 95% interval."
-    return Section("groups", "Groups", [*charts, *group_reasons(results), *absent], note)
+    reasons = [f"Not evaluated by {column}: {reason}." for column, reason in results.groups_left_out.items()]
+    return Section("groups", "Groups", [*charts, *reasons, *absent], note)
 
 
 def _group_chart(k: int, column: str, groups: Sequence[GroupFigures], attack: str) -> Chart:
@@ -146,7 +145,9 @@ def _group_chart(k: int, column: str, groups: Sequence[GroupFigures], attack: st
               "yaxis": {"type": "category", "autorange": "reversed"}}  # fmt: skip
     alt = f"AUC of {attack} for each group of {column}, with 95% intervals."
     figure = {"data": [trace], "layout": layout}
-    numbers, height = group_table(groups, column), 90 + 26 * len(defined)
+    rates = [f"TPR at {percent(point.fpr)} FPR" for point in groups[0].tpr_at_fpr]
+    rows = [[g.group, f"{g.records:,}", number(g.auc), *map(rate, g.tpr_at_fpr)] for g in groups]
+    numbers, height = Table([column, "records", "AUC", *rates], rows), 90 + 26 * len(defined)
     return Chart(f"groups-{k}", figure, alt, numbers, height, title=f"By {column}")
 
 
@@ -157,16 +158,28 @@ def _intervals(estimates: Sequence[Estimate], k: int) -> PlotlyFigure:
 
 def bits_section(results: AuditResults) -> Section:
     """Bits of membership per record, over training where there are several checkpoints."""
-    reason = why_no_bits(results)
-    if reason:
+    leakage = results.leakage
+    if not leakage.checkpoints or leakage.checkpoints[-1].bits.value is None:
+        reason = leakage.reason or "the bank has no checkpoint"
         return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
-    checkpoints = results.leakage.checkpoints
-    numbers: Body = [leakage_table(results), *no_interval_sentences(results)]
+    rows = [
+        [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.advantage_bound))]
+        for at in leakage.checkpoints
+    ]
+    head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "bound on the advantage"]
+    numbers: Body = [Table(head, rows), *([f"No interval: {leakage.reason}."] if leakage.reason else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
     body: Body = [*numbers, Absent(one_checkpoint)]
-    if len(checkpoints) > 1:
-        body = [_bits_chart(checkpoints), *numbers]
-    return Section("bits", "Bits", body, leakage_text(results))
+    if len(leakage.checkpoints) > 1:
+        body = [_bits_chart(leakage.checkpoints), *numbers]
+    note = (
+        f"A record's {leakage.signal} has one distribution over models trained on it and another "
+        "over the other models; a Gaussian is fitted to each. Mutual information is at most 1 bit. rho_KL is "
+        "the sum of the two Kullback-Leibler divergences, in bits. As far as the Gaussians hold, no attacker "
+        "who sees only this output has a larger advantage than the bound. All figures are bias-corrected "
+        "with permuted designs; intervals are over models."
+    )
+    return Section("bits", "Bits", body, note)
 
 
 def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Chart:
@@ -183,3 +196,64 @@ def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Chart:
     layout = {"xaxis": axis("epoch"), "yaxis": axis("bits of membership")}
     alt = "Bits of membership that an output reveals, over training."
     return Chart("bits-chart", {"data": traces, "layout": layout}, alt)
+
+
+def scores_section(results: AuditResults, attacked: Attacked) -> Section:
+    """How the scores of members and non-members are distributed."""
+    strongest, scores = results.strongest_attack, attacked.scores
+    labels = [strongest, *(label for label in results.attacks if label != strongest)]
+    traces = [
+        trace
+        for label in labels
+        for trace in _histogram(
+            label, scores[label].values, attacked.design.rows(scores[label].targets), label == strongest
+        )
+    ]
+    figure = {
+        "data": traces,
+        "layout": {
+            "xaxis": axis("score (higher means member)"),
+            "yaxis": axis("share of records", tickformat=".1%", rangemode="tozero"),
+            "hovermode": "x",
+        },
+    }
+    alt = (
+        f"Scores of members and of non-members ({scores[strongest].values.size:,} scores). The outermost "
+        "bars contain the most extreme 2% at each end."
+    )
+    choice = Raw(template("choice.html.j2", chart_id="scores-chart", names=labels))
+    note = "Where the two distributions overlap, an attacker can only guess."
+    return Section("scores", "Scores", [choice, Chart("scores-chart", figure, alt)], note)
+
+
+def _histogram(label: str, values: FloatArray, in_mask: BoolArray, is_visible: bool) -> list[PlotlyFigure]:
+    """The traces of one attack."""
+    edges = _edges(values)
+    middles = (edges[1:] + edges[:-1]) / 2
+
+    def counts(columns: slice) -> IntArray:
+        clipped, mask = np.clip(values[:, columns], edges[0], edges[-1]), in_mask[:, columns]
+        return np.stack([np.histogram(clipped[side], edges)[0] for side in (mask, ~mask)])
+
+    both = np.sum(over_blocks(values.shape[1], counts, values, in_mask), axis=0)  # (2, bins)
+    traces = []
+    for k, (side, counted) in enumerate(zip(("members", "non-members"), both, strict=True)):
+        share = (counted / max(int(counted.sum()), 1)).round(6)
+        traces.append(
+            {"x": middles.round(4), "y": share, "name": side, "mode": "lines",
+             "line": {"shape": "hvh", "color": colour(k), "width": 1.6}, "fill": "tozeroy",
+             "fillcolor": colour(k, band=True), "meta": label, "visible": is_visible,
+             "hovertemplate": "%{y:.2%}<extra>" + side + "</extra>"}
+        )  # fmt: skip
+    return traces
+
+
+def _edges(values: FloatArray) -> FloatArray:
+    """Edges of the bins, from a sample of the scores."""
+    sample = np.array(values[:, :: max(1, values.size // _SAMPLED)])
+    evict_pages(values)
+    low, high = np.quantile(sample, [_TAIL, 1 - _TAIL])
+    if not np.isfinite([low, high]).all() or low == high:
+        finite = sample[np.isfinite(sample)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    return np.linspace(low, high if high > low else low + 1, _BINS + 1)

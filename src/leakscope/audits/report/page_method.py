@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 
-from leakscope.audits.report.cells import (
-    CALIBRATED_TEXT,
-    calibrated_table,
-    epsilon_table,
-    epsilon_text,
-    hygiene_table,
-)
+from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
-from leakscope.evaluate.results import AuditResults, SourceKind
+from leakscope.evaluate.results import AuditResults, EpsilonFigure, SourceKind
 from leakscope.evaluate.sentences import seeds_text
-from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw
+from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section
 from leakscope.report.templates import template
 
@@ -31,7 +25,9 @@ _SOURCES: dict[SourceKind, str] = {
 def checks_section(results: AuditResults) -> Section:
     """Can the audit itself be trusted?"""
     checks = [(check, _TONES.get(check.status, "plain")) for check in results.hygiene]
-    body: Body = [Raw(template("checks.html.j2", checks=checks), [hygiene_table(results)])]
+    rows = [[check.name, check.status, check.sentence] for check in results.hygiene]
+    table = Table(["check", "outcome", "finding"], rows)
+    body: Body = [Raw(template("checks.html.j2", checks=checks), [table])]
     if not checks:
         body = [Absent("Nothing is known of the records; no check was run.")]
     return Section("checks", "Checks", body, "Faults in the setup that would make the figures misleading.")
@@ -39,18 +35,47 @@ def checks_section(results: AuditResults) -> Section:
 
 def bounds_section(results: AuditResults) -> Section:
     """Lower bounds on epsilon, and rates at thresholds an attacker could have chosen."""
-    calibrated = calibrated_table(results)
-    thresholds: Body = [CALIBRATED_TEXT, calibrated]
-    if not calibrated.rows:
-        thresholds = [Absent("Not available: there is only one target, or there are too few non-members.")]
+    bounds = {label: figures.epsilon for label, figures in results.attacks.items()}
+    rows = [[label, _epsilon(bound.general), _epsilon(bound.gaussian)] for label, bound in bounds.items()]
     body = [
         Heading("Lower bounds on epsilon"),
-        epsilon_text(results),
-        epsilon_table(results),
+        _epsilon_text(results),
+        Table(["attack", "any trade-off curve", "Gaussian trade-off curve"], rows),
         Heading("Thresholds from the other models"),
-        *thresholds,
+        *_calibrated(results),
     ]
     return Section("more", "Bounds", body)
+
+
+def _epsilon(bound: EpsilonFigure) -> str:
+    return f"{bound.value:.2f}" if bound.value is not None else f"none: {bound.reason}"
+
+
+def _epsilon_text(results: AuditResults) -> str:
+    config = results.config
+    median = " We report the median bound over targets." if results.population.targets > 1 else ""
+    return (
+        f"With {config.confidence:.0%} confidence, training is not (epsilon, {config.delta:g})-"
+        "differentially private for any epsilon below the bound, provided that records are "
+        f"independent.{median}"
+    )
+
+
+def _calibrated(results: AuditResults) -> Body:
+    """Rates reached with thresholds from the other models; a single target has none."""
+    rows = [
+        [label, percent(point.fpr_budget), rate(point.fpr), rate(point.tpr)]
+        for label, figures in results.attacks.items()
+        for point in figures.calibrated
+        if point.reason is None
+    ]
+    if not rows:
+        return [Absent("Not available: there is only one target, or there are too few non-members.")]
+    text = (
+        "An attacker has to choose the threshold without knowing the target's members. Here, each target's "
+        "threshold comes from the non-members of all other models."
+    )
+    return [text, Table(["attack", "FPR budget", "FPR reached", "TPR reached"], rows)]
 
 
 def method_section(results: AuditResults, disclosure: Disclosure) -> Section:

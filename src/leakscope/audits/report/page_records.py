@@ -8,7 +8,7 @@ outputs over training. `Disclosure` decides what the page may reveal about a sin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,7 +102,7 @@ def record_rows(results: AuditResults, attacked: Attacked, disclosure: Disclosur
     folder = attacked.bank.folder
     order, n_records = _most_exposed(folder)
     stored = read_stored_rows(folder / RECORDS, order)
-    figures, texts = _figures(stored), _texts(stored)
+    figures, texts = _columns(stored)
     is_secret = results.is_of_one_model and not disclosure.with_membership
     rows = RecordRows()
     rows.add(Column("id", "record", "id"), shown_ids(folder, texts.pop("id"), disclosure.redacted))
@@ -116,7 +116,9 @@ def record_rows(results: AuditResults, attacked: Attacked, disclosure: Disclosur
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
     details = _add_outputs(rows, attacked, order, hidden_models)
     _add_previews(rows, None if disclosure.redacted else Previews.read(folder), order)
-    others = [name for name in figures if _is_other(name, is_secret)]
+    others = [
+        name for name in figures if name not in _KNOWN and not (is_secret and name.startswith("score_"))
+    ]
     rows.arrays.update({f"other:{name}": figures[name] for name in others})
     return RecordRows(rows.arrays, rows.columns, rows.absent, others, details)
 
@@ -127,18 +129,10 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
     note = "Most exposed first. Select a record to see every model's output on it."
     if results.exposed:
         note = f"{results.exposed.records:,} of {results.population.records:,} records are exposed. {note}"
-    settings = {
-        "columns": rows.columns,
-        "records": len(rows.ids),
-        "others": rows.others,
-        "detailed": rows.details.detailed,
-        "epochs": rows.details.epochs,
-        "signal": rows.details.signal,
-        "models": rows.details.models,
-    }
+    table = {"columns": rows.columns, "records": len(rows.ids), "others": rows.others}
     body = template(
         "records.html.j2",
-        settings=script_json(settings),
+        settings=script_json({**table, **asdict(rows.details)}),
         choices=[column for column in rows.columns if column.kind == "code"],
         has_exposed="exposed" in rows.arrays,
         ids=rows.ids[:_STATIC_ROWS].tolist(),
@@ -159,26 +153,14 @@ def _most_exposed(folder: Path) -> tuple[IntArray, int]:
     return exposure_order(columns.get("advantage"), columns.get("bits"), n_records, _MOST_ROWS), n_records
 
 
-def _figures(stored: pl.DataFrame) -> dict[str, AnyArray]:
-    """Columns of numbers, but for the label of a regression."""
-    import polars as pl
-
-    numbers = [name for name in stored.columns if stored[name].dtype != pl.String and name != "label"]
-    return {name: stored[name].to_numpy() for name in numbers}
-
-
-def _texts(stored: pl.DataFrame) -> dict[str, AnyArray]:
-    """Id, label (a number in a regression) and groups by column."""
+def _columns(stored: pl.DataFrame) -> tuple[dict[str, AnyArray], dict[str, AnyArray]]:
+    """Columns of numbers; id, label (a number in a regression) and groups."""
     import polars as pl
 
     names = [name for name in stored.columns if stored[name].dtype == pl.String or name == "label"]
-    columns = {name: stored[name].to_numpy() for name in names}
-    return {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in columns.items()}
-
-
-def _is_other(name: str, is_secret: bool) -> bool:
-    """Figures without a column of their own; scores of a given model only where they may be revealed."""
-    return name not in _KNOWN and not (is_secret and name.startswith("score_"))
+    texts = {name: stored[name].to_numpy() for name in names}
+    figures = {name: stored[name].to_numpy() for name in stored.columns if name not in texts}
+    return figures, {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in texts.items()}
 
 
 def _add_texts(rows: RecordRows, texts: Mapping[str, AnyArray]) -> None:

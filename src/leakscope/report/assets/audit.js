@@ -1,16 +1,10 @@
 "use strict";
 // The page of an audit: precision slider, scores of one attack at a time, table and panel of the records.
 (() => {
-  const { array, has, figure, draw, timed } = window.leakscope;
+  const { array, has, figure, draw, timed, element } = window.leakscope;
   const byId = (id) => document.getElementById(id);
   const percent = (rate, digits = 1) => `${(100 * rate).toFixed(digits)}%`;
   const fixed = (value, digits = 3) => (Number.isFinite(value) ? value.toFixed(digits) : "–");
-
-  function element(name, text, properties = {}) {
-    const made = Object.assign(document.createElement(name), properties);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
 
   // ---- precision: the share of members among the records called members ----
   const prior = byId("prior");

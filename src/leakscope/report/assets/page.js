@@ -23,6 +23,11 @@ window.leakscope = (() => {
   });
   addEventListener("beforeprint", () => applyTheme("light"));
   addEventListener("afterprint", () => applyTheme(wanted()));
+  function element(name, text, properties = {}) {
+    const made = Object.assign(document.createElement(name), properties);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
   // ---- arrays: deflated base64, decoded on demand ----
@@ -94,5 +99,5 @@ window.leakscope = (() => {
   applyTheme(wanted());
   if (!("DecompressionStream" in window)) document.getElementById("old-browser").hidden = false;
   followScroll();
-  return { array, has, unpacked, colour, onTheme: (f) => themeListeners.push(f), timed, hold, stillness, nextFrame };
+  return { element, array, has, unpacked, colour, onTheme: (f) => themeListeners.push(f), timed, hold, stillness, nextFrame };
 })();

@@ -4,9 +4,9 @@
 (() => {
   const root = document.getElementById("plane");
   if (!root || !("DecompressionStream" in window)) return;
-  const { hold, nextFrame, onTheme, opening, settled, timed } = window.leakscope;
+  const { element, hold, nextFrame, onTheme, opening, settled, timed } = window.leakscope;
   const { load, stationOf, nearestTo, paint, X, Y, ratesAt, SIDE } = window.leakscope.plane;
-  const { mostExposed, row, countWords, panelOf, percent, svg, element } = window.leakscope.plane;
+  const { mostExposed, row, countWords, panelOf, percent, svg } = window.leakscope.plane;
   const ROWS = 50, STEP_MS = 500, MOVE_MS = 350;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const about = JSON.parse(part("about").textContent);

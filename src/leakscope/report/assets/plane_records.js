@@ -1,14 +1,9 @@
 "use strict";
 // Single records of the plane as text: the list of a region, and the panel of one record.
 Object.assign(window.leakscope.plane, (() => {
-  const { rate, advantage, stationOf } = window.leakscope.plane;
+  const { element } = window.leakscope, { rate, advantage, stationOf } = window.leakscope.plane;
   const NEVER = -1, UNKNOWN = 255;
   const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)}%`;
-  function element(name, text, properties = {}) {
-    const made = Object.assign(document.createElement(name), properties);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
   function svg(name, attributes, text = "") {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
     Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
@@ -107,5 +102,5 @@ Object.assign(window.leakscope.plane, (() => {
   const panelOf = (run, i) => [element("h3", run.ids[i]), ...recordWords(run, i).map((text) => element("p", text)),
     ratesOverTraining(run, i), ratesAsTable(run, i)];
 
-  return { mostExposed, row, countWords, panelOf, percent, svg, element };
+  return { mostExposed, row, countWords, panelOf, percent, svg };
 })());

@@ -106,17 +106,11 @@ class MembershipScores(NamedTuple):
 class FittedAttacker:
     """An attacker fitted on records of known membership."""
 
-    attacker: Attacker
     model: Any
     stopped_early: bool  # the perceptron reached its iteration limit before it converged
 
     def scores(self, logits: AnyArray, labels: IntArray) -> MembershipScores:
-        """How likely each record is a member.
-
-        Args:
-            logits: float (records, classes), outputs of the attacked model.
-            labels: int64 (records,).
-        """
+        """How likely each record is a member, from the model's logits (records, classes) and the labels."""
         inputs = attacker_inputs(logits, labels)
         calibrated = np.clip(self.model.predict_proba(inputs)[:, 1].astype(np.float64), 0, 1)
         folds = [fold.estimator.predict_proba(inputs)[:, 1] for fold in self.model.calibrated_classifiers_]
@@ -127,14 +121,9 @@ class FittedAttacker:
 def fit(
     attacker: Attacker, logits: AnyArray, labels: IntArray, is_member: BoolArray, seed: int
 ) -> FittedAttacker:
-    """Fits an attacker on the model's outputs for records of known membership.
+    """Fits an attacker on the model's logits (records, classes) for records of known membership.
 
-    Args:
-        attacker: which classifier.
-        logits: float (records, classes).
-        labels: int64 (records,).
-        is_member: bool (records,), with at least `CALIBRATION_FOLDS` members and as many non-members.
-        seed: of the classifier and the calibration folds.
+    There must be at least `CALIBRATION_FOLDS` members and as many non-members.
     """
     folds = StratifiedKFold(CALIBRATION_FOLDS, shuffle=True, random_state=seed)
     learner = make_pipeline(_LiraColumn(), StandardScaler(), attacker.classifier(seed))
@@ -146,7 +135,7 @@ def fit(
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):  # the published settings cause it
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return FittedAttacker(attacker, model, stopped_early)
+    return FittedAttacker(model, stopped_early)
 
 
 def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
@@ -155,10 +144,6 @@ def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
     Isotonic calibration is a step function: records with different scores can get the same calibrated score.
     A threshold takes all of them or none, which costs true positives at low false positive rates. No score
     moves by more than a rounding error (about 2e-16 per record).
-
-    Args:
-        calibrated: float64 (records,), probabilities in [0, 1].
-        uncalibrated: float64 (records,), the scores before calibration; higher means member.
     """
     order = np.lexsort((uncalibrated, calibrated))
     rises = (np.diff(calibrated[order]) > 0) | (np.diff(uncalibrated[order]) != 0)

@@ -46,12 +46,7 @@ class GlobalLira:
 
 
 def features(logits: AnyArray, labels: IntArray) -> dict[str, FloatArray]:
-    """The class probabilities and nine other features by name; float64 (records,) each.
-
-    Args:
-        logits: float (records, classes).
-        labels: int64 (records,).
-    """
+    """The class probabilities and nine other features by name; float64 (records,) each."""
     z = logits.astype(np.float64)
     p = special.softmax(z, axis=1)
     odds = log_odds(z, labels)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakscope.report.figures import COLOURS, figure
+from leakscope.report.png import COLOURS, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

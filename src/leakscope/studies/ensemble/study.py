@@ -32,7 +32,7 @@ from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
-from leakscope.single_model.page_roc import PRIVATE_TRUTH
+from leakscope.single_model.page import PRIVATE_TRUTH
 from leakscope.single_model.results import Figures
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
@@ -156,7 +156,7 @@ def write_reports(
     folder: Path, results: EnsembleResults, disclosure: Disclosure = DEFAULT_DISCLOSURE
 ) -> None:
     """Writes the reports, from the results, the bank and the scores on disk."""
-    from leakscope.single_model.page import write_report
+    from leakscope.single_model.page import page
     from leakscope.studies.ensemble.report import study_context
 
-    write_report(results, folder, study_context(results, folder), disclosure)
+    page(results, folder, study_context(results, folder), disclosure).write(folder)

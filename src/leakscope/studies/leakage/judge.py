@@ -15,10 +15,9 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 from leakscope.leakage.bias import Crossed, analytic_bias, crossed
-from leakscope.leakage.bounds import chain
+from leakscope.leakage.bounds import chain, mutual_information
 from leakscope.leakage.experiment import Experiment, at_output, pooled
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl, with_precision
-from leakscope.leakage.mutual_information import mutual_information
 from leakscope.studies.leakage.checks import checks, trends
 from leakscope.studies.leakage.config import CONTROL, LeakageConfig, Setting, settings
 from leakscope.studies.leakage.results import (

@@ -11,10 +11,9 @@ import sklearn
 
 import leakscope
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.loss import LossThreshold
 from leakscope.attacks.shokri import fit_membership, logistic_regression, softmax
+from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.bank.bank import Bank
 from leakscope.stats import correlation as stats
 from leakscope.stats.intervals import Interval, spread_over_targets

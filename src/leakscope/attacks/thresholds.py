@@ -1,10 +1,26 @@
-"""The gap attack: a record classified correctly is a member (Yeom et al. 2018, section 3.1)."""
+"""Thresholds on one output of the target (Yeom et al. 2018).
+
+A member has a small loss (section 3.2), or is classified correctly (section 3.1, the gap attack).
+"""
 
 from __future__ import annotations
 
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block
+
+
+class LossThreshold(Attack):
+    """The score is minus the loss; no reference model is needed."""
+
+    name = "loss"
+    needs = ("loss",)
+    default_for = ("population", "alone", "references", "out_references")
+    source = "Yeom et al. 2018"
+
+    def score(self, block: Block) -> FloatArray:
+        """Minus the loss."""
+        return -block.of_targets("loss")
 
 
 class Correctness(Attack):

@@ -1,7 +1,7 @@
-"""Logits in, signals per record out, on the device the logits are on.
+"""A model's outputs in, signals per record out, on the device the outputs are on.
 
-Everything is computed from log-probabilities by logsumexp, never as log(softmax). `registry.py` lists the
-signals with their inputs and directions.
+A classifier's signals are computed from log-probabilities by logsumexp, never as log(softmax). `registry.py`
+lists the signals with their inputs and directions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leakscope.errors import InputError
-from leakscope.signals.registry import CLASSIFICATION, Signal, find_signal
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Signal, find_signal
 
 
 def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
@@ -28,20 +28,33 @@ def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...
     is_shared = any(signal.inputs == "log_odds" for signal in signals)
     odds = log_odds(logits, labels) if is_shared else logits
     inputs = {"logits": (logits,), "logits and label": (logits, labels), "log_odds": (odds,)}
-    return {
-        signal.name: own_signal(signal, logits, labels)
-        if signal.is_own
-        else signal.compute(*inputs[signal.inputs])
-        for signal in signals
-    }
+    return {signal.name: _computed(signal, inputs, logits, labels) for signal in signals}
 
 
-def own_signal(signal: Signal, logits: Tensor, labels: Tensor) -> Tensor:
-    """A user's own signal; float32 (...,), or integers or bools as they are.
+def regression_signals(
+    outputs: Tensor, targets: Tensor, residual_sd: Tensor, names: tuple[str, ...]
+) -> dict[str, Tensor]:
+    """The named signals of regression models; name -> float (models, records).
 
-    Raises:
-        InputError: the function returns something else than one number per record.
+    Args:
+        outputs: float (models, records).
+        targets: float (models, records) or (records,).
+        residual_sd: float (models,), the spread of each model's residuals on its members.
+        names: shipped signals, or a user's own as "package.module:function".
     """
+    residual, targets = outputs - targets, targets.expand_as(outputs)
+    inputs = {"residual": (residual,), "residual and its spread": (residual, residual_sd[:, None])}
+    signals = [find_signal(name, REGRESSION) for name in names]
+    return {signal.name: _computed(signal, inputs, outputs[..., None], targets) for signal in signals}
+
+
+def _computed(
+    signal: Signal, inputs: dict[str, tuple[Tensor, ...]], logits: Tensor, labels: Tensor
+) -> Tensor:
+    """A signal from its inputs; a user's own is float32 (...,), or integers or bools as they are."""
+    if not signal.is_own:
+        shipped: Tensor = signal.compute(*inputs[signal.inputs])
+        return shipped
     values = signal.compute(logits, labels)
     if not isinstance(values, Tensor) or values.shape != labels.shape:
         shape = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
@@ -130,3 +143,14 @@ def _log_one_minus(p: Tensor, logits: Tensor) -> Tensor:
     others = logits.scatter(-1, top, -torch.inf).logsumexp(-1, keepdim=True)
     log_not_top = others - logits.logsumexp(-1, keepdim=True)
     return torch.log1p(-p.scatter(-1, top, 0.0)).scatter(-1, top, log_not_top)
+
+
+def squared_residual(residual: Tensor) -> Tensor:
+    """The squared error."""
+    return residual.square()
+
+
+def log_density(residual: Tensor, spread: Tensor) -> Tensor:
+    """Gaussian log-density of the residual."""
+    variance = spread.square()
+    return -0.5 * (residual.square() / variance + torch.log(2 * torch.pi * variance))

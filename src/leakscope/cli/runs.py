@@ -1,0 +1,139 @@
+"""Commands about run folders: `leakscope report`, `open`, `verify`, `compare` and `schema`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leakscope.cli.output import (
+    AsJson,
+    Quiet,
+    Redact,
+    RunFolder,
+    WithMembership,
+    console,
+    print_json,
+    print_lines,
+    show_results,
+    text_table,
+)
+from leakscope.errors import CorruptBankError, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from leakscope.compare.compare import Comparison
+
+
+def report(
+    run: RunFolder, redact: Redact = False, with_membership: WithMembership = False, quiet: Quiet = False
+) -> None:
+    """Write a run's report.html, report.md and figures again; nothing is trained."""
+    from leakscope.disclosure import Disclosure
+    from leakscope.runs.kinds import rebuild_report
+
+    page = rebuild_report(run, Disclosure(redact, with_membership))
+    if not quiet:
+        console().print(str(page), soft_wrap=True)
+
+
+def open_(
+    run: RunFolder,
+    print_only: Annotated[bool, typer.Option("--print-only", help="Only print the path.")] = False,
+) -> None:
+    """Open a run's report.html in the browser, and print its path."""
+    import webbrowser
+
+    from leakscope.bank.run_folder import read_run
+    from leakscope.report.page import PAGE
+
+    read_run(run)  # raises where this is no run folder
+    page = run / PAGE
+    if not page.exists():
+        raise InputError(f"{page} is missing; write it with: leakscope report {run}")
+    console().print(str(page.resolve()), soft_wrap=True)
+    if not print_only:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def verify(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Check a run folder: files against their checksums, results.json against the signals."""
+    from leakscope.runs.verification import verify_run
+
+    checked, problems = verify_run(run)
+    if as_json:
+        print_json({"run": str(run), "checked": checked, "problems": problems})
+    if problems:
+        remedy = "run the same command again: it repairs damaged blocks and writes the results again"
+        raise CorruptBankError(f"{run}: {'; '.join(problems)} ({remedy})")
+    if not (quiet or as_json):
+        console().print(f"{run}: all good ({', '.join(checked)})", soft_wrap=True)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of audits, the baseline first.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the comparison (default: next to the baseline).")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare audits of the same records with the first: what leaks less, what leaks more, at what cost.
+
+    The exit code is 1 when a run leaks significantly more than the baseline.
+    """
+    from leakscope.compare.compare import compare as compare_runs
+    from leakscope.compare.sentences import regressions
+
+    comparison = compare_runs(runs, out or _default_folder(runs))
+    show_results(comparison.results, partial(_show_comparison, comparison), quiet, as_json)
+    if comparison.is_regression:
+        if quiet or as_json:
+            for run in comparison.results.comparisons:
+                for line in regressions(run):
+                    print(f"leakscope: {line}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _default_folder(runs: list[Path]) -> Path:
+    """Next to the baseline, named after all runs; at most 100 characters."""
+    names = [run.resolve().name for run in runs]
+    return runs[0].parent / f"compare-{'-'.join(names)}"[:100]
+
+
+def _show_comparison(comparison: Comparison, screen: Console) -> None:
+    """The comparison on the screen: sentences and one table per run, and where the rest is."""
+    from leakscope.compare.sentences import is_alarm, run_summary
+    from leakscope.compare.tables import leakage_table
+    from leakscope.report.page import PAGE
+
+    results = comparison.results
+    for run in results.comparisons:
+        screen.print()
+        for line in run_summary(results, run):
+            screen.print(line, style="bold red" if is_alarm(line) else None)
+        screen.print()
+        figures = leakage_table(run)
+        screen.print(text_table(f"{run.run} minus {results.baseline.name}", figures.head, figures.rows))
+    where = f"\nEvery number and the figure are in {comparison.folder}"
+    print_lines(screen, [where, f"Open {comparison.folder / PAGE} for the whole report"])
+
+
+def schema(
+    kind: Annotated[
+        list[str] | None, typer.Argument(help="audit, attack, compare, or study and its name.")
+    ] = None,
+) -> None:
+    """Print the JSON schema of a kind of run's results.json; without a kind, list them."""
+    from leakscope.runs.kinds import KINDS
+    from leakscope.runs.kinds import schema as schema_of
+
+    if kind:
+        print(json.dumps(schema_of(" ".join(kind)), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(KINDS))

@@ -1,0 +1,130 @@
+"""Models trained by code that is not ours: scikit-learn estimators, and the user's own training function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.errors import InputError, TrainingError
+from leakscope.models.given import are_probabilities
+from leakscope.randomness import Purpose, seed_integer
+from leakscope.recipe import EstimatorRecipe, FunctionRecipe
+from leakscope.signals.probabilities import log_probabilities
+from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
+from leakscope.types import Design, Records
+from leakscope.user_code import user_errors
+
+
+def fit_block(
+    records: Records,
+    design: Design,
+    recipe: EstimatorRecipe | FunctionRecipe,
+    models: IntArray,
+    seed: int,
+    signal_names: tuple[str, ...],
+    progress: Progress = lambda _: None,
+) -> BlockSignals:
+    """Fits the models of one block and evaluates them on their records."""
+    of_models: Iterable[AnyArray]
+    if isinstance(recipe, FunctionRecipe):
+        trainer = "function"
+        of_models = (_call_and_evaluate(recipe, records, design, seed, m) for m in models.tolist())
+    else:
+        trainer, of_models = "estimators", _in_processes(recipe, records, design, models, seed)
+    outputs = []
+    for output in of_models:
+        outputs.append(output)
+        progress(1)
+    labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
+    return signals_of_outputs(np.stack(outputs), labels, design.in_mask[models], signal_names, trainer)
+
+
+def _queried(design: Design, model: int) -> slice | IntArray:
+    """The records that a model is queried about."""
+    return slice(None) if design.columns is None else design.columns[model]
+
+
+def _in_processes(
+    recipe: EstimatorRecipe, records: Records, design: Design, models: IntArray, seed: int
+) -> Iterable[AnyArray]:
+    """The outputs of each estimator, fitted in worker processes."""
+    from joblib import Parallel, delayed
+    from sklearn.base import is_classifier
+
+    if is_classifier(recipe.estimator) != records.is_classification:
+        wanted = "a classifier" if records.is_classification else "a regressor"
+        labels = "class indices" if records.is_classification else "real numbers"
+        raise InputError(f"estimator={type(recipe.estimator).__name__}: the labels of {records.name} are "
+                         f"{labels}; give {wanted}")  # fmt: skip
+    x = records.features.reshape(len(records), -1)
+    tasks = (
+        delayed(_fit_and_evaluate)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
+                                   _queried(design, m), seed, m)
+        for m in models.tolist()
+    )  # fmt: skip
+    outputs: Iterable[AnyArray] = Parallel(n_jobs=recipe.processes or -1, return_as="generator")(tasks)
+    return outputs
+
+
+def _fit_and_evaluate(
+    estimator: Any,
+    x: AnyArray,
+    labels: AnyArray,
+    n_classes: int,
+    members: IntArray,
+    queried: slice | IntArray,
+    seed: int,
+    model: int,
+) -> AnyArray:
+    """One fitted model's outputs on its columns; float32 (columns, outputs)."""
+    from sklearn.base import clone, is_classifier
+
+    fitted = clone(estimator)
+    names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
+    fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
+    try:
+        fitted.fit(x[members], labels[members])
+    except ValueError as error:
+        raise TrainingError(f"model {model}: {type(estimator).__name__} failed to fit: {error}") from error
+    if not is_classifier(fitted):
+        return np.asarray(fitted.predict(x[queried]), dtype=np.float32).reshape(-1, 1)
+    return _class_logits(fitted, x[queried], n_classes)
+
+
+def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
+    """Log-probabilities (floored) over all classes, also those the model never saw."""
+    if hasattr(fitted, "predict_proba"):
+        predicted = np.asarray(fitted.predict_proba(x))
+    else:
+        predicted = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
+    probability = np.zeros((len(x), n_classes))
+    probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
+    return log_probabilities(probability)
+
+
+def _call_and_evaluate(
+    recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int
+) -> AnyArray:
+    """The outputs of one model of the user's function; probabilities become floored logarithms."""
+    name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
+    with user_errors(name):
+        predict = recipe.train(records, design.members(model), own_seed)
+    if not callable(predict):
+        raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
+    features = np.array(records.features[_queried(design, model)])
+    with user_errors(f"predict of {name}"):
+        outputs = np.asarray(predict(features), dtype=np.float32)
+    expected = (len(features), records.n_classes)
+    if not records.is_classification:
+        outputs = outputs.reshape(len(outputs), -1)
+    if outputs.shape != expected:
+        raise TrainingError(
+            f"{name}: predict returned shape {outputs.shape} for {len(features)} records; expected "
+            f"{expected}, logits or probabilities of every class"
+        )
+    if records.is_classification and are_probabilities(outputs):
+        return log_probabilities(np.clip(outputs, 0, 1))
+    return outputs
