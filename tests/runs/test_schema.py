@@ -42,8 +42,8 @@ SETTING = {"models": 4, "universe": 100, "epochs": 4, "every": 2, "batch_size": 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Numbers without pictures and pages."""
-    rooms = ("compare", "single_model", "studies.dynamics", "studies.leakage", "studies.scaling")
-    for room in ("audits.report", *rooms):
+    monkeypatch.setattr("leakscope.report.page.Page.write", lambda *_: None)
+    for room in ("audits.report", "compare", "studies.dynamics", "studies.leakage", "studies.scaling"):
         monkeypatch.setattr(f"leakscope.{room}.page.write_report", lambda *_, **__: None)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
     monkeypatch.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
