@@ -5,10 +5,10 @@ arrays of (models, records of one block) at a time, whatever the size of the ban
 
 In a balanced design every record is in the same number of training sets, so the number of *other* models
 trained with a record reveals whether the target was. A model that leaks nothing would then look as if it
-leaked less than nothing: a member has one IN reference fewer, so its IN mean is noisier. A target is therefore
-left out together with a partner from the other side, drawn at random for each record; the references that
-remain are as many for a member as for a non-member. Where models come in complementary pairs, the partner is
-the complement.
+leaked less than nothing: a member has one IN reference fewer, so its IN mean is noisier. A target is
+therefore left out together with a partner from the other side, drawn at random for each record; the
+references that remain are as many for a member as for a non-member. Where models come in complementary pairs,
+the partner is the complement.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Blocks:
     @cached_property
     def leaves_pairs_out(self) -> bool:
         """Whether targets are left out together with a partner; false: alone."""
-        return _design_reveals_targets(self.design, self.targets)
+        return design_reveals_targets(self.design, self.targets)
 
     def whole(self) -> Block:
         """All records at once, for attacks that hold the signals in memory."""
@@ -124,7 +124,7 @@ class Blocks:
 
     @cached_property
     def complements(self) -> IntArray:
-        """For each model the one that was trained on exactly the other records, -1 without; int64 (models,)."""
+        """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
         sample = _sample(self.design)
         signs = np.where(sample, 1.0, -1.0).astype(np.float32)
         agreement = signs @ signs.T  # minus the number of records where two models never agree
@@ -140,11 +140,11 @@ class Blocks:
         return np.where(complements >= 0, complements, drawn)
 
 
-def _design_reveals_targets(design: Design, targets: IntArray) -> bool:
+def design_reveals_targets(design: Design, targets: IntArray) -> bool:
     """Whether the number of other models trained with a record predicts the membership of the target.
 
-    The slope of that number on the target's membership, averaged over targets, is -1 in a balanced design, and
-    0 where memberships are drawn independently, as those of a given target are.
+    The slope of that number on the target's membership, averaged over targets, is -1 in a balanced design,
+    and 0 where memberships are drawn independently, as those of a given target are.
     """
     in_mask = _sample(design)
     members = in_mask[targets].astype(np.float64)
@@ -163,13 +163,11 @@ def _sample(design: Design) -> BoolArray:
     return gather_records(design.in_mask, np.sort(records), 1)
 
 
-def _random_partners(
-    in_mask: BoolArray, targets: IntArray, numbers: IntArray, records: slice
-) -> IntArray:
+def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, records: slice) -> IntArray:
     """For each target and record a random model of the other side; -1 where that side is empty.
 
-    Per record, one IN and one OUT model are drawn, for all targets. Scores are not averaged over several draws:
-    such an average has another distribution for members than for non-members, a single draw has not.
+    Per record, one IN and one OUT model are drawn, for all targets. Scores are not averaged over several
+    draws: such an average has another distribution for members than for non-members, a single draw has not.
 
     Args:
         in_mask: bool (models, records of the block).
@@ -186,7 +184,7 @@ def _random_partners(
 
 
 def _lots(numbers: IntArray, records: IntArray) -> npt.NDArray[np.uint64]:
-    """Random numbers that depend on the model's and the record's number only (SplitMix64); (models, records)."""
+    """Random numbers from the models' and the records' numbers alone (SplitMix64); (models, records)."""
     with np.errstate(over="ignore"):
         of_models = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
         of_records = (records.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,8 +1,8 @@
 """Moments of a signal over the reference models of each target, in O(models x records) for all targets.
 
 Means and variances of each side (models trained with the record, models trained without it) come from
-sums over all models minus the terms of the target and of its partner. A first pass over the blocks of records pools all records
-per target; a second has each record's own moments.
+sums over all models minus the terms of the target and of its partner. A first pass over the blocks of records
+pools all records per target; a second has each record's own moments.
 """
 
 from __future__ import annotations

@@ -1,13 +1,17 @@
 """What one attack achieves, in figures with intervals, over one target or many.
 
-Many targets: means with t intervals over the targets. One target: DeLong for the AUC, Dvoretzky-Kiefer-
-Wolfowitz for the advantage, Clopper-Pearson for a TPR (its threshold is chosen on the same scores).
+Every interval is a 95% interval for *records like these*: another sample of records, and models trained on
+it. Over many targets there is a second, narrower one for *these records*: other models trained on random
+halves of them. Both come from `leakscope.stats.two_way`. One target says nothing about other trainings: its
+interval is over the records it is queried about (DeLong for the AUC).
 
 Conventions, because tools differ in them:
 
-- TPR at an FPR: the best threshold within the budget, chosen on the target itself. `calibrated` instead
-  takes the threshold from the *other* models' non-members, as an attacker must, and reports the FPR reached.
-- Precision at a prior: from the mean TPR and the whole FPR budget, so it is an underestimate if anything.
+- TPR at an FPR: at the threshold whose *expected* FPR is the given one (`leakscope.stats.parts`), chosen on
+  the target itself. `calibrated` instead takes the threshold from the *other* models' non-members, as an
+  attacker must, and reports the FPR reached.
+- Advantage: TPR - FPR at a threshold chosen on the other half of the records.
+- Precision at a prior: from the mean TPR and the whole FPR, so it is an underestimate if anything.
 - Epsilon: each target alone gives a lower bound of confidence `1 - (1 - c) / 2`; we report the (lower) median
   over targets. It exceeds the truth only if half of the bounds do, which by Markov's inequality has
   probability at most `1 - c`, however the targets depend on each other. One target: its bound at `c`.
@@ -17,10 +21,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages
 from leakscope.errors import InputError
 from leakscope.evaluate.results import (
@@ -35,58 +40,74 @@ from leakscope.evaluate.results import (
     TprAtFpr,
     TprFigure,
 )
+from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates, calibrated_parts, curve_parts
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import (
-    Interval,
-    advantage_interval,
-    clopper_pearson,
-    delong_of_split,
-    spread_over_targets,
+from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
+from leakscope.stats.parts import best_threshold, halves
+from leakscope.stats.roc import (
+    SplitScores,
+    auc_of_split,
+    precision_at_prior,
+    split_scores,
+    why_unresolvable,
 )
-from leakscope.stats.roc import SplitScores, precision_at_prior, split_scores, why_unresolvable
-from leakscope.stats.roc_summary import RocSummary, roc_summary_of_split
+from leakscope.stats.roc_summary import tpr_at_expected_fpr
 from leakscope.stats.thresholds import share_reaching, thresholds_of_others
+from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
-_LEAST_OF_GROUP = 10  # members, and non-members, for a target to count
+_LEVEL = 0.95
 Groups = Mapping[str, Grouping]
 
 
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of one attack, and what says how sure its figures are.
+
+    Attributes:
+        scores: float64 (targets, records), higher means member.
+        in_mask: bool (targets, records).
+        replicates: the scores of a sample of records, repeated without groups of models.
+        sample: int64 (sampled records,), which records these are.
+    """
+
+    scores: FloatArray
+    in_mask: BoolArray
+    replicates: Replicates
+    sample: IntArray
+
+
 def attack_figures(
-    scores: FloatArray,
-    in_mask: BoolArray,
-    config: EvaluationConfig,
-    groups: Groups,
-    scratch: Scratch = IN_MEMORY,
+    scored: Scored, config: EvaluationConfig, groups: Groups, scratch: Scratch = IN_MEMORY
 ) -> AttackFigures:
     """Every figure of one attack; one target's scores are in memory at a time.
 
     Args:
-        scores: float64 (targets, records), higher means member.
-        in_mask: bool (targets, records).
-        config: FPR budgets, and delta and confidence of epsilon.
+        scored: the scores.
+        config: FPRs, and delta and confidence of epsilon.
         groups: column name -> each record's group.
         scratch: where the sorted scores of all targets are stored when they are many.
     """
-    sides, summaries, bounds = [], [], []
+    scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
+    sides, bounds = [], []
     for side in sorted_split_scores(scores, in_mask, scratch):
         sides.append(side)
-        summaries.append(roc_summary_of_split(side, config.fpr_budgets))
         bounds.append(_bounds(side, config, len(scores)))
         evict_pages(*side)
-    auc, advantage, tprs = _curve_figures(summaries, sides[0])
-    budgets = config.fpr_budgets
+    variances = scored.replicates.variances(curve_parts(budgets), scores.shape[1])
+    advantages = _advantages(scored, scored.replicates, np.arange(scores.shape[1]))
+    auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
         auc=auc,
         advantage=advantage,
         balanced_accuracy=_balanced_accuracy(advantage),
-        tpr_at_fpr=tuple(_tpr_at_fpr(*one, summaries[0]) for one in zip(tprs, budgets, strict=True)),
-        calibrated=_calibrated(budgets, sides) if len(sides) > 1 else (),
+        tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
+        calibrated=_calibrated(budgets, sides, scored) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
-        groups={column: _by_group(scores, in_mask, grouping, budgets) for column, grouping in groups.items()},
-        targets=len(summaries),
+        groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
+        targets=len(sides),
     )
     evict_pages(scores, in_mask)
     return figures
@@ -105,94 +126,168 @@ def sorted_split_scores(
         yield SplitScores(row[:n_members], row[n_members:])
 
 
-def figure_over_targets(values: FloatArray) -> Figure:
-    """Mean, t interval and standard deviation over targets."""
-    spread = spread_over_targets(values)
-    return Figure(spread.mean, spread.interval.low, spread.interval.high, spread.sd)
+def figure_of_targets(
+    values: FloatArray,
+    variance: Variance,
+    otherwise: Callable[[float], Interval],
+) -> Figure:
+    """The mean over targets with both intervals, or the value of the only target with one; all from 0 to 1.
 
+    Args:
+        values: float64 (targets,); NaN: undefined.
+        variance: of the mean.
+        otherwise: the interval where the variance is 0, as for an attack that is always right.
+    """
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return Figure(float("nan"), None, None, None)
+    mean = float(defined.mean())
+    value = min(max(mean, 0.0), 1.0)
+    sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
+    several = len(values) > 1
+    if several and not variance.degrees:
+        return Figure(value, None, None, sd)
+    if not np.isfinite(variance.scatter):
+        return Figure(value, None, None, sd)
+    if variance.scatter <= 0:
+        bounds = (otherwise(value).low, otherwise(value).high)
+        return Figure(value, *bounds, sd, *(bounds if several else ()))
 
-def figure_of_targets(values: FloatArray, interval_of_one: Callable[[float], Interval]) -> Figure:
-    """The figure over targets; where there is one, its value with an interval over its records."""
-    if len(values) > 1 or np.isnan(values[0]):
-        return figure_over_targets(values)
-    value = float(values[0])
-    interval = interval_of_one(value)
-    return Figure(value, interval.low, interval.high, sd=None)
+    def ends(*, these_records: bool) -> tuple[float, float]:
+        half_width = variance.half_width(_LEVEL, these_records=these_records)
+        low, high = np.clip([mean - half_width, mean + half_width], 0.0, 1.0).tolist()
+        return min(low, value), max(high, value)
+
+    return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
 
 
 def _curve_figures(
-    summaries: Sequence[RocSummary], first_side: SplitScores, n_least: int = 0
+    sides: Sequence[SplitScores],
+    advantages: FloatArray,
+    variances: Sequence[Variance],
+    budgets: Sequence[float],
+    n_least: int = 0,
 ) -> tuple[Figure, Figure, list[Figure]]:
-    """AUC, advantage, and TPR at each budget.
+    """AUC, advantage, and TPR at each FPR.
 
     Args:
-        summaries: one per target.
-        first_side: scores of the first target.
+        sides: sorted scores of each target.
+        advantages: float64 (targets,).
+        variances: of the AUC, the advantage and each TPR.
+        budgets: the FPRs.
         n_least: targets with fewer members or fewer non-members do not count.
     """
-    first = summaries[0]
-    counts = np.array([min(row.n_members, row.n_nonmembers) >= n_least for row in summaries])
+    counts = np.array([min(map(len, side)) >= max(n_least, 1) for side in sides])
+    n_members = len(sides[0].members)
 
-    def figure(values: list[float], interval_of_one: Callable[[float], Interval]) -> Figure:
-        return figure_of_targets(np.where(counts, np.array(values), np.nan), interval_of_one)
+    def figure(values: Sequence[float], variance: Variance, otherwise: Callable[[float], Interval]) -> Figure:
+        return figure_of_targets(np.where(counts, np.array(values), np.nan), variance, otherwise)
 
-    def rate_interval(rate: float) -> Interval:
-        return clopper_pearson(round(rate * first.n_members), first.n_members)
+    def of_rate(rate: float) -> Interval:
+        return clopper_pearson(round(rate * n_members), n_members)
 
-    return (
-        figure([row.auc for row in summaries], lambda _: delong_of_split(first_side).interval),
-        figure(
-            [row.advantage for row in summaries],
-            lambda value: advantage_interval(value, first.n_members, first.n_nonmembers),
-        ),
-        [figure([row.points[at].tpr for row in summaries], rate_interval) for at in range(len(first.points))],
-    )
+    aucs = [auc_of_split(side) for side in sides]
+    auc = figure(aucs, variances[0], lambda _: delong_of_split(sides[0]).interval)
+    if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
+        interval = delong_of_split(sides[0]).interval
+        auc = Figure(auc.value, interval.low, interval.high, None)
+    tprs = [
+        figure([tpr_at_expected_fpr(side, budget) for side in sides], variance, of_rate)
+        for budget, variance in zip(budgets, variances[2:], strict=True)
+    ]
+    return auc, figure(advantages.tolist(), variances[1], of_rate), tprs
+
+
+def _advantages(scored: Scored, replicates: Replicates, records: IntArray) -> FloatArray:
+    """TPR - FPR of each target on each half of the records, at the other half's threshold; (targets,).
+
+    Args:
+        scored: the scores.
+        replicates: of a sample of these records; it sets the thresholds.
+        records: int64, the records that count.
+    """
+    sampled, members = replicates.whole.values, replicates.whole.in_mask
+    if not sampled.size:
+        return np.full(len(scored.scores), np.nan)
+    in_sample = np.isin(records, scored.sample, assume_unique=True)
+    fold = np.empty(len(records), dtype=np.int64)
+    fold[in_sample], fold[~in_sample] = halves(sampled.shape[1]), halves(int((~in_sample).sum()))
+    thresholds = np.array([
+        best_threshold(sampled[:, fold[in_sample] != half], members[:, fold[in_sample] != half])
+        for half in (0, 1)
+    ])  # fmt: skip
+    advantages = np.empty(len(scored.scores))
+    for row, (values, is_member) in enumerate(zip(scored.scores, scored.in_mask, strict=True)):
+        called, own = values[records] >= thresholds[fold], is_member[records]
+        halved = [(called[fold == half], own[fold == half]) for half in (0, 1)]
+        advantages[row] = np.mean([_share(calls[own]) - _share(calls[~own]) for calls, own in halved])
+        evict_pages(scored.scores, scored.in_mask)
+    return advantages
+
+
+def _share(called: BoolArray) -> float:
+    return float(called.mean()) if len(called) else 0.0
 
 
 def _balanced_accuracy(advantage: Figure) -> Figure:
-    value, low, high = (
-        None if end is None else (1 + end) / 2 for end in (advantage.value, advantage.low, advantage.high)
-    )
-    return Figure(value, low, high, None if advantage.sd is None else advantage.sd / 2)
+    ends = (advantage.value, advantage.low, advantage.high, advantage.these_low, advantage.these_high)
+    value, low, high, these_low, these_high = (None if end is None else (1 + end) / 2 for end in ends)
+    sd = None if advantage.sd is None else advantage.sd / 2
+    return Figure(value, low, high, sd, these_low, these_high)
 
 
-def _tpr_at_fpr(tpr: Figure, budget: float, first: RocSummary) -> TprAtFpr:
-    reason = why_unresolvable(budget, first.n_members, first.n_nonmembers)
-    precision = tuple(_precision(tpr, budget, prior) for prior in PRIORS)
-    return TprAtFpr(
-        tpr.value, tpr.low, tpr.high, tpr.sd, fpr=budget, reason=reason or None, precision=precision
-    )
+def _tpr_at_fpr(tpr: Figure, fpr: float, first: SplitScores) -> TprAtFpr:
+    reason = why_unresolvable(fpr, len(first.members), len(first.nonmembers))
+    precision = tuple(_precision(tpr, fpr, prior) for prior in PRIORS)
+    return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
 
 
-def _precision(tpr: Figure, budget: float, prior: float) -> Precision:
+def _precision(tpr: Figure, fpr: float, prior: float) -> Precision:
     """Precision rises with the TPR, so the interval's ends map to ends."""
-    rates = np.clip(np.array([tpr.value, tpr.low, tpr.high], dtype=np.float64), 0, 1)
-    value, low, high = precision_at_prior(rates, budget, prior).tolist()
+    rates = np.array([tpr.value, tpr.low, tpr.high], dtype=np.float64)
+    value, low, high = precision_at_prior(rates, fpr, prior).tolist()
     return Precision(value, low, high, prior=prior)
 
 
-def _calibrated(budgets: Sequence[float], sides: Sequence[SplitScores]) -> tuple[CalibratedRate, ...]:
+def _calibrated(
+    budgets: Sequence[float], sides: Sequence[SplitScores], scored: Scored
+) -> tuple[CalibratedRate, ...]:
     """TPR and FPR that each target's threshold reaches when it comes from the other models."""
     thresholds = thresholds_of_others([side.nonmembers for side in sides], budgets)
+    variances = scored.replicates.variances(calibrated_parts(budgets), scored.scores.shape[1])
     n_nonmembers = [len(side.nonmembers) for side in sides]
     n_fewest = sum(n_nonmembers) - max(n_nonmembers)
     return tuple(
-        _reached(budget, thresholds[:, at], sides, why_unresolvable(budget, 1, n_fewest))
+        _reached(
+            budget,
+            thresholds[:, at],
+            sides,
+            variances[2 * at : 2 * at + 2],
+            why_unresolvable(budget, 1, n_fewest),
+        )
         for at, budget in enumerate(budgets)
     )
 
 
 def _reached(
-    budget: float, thresholds: FloatArray, sides: Sequence[SplitScores], reason: str
+    budget: float,
+    thresholds: FloatArray,
+    sides: Sequence[SplitScores],
+    variances: Sequence[Variance],
+    reason: str,
 ) -> CalibratedRate:
     if reason:
-        undefined = figure_over_targets(np.full(len(sides), np.nan))
+        undefined = Figure(float("nan"), None, None, None)
         return CalibratedRate(budget, undefined, undefined, reason)
-    tpr = [share_reaching(side.members, at) for side, at in zip(sides, thresholds, strict=True)]
-    fpr = [share_reaching(side.nonmembers, at) for side, at in zip(sides, thresholds, strict=True)]
-    return CalibratedRate(
-        budget, figure_over_targets(np.array(tpr)), figure_over_targets(np.array(fpr)), None
-    )
+
+    def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
+        rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])
+        n = len(rows[0])
+        return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))
+
+    tpr = figure([side.members for side in sides], variances[0])
+    fpr = figure([side.nonmembers for side in sides], variances[1])
+    return CalibratedRate(budget, tpr, fpr, None)
 
 
 def _bounds(side: SplitScores, config: EvaluationConfig, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
@@ -220,32 +315,37 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonF
     return EpsilonFigure(value, reason, bounds[0].delta, confidence, method.split("; ")[0])
 
 
-def _by_group(
-    scores: FloatArray, in_mask: BoolArray, grouping: Grouping, budgets: Sequence[float]
-) -> tuple[GroupFigures, ...]:
+def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> tuple[GroupFigures, ...]:
+    scores, in_mask = scored.scores, scored.in_mask
     if grouping.codes.shape != scores.shape[1:]:
         raise InputError(
             f"groups need one label per record: {grouping.codes.shape}, records {scores.shape[1:]}"
         )
-    first: dict[str, SplitScores] = {}
-    summaries: dict[str, list[RocSummary]] = {name: [] for name in grouping.names}
+    sides: dict[str, list[SplitScores]] = {name: [] for name in grouping.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
         for name, at in grouping.items():
-            side = split_scores(row[at], mask[at])
-            first.setdefault(name, side)
-            summaries[name].append(roc_summary_of_split(side, budgets))
+            sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
-    return tuple(_group_figures(name, rows, first[name], budgets) for name, rows in summaries.items())
+    sampled = Grouping(grouping.names, grouping.codes[scored.sample])
+    return tuple(
+        _group_figures(name, sides[name], scored, (records, sampled_records), budgets)
+        for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    )
 
 
 def _group_figures(
-    group: str, summaries: Sequence[RocSummary], first_side: SplitScores, budgets: Sequence[float]
+    group: str,
+    sides: Sequence[SplitScores],
+    scored: Scored,
+    columns: tuple[IntArray, IntArray],
+    budgets: Sequence[float],
 ) -> GroupFigures:
-    auc, advantage, tprs = _curve_figures(summaries, first_side, _LEAST_OF_GROUP)
-    rates = tuple(
-        TprFigure(tpr.value, tpr.low, tpr.high, tpr.sd, fpr=budget)
-        for tpr, budget in zip(tprs, budgets, strict=True)
-    )
-    n_records = len(first_side.members) + len(first_side.nonmembers)
-    return GroupFigures(group, n_records, auc, advantage, rates)
+    """The figures of one group; `columns` are its records among all, and among the sample."""
+    records, sampled = columns
+    replicates = scored.replicates.of_records(sampled)
+    variances = replicates.variances(curve_parts(budgets), len(records))
+    advantages = _advantages(scored, replicates, records)
+    auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
+    rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
+    return GroupFigures(group, len(records), auc, advantage, rates)

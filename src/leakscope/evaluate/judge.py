@@ -16,7 +16,8 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
-from leakscope.evaluate.attack_figures import Groups, attack_figures, figure_of_targets
+from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -24,18 +25,22 @@ from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.record_metadata import RecordMetadata, write_rows
 from leakscope.evaluate.results import (
     AccuracyFigures,
+    AttackFigures,
     AuditResults,
     EvaluationConfig,
     ExposedRecords,
     Figure,
+    Headline,
     PopulationFigures,
 )
+from leakscope.evaluate.uncertainty import Sample, accuracy_parts
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
 from leakscope.stats.rates import rates_by_model
+from leakscope.stats.two_way import Variance
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
@@ -97,17 +102,14 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     risk = _risk(evidence.scores, in_mask)
     exposed = None if risk is None else _exposed(risk)
     leakage = bank_leakage(signals, design)
-    attacks = {
-        attack.label: attack_figures(
-            evidence.scores[attack.label].values, in_mask, config, groups, bank.scratch
-        )
-        for attack in resolve_all(config.attacks)
-    }
+    sample = Sample.of(signals, design, targets)
+    attacks, strongest = _attack_figures(evidence, config, groups, sample)
     results = AuditResults(
         experiment="audit",
         config=config,
         population=_population(bank, design, targets),
-        accuracy=_accuracy(signals, design, targets),
+        accuracy=_accuracy(signals, design, sample),
+        headline=strongest,
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
@@ -160,6 +162,24 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
         return columns
 
     write_rows(folder / RECORDS, len(metadata.ids), rows)
+
+
+def _attack_figures(
+    evidence: Attacked, config: EvaluationConfig, groups: Groups, sample: Sample
+) -> tuple[dict[str, AttackFigures], Headline]:
+    """The figures of each attack, and of the strongest."""
+    in_mask, attacks = evidence.design.rows(evidence.targets), resolve_all(config.attacks)
+    figures: dict[str, AttackFigures] = {}
+    halves: dict[str, HalfAucs] = {}
+    for attack in attacks:
+        scores, replicates = evidence.scores[attack.label].values, sample.replicates(attack)
+        scored = Scored(scores, in_mask, replicates, sample.records)
+        figures[attack.label] = attack_figures(scored, config, groups, evidence.bank.scratch)
+        if len(attacks) > 1:
+            halves[attack.label] = half_aucs(scored)
+    if len(attacks) == 1:
+        return figures, Headline(attacks[0].label, figures[attacks[0].label].auc)
+    return figures, headline(halves, replicates.n_in_left_out, evidence.design.n_records)
 
 
 def _hygiene(evidence: Attacked, metadata: RecordMetadata) -> tuple[Outcome, ...]:
@@ -243,16 +263,18 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> PopulationFigu
     )
 
 
-def _accuracy(signals: Signals, design: Design, targets: IntArray) -> AccuracyFigures | None:
+def _accuracy(signals: Signals, design: Design, sample: Sample) -> AccuracyFigures | None:
     if "correct" not in signals.arrays:
         return None
-    rates = rates_by_model(signals.last("correct"), design.in_mask)
+    rates, targets = rates_by_model(signals.last("correct"), design.in_mask), sample.targets
+    correct = sample.replicates_of(sample.signals.last("correct")[targets].astype(np.float64))
+    variances = correct.variances(accuracy_parts, design.n_records)
     return AccuracyFigures(
-        _rate_figure(rates.members[targets], rates.n_members[targets]),
-        _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets]),
+        _rate_figure(rates.members[targets], rates.n_members[targets], variances[0]),
+        _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets], variances[1]),
     )
 
 
-def _rate_figure(rates: FloatArray, n_records: IntArray) -> Figure:
+def _rate_figure(rates: FloatArray, n_records: IntArray, variance: Variance) -> Figure:
     n = int(n_records[0])
-    return figure_of_targets(rates, lambda rate: clopper_pearson(round(rate * n), n))
+    return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))

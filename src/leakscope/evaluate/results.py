@@ -62,11 +62,19 @@ class EvaluationConfig:
 class Figure(Estimate):
     """A figure of the targets: the mean over them, or the value of the only one.
 
+    `low` and `high` are for *records like these*: another sample of records, and models trained on it. For
+    one given model they are for other records queried on the same model.
+
     Attributes:
         sd: standard deviation over targets; None for one target.
+        these_low: lower end for *these records*: other models trained on random halves of the same records;
+            None for one target.
+        these_high: upper end for these records; None for one target.
     """
 
     sd: float | None
+    these_low: float | None = None
+    these_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,13 @@ class Precision(Estimate):
 
 @dataclass(frozen=True)
 class TprFigure(Figure):
-    """True positive rate within a false positive rate; the threshold is chosen on the target itself.
+    """True positive rate at a false positive rate; the threshold is chosen on the target itself.
 
     Attributes:
-        fpr: the false positive rate that may not be exceeded.
+        fpr: the expected false positive rate.
     """
 
-    fpr: float
+    fpr: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -100,8 +108,8 @@ class TprAtFpr(TprFigure):
         precision: one entry per prior.
     """
 
-    reason: str | None
-    precision: tuple[Precision, ...]
+    reason: str | None = field(kw_only=True)
+    precision: tuple[Precision, ...] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ class GroupFigures:
         group: name of the group.
         records: number of records in it.
         auc: area under the ROC curve.
-        advantage: the largest TPR - FPR.
+        advantage: TPR - FPR on each half of the records, at the threshold that is best on the other half.
         tpr_at_fpr: one entry per FPR budget; the threshold is the group's own.
     """
 
@@ -178,9 +186,9 @@ class AttackFigures:
 
     Attributes:
         auc: area under the ROC curve.
-        advantage: the largest TPR - FPR.
+        advantage: TPR - FPR on each half of the records, at the threshold that is best on the other half.
         balanced_accuracy: (1 + advantage) / 2.
-        tpr_at_fpr: one entry per FPR budget; thresholds are chosen on the target.
+        tpr_at_fpr: one entry per FPR; thresholds are chosen on the target.
         calibrated: one entry per FPR budget; thresholds come from the other models. Empty for one target.
         epsilon: lower bounds on epsilon.
         groups: column -> figures of its groups.
@@ -195,6 +203,22 @@ class AttackFigures:
     epsilon: EpsilonFigures
     groups: Mapping[str, tuple[GroupFigures, ...]]
     targets: int
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What the strongest attack achieves.
+
+    The attack that is strongest on one half of the records is measured on the other half, so the choice among
+    several attacks does not raise the figure.
+
+    Attributes:
+        attack: label of the strongest attack.
+        auc: area under the ROC curve within halves of the records.
+    """
+
+    attack: str
+    auc: Figure
 
 
 @dataclass(frozen=True)
@@ -261,6 +285,7 @@ class AuditResults:
         config: what was measured.
         population: models and records.
         accuracy: accuracy of the targets; None where the task has none.
+        headline: what the strongest attack achieves.
         attacks: label of each attack -> what it achieves.
         groups_left_out: column -> why its groups were not evaluated.
         leakage: bits of membership information in the outputs.
@@ -273,6 +298,7 @@ class AuditResults:
     config: EvaluationConfig
     population: PopulationFigures
     accuracy: AccuracyFigures | None
+    headline: Headline
     attacks: Mapping[str, AttackFigures]
     groups_left_out: Mapping[str, str]
     leakage: LeakageFigures
@@ -283,7 +309,7 @@ class AuditResults:
     @property
     def strongest_attack(self) -> str:
         """Label of the attack with the highest AUC."""
-        return max(self.attacks, key=lambda label: self.attacks[label].auc.value or 0.0)
+        return self.headline.attack
 
     @property
     def is_of_one_model(self) -> bool:

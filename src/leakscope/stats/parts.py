@@ -5,11 +5,12 @@ figure would vary with other records, other members or other reference models (`
 
 Two figures choose a threshold, and pay for it:
 
-- The TPR at an FPR counts the members above the non-member of rank `FPR * (n + 1)`, interpolated between ranks.
-  A threshold at the k-th of n non-members has an expected FPR of k / (n + 1), so a model that leaks nothing has
-  a TPR of exactly the FPR on average. (The best threshold within the budget, as on a ROC curve, exceeds it.)
-- The advantage is TPR - FPR on one half of the records at the threshold that is best on the other half, and the
-  other way round. The largest TPR - FPR on the same records is above 0 even where nothing leaks.
+- The TPR at an FPR counts the members above the non-member of rank `FPR * (n + 1)`, interpolated between
+  ranks. A threshold at the k-th of n non-members has an expected FPR of k / (n + 1), so a model that leaks
+  nothing has a TPR of exactly the FPR on average. (The best threshold within the budget, as on a ROC curve,
+  exceeds it.)
+- The advantage is TPR - FPR on one half of the records at the threshold that is best on the other half, and
+  the other way round. The largest TPR - FPR on the same records is above 0 even where nothing leaks.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class Ranked(NamedTuple):
     @property
     def n_members(self) -> IntArray:
         """Per target; (targets, 1)."""
-        return self.is_member.sum(axis=1, keepdims=True)
+        return np.asarray(self.is_member.sum(axis=1, keepdims=True))
 
     @property
     def n_nonmembers(self) -> IntArray:
         """Per target; (targets, 1)."""
-        return self.is_member.shape[1] - self.n_members
+        return np.asarray(self.is_member.shape[1] - self.n_members)
 
 
 def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
@@ -84,11 +85,7 @@ def auc_parts(ranks: Ranked) -> FloatArray:
     """Parts in the mean AUC: each record's placement among the other side; float64 (records,)."""
     of_members = ranks.nonmembers_below / ranks.n_nonmembers
     of_nonmembers = 1 - ranks.members_below / ranks.n_members
-    return (
-        rate_parts(of_members, ranks.is_member)
-        + rate_parts(of_nonmembers, ~ranks.is_member)
-        - float(_rate(of_members, ranks.is_member).mean()) / ranks.scores.shape[1]
-    )
+    return rate_parts(of_members, ranks.is_member) + _deviations(of_nonmembers, ~ranks.is_member)
 
 
 def tpr_parts(ranks: Ranked, fpr: float) -> FloatArray:
@@ -97,15 +94,15 @@ def tpr_parts(ranks: Ranked, fpr: float) -> FloatArray:
     Non-members set the threshold, so they have a part: one more above it moves it up, which costs as many
     members as the ROC curve's slope says.
     """
-    called, most = _called(ranks, fpr), min(2 * fpr, 1.0)
-    gain = tpr_at_expected_fpr(ranks, most) - tpr_at_expected_fpr(ranks, fpr / 2)
-    slope = float(gain.mean()) / (most - fpr / 2)
-    return rate_parts(called, ranks.is_member) - slope * _deviations(called, ~ranks.is_member)
+    called = _called(ranks, fpr)
+    return rate_parts(called, ranks.is_member) - tpr_slope(ranks, fpr) * _deviations(called, ~ranks.is_member)
 
 
-def tpr_at_expected_fpr(ranks: Ranked, fpr: float) -> FloatArray:
-    """TPR of each target at an expected FPR; float64 (targets,)."""
-    return _rate(_called(ranks, fpr), ranks.is_member)
+def tpr_slope(ranks: Ranked, fpr: float) -> float:
+    """Slope of the mean ROC curve, from half to twice the FPR."""
+    ends = fpr / 2, min(2 * fpr, 1.0)
+    low, high = (float(_rate(_called(ranks, end), ranks.is_member).mean()) for end in ends)
+    return (high - low) / (ends[1] - ends[0])
 
 
 def advantage_calls(scores: FloatArray, is_member: BoolArray) -> FloatArray:
@@ -149,21 +146,22 @@ def rate_parts(values: FloatArray, counted: BoolArray) -> FloatArray:
 
     Args:
         values: float64 (targets, records).
-        counted: bool (targets, records), at least one per target.
+        counted: bool (targets, records).
     """
-    return _deviations(values, counted) + float(_rate(values, counted).mean()) / values.shape[1]
+    parts: FloatArray = _deviations(values, counted) + float(_rate(values, counted).mean()) / values.shape[1]
+    return parts
 
 
 def _deviations(values: FloatArray, counted: BoolArray) -> FloatArray:
     """Influence of each record on the mean over targets; sums to 0; float64 (records,)."""
     off = np.where(counted, values - _rate(values, counted)[:, None], 0.0)
-    influence: FloatArray = (off / counted.sum(axis=1, keepdims=True)).mean(axis=0)
+    influence: FloatArray = (off / np.maximum(counted.sum(axis=1, keepdims=True), 1)).mean(axis=0)
     return influence
 
 
 def _rate(values: FloatArray, counted: BoolArray) -> FloatArray:
     """Mean over the counted records of each target; float64 (targets,)."""
-    rate: FloatArray = np.where(counted, values, 0.0).sum(axis=1) / counted.sum(axis=1)
+    rate: FloatArray = np.where(counted, values, 0.0).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
     return rate
 
 
@@ -173,5 +171,4 @@ def _called(ranks: Ranked, fpr: float) -> FloatArray:
     lower = np.floor(rank)
     beyond = rank - lower
     reaching = ranks.nonmembers_reaching
-    called: FloatArray = (1 - beyond) * (reaching < lower) + beyond * (reaching < lower + 1)
-    return called
+    return np.asarray((1 - beyond) * (reaching < lower) + beyond * (reaching < lower + 1))

@@ -78,6 +78,24 @@ def _advantage_of_sides(sides: SplitScores) -> float:
     return max(float((tpr - fpr).max()), 0.0)
 
 
+def tpr_at_expected_fpr(sides: SplitScores, fpr: float) -> float:
+    """Share of members above the non-member of rank `fpr * (n + 1)`, interpolated; NaN where unresolvable.
+
+    That non-member's expected FPR is `fpr`, so a model that leaks nothing has a TPR of `fpr` on average; the
+    best threshold within a budget (`operating_point_of_split`) exceeds it.
+    """
+    members, nonmembers = sides
+    if why_unresolvable(fpr, len(members), len(nonmembers)):
+        return float("nan")
+    rank = fpr * (len(nonmembers) + 1)
+    lower = int(rank)
+    ranks = np.array([lower, lower + 1])
+    barriers = nonmembers[np.clip(len(nonmembers) - ranks, 0, None)]
+    shares = 1 - np.searchsorted(members, barriers, side="right") / len(members)
+    shares = np.where(ranks > len(nonmembers), 1.0, np.where(ranks < 1, 0.0, shares))
+    return float((1 - rank + lower) * shares[0] + (rank - lower) * shares[1])
+
+
 def operating_point_of_split(sides: SplitScores, fpr_budget: float) -> OperatingPoint:
     """The best threshold within the budget; equals `operating_point` on the curve."""
     members, nonmembers = sides

@@ -1,0 +1,80 @@
+"""The strongest attack, without the luck of having been chosen.
+
+The largest of several AUCs exceeds what its attack achieves. So the attack that is strongest on one half of
+the records is measured on the other half, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.disk.scratch import evict_pages
+from leakscope.evaluate.attack_figures import Scored, figure_of_targets
+from leakscope.evaluate.results import Headline
+from leakscope.evaluate.uncertainty import half_auc_parts
+from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.parts import halves
+from leakscope.stats.roc import auc_of_split, split_scores
+from leakscope.stats.two_way import two_way_variance
+
+
+class HalfAucs(NamedTuple):
+    """The AUC of one attack within each half of the records.
+
+    Attributes:
+        of_targets: float64 (2, targets).
+        parts: float64 (2, sampled records), of the mean over targets.
+        without: float64 (groups, 2, sampled records), the same without each group of models.
+    """
+
+    of_targets: FloatArray
+    parts: FloatArray
+    without: FloatArray
+
+
+def half_aucs(scored: Scored) -> HalfAucs:
+    """AUCs within halves; one target's scores are in memory at a time."""
+    fold = halves(scored.scores.shape[1])
+    of_targets = np.empty((2, len(scored.scores)))
+    for row, (scores, members) in enumerate(zip(scored.scores, scored.in_mask, strict=True)):
+        of_targets[:, row] = [_auc(scores, members, fold == half) for half in (0, 1)]
+        evict_pages(scored.scores, scored.in_mask)
+    whole, without = scored.replicates.whole, scored.replicates.without
+    return HalfAucs(
+        of_targets,
+        half_auc_parts(whole.values, whole.in_mask),
+        np.array([half_auc_parts(one.values, one.in_mask) for one in without]),
+    )
+
+
+def headline(aucs: Mapping[str, HalfAucs], n_in_left_out: FloatArray | None, n_records: int) -> Headline:
+    """The strongest attack of several.
+
+    Args:
+        aucs: label -> AUCs of each attack.
+        n_in_left_out: as in `two_way_variance`.
+        n_records: number of records of the audit.
+    """
+    means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
+    chosen = [max(means, key=lambda label: float(means[label][1 - half])) for half in (0, 1)]
+    of_targets = np.mean([aucs[label].of_targets[half] for half, label in enumerate(chosen)], axis=0)
+    parts = np.sum([aucs[label].parts[half] for half, label in enumerate(chosen)], axis=0) / 2
+    without = [aucs[label].without[:, half] for half, label in enumerate(chosen) if len(aucs[label].without)]
+    variance = two_way_variance(
+        parts, np.sum(without, axis=0) / 2 if without else None, n_in_left_out, n_records
+    )
+    n_pairs = max(n_records // 4, 1)
+    figure = figure_of_targets(
+        of_targets, variance, lambda auc: clopper_pearson(round(auc * n_pairs), n_pairs)
+    )
+    strongest = max(means, key=lambda label: float(means[label].mean()))
+    return Headline(strongest, figure)
+
+
+def _auc(scores: FloatArray, is_member: BoolArray, records: BoolArray) -> float:
+    sides = split_scores(scores[records], is_member[records])
+    return auc_of_split(sides) if min(map(len, sides)) else float("nan")
