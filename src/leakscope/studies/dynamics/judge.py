@@ -27,7 +27,6 @@ from leakscope.evaluate.judge import converged_models
 from leakscope.hardness.correlations import HardnessCorrelation, correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
-from leakscope.stats.correlation import Correlation
 from leakscope.studies.dynamics.figure_types import (
     Figure,
     FigureErrors,
@@ -193,15 +192,9 @@ def _transitions(paths: Trajectories, side: int) -> Transitions:
 
 
 def _hardness(row: HardnessCorrelation) -> HardnessFigures:
-    def figure(value: Correlation) -> CorrelationFigure:
-        return CorrelationFigure(value.r, value.interval.low, value.interval.high, value.n, value.reason)
-
+    _, *correlations = row
     return HardnessFigures(
-        pearson=figure(row.pearson),
-        spearman=figure(row.spearman),
-        among_vulnerable=figure(row.among_vulnerable),
-        spearman_among_vulnerable=figure(row.spearman_among_vulnerable),
-        partial_given_loss=figure(row.partial_given_loss),
+        *(CorrelationFigure(c.r, c.interval.low, c.interval.high, c.n, c.reason) for c in correlations)
     )
 
 

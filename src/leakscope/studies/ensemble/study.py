@@ -34,6 +34,7 @@ from leakscope.randomness import Purpose, generator
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
 from leakscope.single_model.page_roc import PRIVATE_TRUTH
 from leakscope.single_model.results import Figures
+from leakscope.stats.rates import rates_by_model
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
 from leakscope.types import Design, Records
@@ -99,7 +100,7 @@ def run(
         bank = complete_bank(out / TARGET, request, progress=progress)
         public, private = query_target(case, bank)
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
-        findings = run_attack(public, private, out, config.attack, attackers)
+        findings = run_attack(public, private, out, config, attackers)
         computed = EnsembleResults(
             **vars(findings),
             config=config,
@@ -134,9 +135,9 @@ def private_figures(folder: Path, attackers: Mapping[str, object]) -> dict[str, 
 def target_accuracy(bank: Bank) -> TargetAccuracy:
     """How often the target is right about members and about non-members."""
     signals = bank.signals()
-    correct = signals.last("logits")[0].argmax(axis=-1) == signals.labels
-    (in_mask,) = bank.design().in_mask
-    members, nonmembers = float(correct[in_mask].mean()), float(correct[~in_mask].mean())
+    is_correct = signals.last("logits").argmax(axis=-1) == signals.labels
+    rates = rates_by_model(is_correct, bank.design().in_mask)
+    members, nonmembers = float(rates.members[0]), float(rates.nonmembers[0])
     return TargetAccuracy(members, nonmembers, members - nonmembers)
 
 

@@ -10,14 +10,16 @@ import scipy
 import sklearn
 
 import leakscope
-from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.correctness import Correctness
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.loss import LossThreshold
 from leakscope.attacks.shokri import fit_membership, logistic_regression, softmax
 from leakscope.bank.bank import Bank
 from leakscope.stats import correlation as stats
+from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import Interval, spread_over_targets
+from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc
 from leakscope.studies.scaling.config import ScalingConfig
 from leakscope.studies.scaling.population import roles
@@ -26,7 +28,6 @@ from leakscope.studies.scaling.results import (
     Correlation,
     Correlations,
     DescribedCorrelation,
-    Estimate,
     GapOrSize,
     Repeat,
     Runtime,
@@ -94,12 +95,13 @@ def width_figures(config: ScalingConfig, width: int, bank: Bank) -> WidthFigures
         member_probability.append(fitted.predict_proba(probability[target])[:, 1])
         aucs.append(_aucs(signals, design, int(target), own_references, member_probability[-1]))
     is_correct, in_mask = signals.last("correct")[targets], design.in_mask[targets]
+    accuracy = rates_by_model(is_correct, in_mask)
     says_member = np.stack(member_probability) > 0.5
     return WidthFigures(
         width=width,
         n_params=config.n_params(width),
-        train_acc=_row_means(is_correct, in_mask),
-        test_acc=_row_means(is_correct, ~in_mask),
+        train_acc=accuracy.members,
+        test_acc=accuracy.nonmembers,
         attack_accuracy=(says_member == in_mask).mean(axis=1),
         auc={attack: np.array([row[attack] for row in aucs]) for attack in aucs[0]},
     )
@@ -177,10 +179,6 @@ def _aucs(
     return aucs
 
 
-def _row_means(values: AnyArray, where: BoolArray) -> FloatArray:
-    return np.array([row[chosen].mean() for row, chosen in zip(values, where, strict=True)])
-
-
 def _width_results(figures: WidthFigures) -> WidthResults:
     return WidthResults(
         hidden_width=figures.width,
@@ -223,8 +221,7 @@ def _published_correlations(figures: list[WidthFigures]) -> Correlations:
 
 
 def _described(x: FloatArray, y: FloatArray, description: str) -> DescribedCorrelation:
-    plain = _correlation(stats.pearson(x, y))
-    return DescribedCorrelation(plain.r, plain.p, plain.low, plain.high, description)
+    return DescribedCorrelation(**vars(_correlation(stats.pearson(x, y))), description=description)
 
 
 def _correlation(correlation: stats.Correlation) -> Correlation:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from leakscope.report.blocks import Table
+from leakscope.stats.estimate import Estimate
 from leakscope.studies.scaling.results import (
     Correlation,
     DescribedCorrelation,
-    Estimate,
     GapOrSize,
     ScalingResults,
 )
