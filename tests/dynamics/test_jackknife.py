@@ -25,7 +25,7 @@ def test_it_is_the_jackknife_written_out():
         values = np.stack([getattr(repeat, name) for repeat in repeats])
         expected = np.sqrt(3 / 4 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
         np.testing.assert_allclose(getattr(replicates.standard_error, name), expected)
-    assert replicates.method == "jackknife over 4 groups of 12 models"
+    assert replicates.advantage.method == "jackknife over 4 groups of 12 models"
 
 
 def test_it_predicts_how_far_independent_populations_differ():

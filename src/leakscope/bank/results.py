@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from leakscope.bank.run_folder import RESULTS, adapter, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import write_json
@@ -65,7 +65,8 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
     """
     generated = adapter(results_type).json_schema()
     described = _classes(results_type)
-    for name, definition in [*generated.get("$defs", {}).items(), (results_type.__name__, generated)]:
+    for definition in [*generated.get("$defs", {}).values(), generated]:
+        name = definition.get("title")  # the key of a generic class has its arguments, too
         _describe(definition, described[name]) if name in described else None
     properties = {_FORMAT: {"const": FORMAT_VERSION, "description": "Version of this format."}}
     return {
@@ -109,7 +110,7 @@ def _classes(cls: type) -> dict[str, type]:
     waiting: list[Any] = [cls]
     while waiting:
         one = waiting.pop()
-        waiting += get_args(one)
+        waiting += [part for part in (get_origin(one), *get_args(one)) if part is not None]
         if isinstance(one, type) and dataclasses.is_dataclass(one) and one.__name__ not in found:
             found[one.__name__] = one
             waiting += get_type_hints(one).values()

@@ -60,7 +60,7 @@ def _to_stderr(line: str) -> None:
 def _show(results: LeakageResults, out: Path, screen: Console) -> None:
     from leakscope.cli.output import print_lines, text_table
     from leakscope.studies.leakage.config import FIGURES
-    from leakscope.studies.leakage.report import (
+    from leakscope.studies.leakage.page import (
         caveats,
         check_lines,
         point_table,

@@ -72,7 +72,7 @@ def _config(context: typer.Context) -> ScalingConfig:
 
 def _show(results: ScalingResults, out: Path, screen: Console) -> None:
     from leakscope.cli.output import print_lines, text_table
-    from leakscope.studies.scaling.report import ranked_findings, width_table
+    from leakscope.studies.scaling.page import ranked_findings, width_table
 
     widths = width_table(results, with_spread=False)
     screen.print()

@@ -19,9 +19,9 @@ import numpy as np
 
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
-from leakscope.dynamics.decisions import DecisionRule, decide
+from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.grid import SIDE
-from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
+from leakscope.dynamics.metrics import Arrays, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, trajectories
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
@@ -35,40 +35,29 @@ class NoiseFloor:
     NaN where a figure is undefined under every permutation.
     """
 
-    mean: Metrics
-    low: Metrics
-    high: Metrics
+    mean: Arrays
+    low: Arrays
+    high: Arrays
 
 
 def noise_floor(
     attack: Attack,
     signals: Signals,
     design: Design,
-    rule: DecisionRule | None = None,
+    fpr: float | None = None,
     *,
     seed: int,
     n_permutations: int = 5,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
 ) -> NoiseFloor:
-    """Every figure with memberships permuted over the models.
-
-    Args:
-        attack: the attack.
-        signals: the models' outputs.
-        design: the training set of each model.
-        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
-        seed: seed of the permutations.
-        n_permutations: number of permutations.
-        side: cells per side of the grid.
-        entropy_cells: cells per side of the entropy's histogram.
-    """
+    """Every figure with memberships permuted over the models; `fpr` as in `decide`, cells as in `metrics`."""
     if n_permutations < 1:
         raise InputError(f"n_permutations={n_permutations}: must be at least 1")
     repeats = []
     for permutation in range(n_permutations):
         shuffled = permuted(design, seed, permutation)
-        decisions = decide(attack, signals, shuffled, rule)
+        decisions = decide(attack, signals, shuffled, fpr)
         repeats.append(metrics(trajectories(decisions, shuffled.in_mask), side, entropy_cells))
     return NoiseFloor(
         mean=over_repeats(repeats, _defined_mean),

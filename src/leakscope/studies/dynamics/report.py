@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.hardness.registry import measure_label
-from leakscope.studies.dynamics.figure_types import Figure, RunFigures
 from leakscope.studies.dynamics.results import (
-    AdvantageVariation,
     DynamicsResults,
+    Figure,
+    Number,
     PublishedFigures,
     RatioFigure,
+    RunFigures,
     RunResults,
 )
 
@@ -164,7 +166,7 @@ def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _summary_row(row: _Row, figure: Figure) -> list[str]:
+def _summary_row(row: _Row, figure: Figure[Number]) -> list[str]:
     floor = figure.floor
     label = f"{row.label} ({row.unit})" if row.unit else row.label
     span = "undefined" if floor.low is None else f"{row.text(floor.low)} to {row.text(floor.high)}"
@@ -177,7 +179,7 @@ def _compared_cells(figures: RunFigures, with_errors: bool) -> list[str]:
     return [_compared_cell(row, figure, with_errors) for row, figure in (*at_the_end, *over_training)]
 
 
-def _compared_cell(row: _Row, figure: Figure, with_errors: bool) -> str:
+def _compared_cell(row: _Row, figure: Figure[Number], with_errors: bool) -> str:
     if figure.value is None:
         return "undefined"
     has_error = with_errors and figure.standard_error is not None

@@ -8,10 +8,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from leakscope.studies.dynamics.figure_types import FigureErrors, RunFigures, Series
+from leakscope.dynamics.jackknife import AdvantageVariation
+from leakscope.dynamics.metrics import Metrics
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+
+Number = float | None
+Series = tuple[Number, ...]
+"""One number per checkpoint, or one per step between two checkpoints."""
+Points = tuple[tuple[Number, Number], ...]
+"""One (FPR, TPR) per checkpoint."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Floor(Generic[T]):
+    """A figure under permuted memberships.
+
+    Attributes:
+        mean: over the permutations.
+        low: lowest of the permutations.
+        high: highest of the permutations.
+    """
+
+    mean: T
+    low: T
+    high: T
+
+
+@dataclass(frozen=True)
+class Figure(Generic[T]):
+    """A figure with its standard error and its noise floor.
+
+    Attributes:
+        value: measured.
+        standard_error: jackknife over groups of models.
+        floor: the same figure under permuted memberships.
+    """
+
+    value: T
+    standard_error: T
+    floor: Floor[T]
+
+    @property
+    def last(self: Figure[Series]) -> Figure[Number]:
+        """The figure at the last checkpoint."""
+        floor = Floor(self.floor.mean[-1], self.floor.low[-1], self.floor.high[-1])
+        return Figure(self.value[-1], self.standard_error[-1], floor)
+
+
+RunFigures = Metrics[Figure[Points], Figure[Series], Figure[Number]]
+FigureErrors = Metrics[Points, Series, Number]
 
 
 @dataclass(frozen=True)
@@ -46,31 +94,6 @@ class AccuracyOverTraining:
 
     members: Series
     nonmembers: Series
-
-
-@dataclass(frozen=True)
-class AdvantageVariation:
-    """How much the advantage at the last checkpoint varies with the models.
-
-    Attributes:
-        mean: mean advantage over the records.
-        standard_error: of that mean.
-        coefficient: coefficient of variation, `standard_error / mean`.
-        record_standard_error: standard error of a single record's advantage; the median over records.
-        vulnerable_coefficient: coefficient of variation of a single vulnerable record; the median over them.
-        reason: why a figure is undefined; empty where none is.
-        method: how the standard errors were estimated.
-        published_limit: the coefficient of variation must stay below this in the publication's setup.
-    """
-
-    mean: float | None
-    standard_error: float | None
-    coefficient: float | None
-    record_standard_error: float | None
-    vulnerable_coefficient: float | None
-    reason: str
-    method: str
-    published_limit: float
 
 
 @dataclass(frozen=True)

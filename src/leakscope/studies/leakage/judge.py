@@ -7,7 +7,6 @@ intervals suggest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,12 +41,8 @@ _LEVEL = 0.95
 _POOR_SHARE, _LEAST_LEAKAGE = 0.25, 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Fits:
-    """Gaussians of all trainings with and without each record, both halves together."""
-
-    inside: Gaussian
-    outside: Gaussian
+Fits = tuple[Gaussian, Gaussian]
+"""Gaussians of all trainings with and without each record, both halves together."""
 
 
 def judged(config: LeakageConfig, experiments: dict[int, list[Experiment]]) -> LeakageResults:
@@ -95,7 +90,6 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
     mean, analytic = rho.corrected.mean(), 2 * analytic_bias(experiment.inside_mean.shape[-1], config.trials)
     spread = rho.corrected.std(ddof=1) / np.sqrt(n) if is_defined else np.nan
     half_width = special.stdtrit(n - 1, 1 - 0.01 / 4) * spread if is_defined else np.nan
-    fits = _fits(experiment, config.trials)
     return Control(
         n=setting.value,
         corrected=_defined(mean),
@@ -104,7 +98,7 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
         uncorrected=_defined(rho.plug_in.mean()),
         analytic=analytic,
         ratio=_defined(rho.plug_in.mean() / analytic),
-        total_variation=chain(fits.inside, fits.outside).total_variation.mean(),
+        total_variation=chain(*_fits(experiment, config.trials)).total_variation.mean(),
         reason="" if is_defined else "undefined: one record, or some are perfectly separable",
     )
 
@@ -147,7 +141,7 @@ def _with_interval(
 
 
 def _fits(experiment: Experiment, k: int) -> Fits:
-    return Fits(pooled(experiment.inside, k), pooled(experiment.outside, k))
+    return pooled(experiment.inside, k), pooled(experiment.outside, k)
 
 
 def _leakage(rho: Crossed, seed: int, analytic_floor: float | None = None) -> Leakage:
@@ -169,8 +163,8 @@ def _advantage(experiment: Experiment, seed: int) -> Advantage:
 
 def _information(fits: Fits) -> Information:
     """rho_MI in bits, and how often it exceeds a quarter of rho_KL of the very same Gaussians."""
-    nats = mutual_information(fits.inside, fits.outside)
-    quarter = symmetric_kl(fits.inside, fits.outside) / 4
+    nats = mutual_information(*fits)
+    quarter = symmetric_kl(*fits) / 4
     return Information(
         mean=nats.value.mean() / np.log(2),
         error=nats.error.mean() / np.log(2),
@@ -185,7 +179,7 @@ def _chain(experiment: Experiment, fits: Fits) -> BoundChain:
     Gaussians by more than the numerical error and the sampling error together, the latter at a level that
     holds for all records of the point at once. The others are between the same two Gaussians.
     """
-    bounds = chain(fits.inside, fits.outside)
+    bounds = chain(*fits)
     z = float(special.ndtri(1 - (1 - _LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
     limit = bounds.total_variation + bounds.total_variation_error
     tightest = np.minimum(bounds.pinsker, bounds.bretagnolle_huber)
