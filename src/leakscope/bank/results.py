@@ -7,10 +7,9 @@ the same values: Python numbers, and None where a figure is undefined.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 from leakscope.bank.run_folder import RESULTS, adapter, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import write_json
@@ -63,11 +62,15 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
 
     Descriptions come from the `Attributes:` sections of the dataclasses' docstrings.
     """
-    generated = adapter(results_type).json_schema()
-    described = _classes(results_type)
-    for definition in [*generated.get("$defs", {}).values(), generated]:
-        name = definition.get("title")  # the key of a generic class has its arguments, too
-        _describe(definition, described[name]) if name in described else None
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Described(GenerateJsonSchema):
+        def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+            definition = super().dataclass_schema(schema)
+            _describe(definition, schema["cls"])
+            return definition
+
+    generated = adapter(results_type).json_schema(schema_generator=Described)
     properties = {_FORMAT: {"const": FORMAT_VERSION, "description": "Version of this format."}}
     return {
         **generated,
@@ -81,8 +84,6 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
 
 def _describe(definition: dict[str, Any], cls: type) -> None:
     """Adds descriptions to one object of a schema, and forbids what is not described."""
-    if definition.get("type") != "object":
-        return
     documented = attribute_docs(cls)
     for name, schema in definition.get("properties", {}).items():
         schema.pop("title", None)
@@ -102,16 +103,3 @@ def attribute_docs(cls: type) -> dict[str, str]:
         for match in re.finditer(r"^ +(\w+): ((?:.|\n(?! +\w+: |\s*\n))+)", attributes, re.MULTILINE):
             documented[match[1]] = " ".join(match[2].split())
     return documented
-
-
-def _classes(cls: type) -> dict[str, type]:
-    """The dataclasses a results type is made of, by name."""
-    found: dict[str, type] = {}
-    waiting: list[Any] = [cls]
-    while waiting:
-        one = waiting.pop()
-        waiting += [part for part in (get_origin(one), *get_args(one)) if part is not None]
-        if isinstance(one, type) and dataclasses.is_dataclass(one) and one.__name__ not in found:
-            found[one.__name__] = one
-            waiting += get_type_hints(one).values()
-    return found
