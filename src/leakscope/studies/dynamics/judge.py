@@ -31,18 +31,16 @@ from leakscope.dynamics.metrics import Arrays, metrics
 from leakscope.dynamics.noise_floor import NoiseFloor, noise_floor
 from leakscope.dynamics.plane import Trajectories
 from leakscope.evaluate.judge import converged_models
-from leakscope.hardness.correlations import HardnessCorrelation, correlate
+from leakscope.hardness.correlations import correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
 from leakscope.studies.dynamics.published import PUBLISHED, comparison
 from leakscope.studies.dynamics.records import RunRecords, run_records
 from leakscope.studies.dynamics.results import (
     AccuracyOverTraining,
-    CorrelationFigure,
     DynamicsResults,
     Figure,
     Floor,
-    HardnessFigures,
     PopulationSpread,
     RunFigures,
     RunPopulation,
@@ -74,7 +72,6 @@ def judge_run(
                            n_groups=min(config.n_groups, design.n_models))  # fmt: skip
     out_loss = side_mean(signals.last("loss"), ~design.in_mask)
     advantage = records.paths.advantage[-1]
-    correlations = correlate(hardness, advantage, records.vulnerable[-1], out_loss)
     results = RunResults(
         setting=setting,
         population=_population(bank, design, records.paths),
@@ -83,7 +80,7 @@ def judge_run(
         figures=_figures(metrics(records.paths, side, cells), floor, replicates),
         advantage=replicates.advantage,
         transitions=_transitions(records.paths, side),
-        hardness={row.measure: _hardness(row) for row in correlations},
+        hardness=correlate(hardness, advantage, records.vulnerable[-1], out_loss),
         undefined=_undefined(records),
     )
     return JudgedRun(results, records)
@@ -165,13 +162,6 @@ def _transitions(paths: Trajectories, side: int) -> Transitions:
     counts: Any = transition_counts(paths.defined().states, side)  # (steps, from, to)
     overall: Any = transition_matrix(counts.sum(axis=0))
     return Transitions(tuple(cell_names(side)), overall, counts)
-
-
-def _hardness(row: HardnessCorrelation) -> HardnessFigures:
-    _, *correlations = row
-    return HardnessFigures(
-        *(CorrelationFigure(c.r, c.interval.low, c.interval.high, c.n, c.reason) for c in correlations)
-    )
 
 
 def _undefined(records: RunRecords) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import FloatArray
+from leakscope.hardness.correlations import HardnessFigures
 from leakscope.hardness.registry import measure_label
 from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, band, colour, line
 from leakscope.studies.dynamics.plane_figures import numbers
 from leakscope.studies.dynamics.results import (
     Figure,
-    HardnessFigures,
     Points,
     RunResults,
     Series,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from leakscope.errors import InputError
@@ -51,12 +49,10 @@ def command(config: DynamicsConfig) -> Command:
 
 def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[str, Any]]]:
     """The presets that give this config, each with the options needed on top."""
-    wanted = config.settings[::populations]
     candidates = []
     for preset, settings in PRESETS.items():
-        if len(settings) != len(wanted):
-            continue
-        changes = _changes(settings, wanted)
+        first = vars(settings[0])
+        changes = {name: value for name, value in vars(config.settings[0]).items() if value != first[name]}
         try:
             made = config_of(preset, populations, config.attack, config.fpr, **changes)
         except InputError:  # the settings differ in something that this preset does not vary
@@ -64,14 +60,6 @@ def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[s
         if made == config and None not in changes.values():  # an option cannot be None
             candidates.append((preset, changes))
     return candidates
-
-
-def _changes(made: Sequence[Setting], wanted: Sequence[Setting]) -> dict[str, Any]:
-    """The options that turn a preset's settings into the wanted ones, if any do."""
-    pairs = list(zip(made, wanted, strict=True))
-    names = [field.name for field in fields(Setting) if field.name != "population"]
-    differing = [name for name in names if any(getattr(a, name) != getattr(b, name) for a, b in pairs)]
-    return {name: getattr(wanted[0], name) for name in differing}
 
 
 def _exposure_sentence(run: RunResults) -> str:

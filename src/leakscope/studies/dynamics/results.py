@@ -12,6 +12,7 @@ from typing import Generic, Literal, TypeVar
 
 from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.dynamics.metrics import Metrics
+from leakscope.hardness.correlations import HardnessFigures
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 
 Number = float | None
@@ -109,49 +110,6 @@ class Transitions:
     cells: tuple[str, ...]
     overall: tuple[Series, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
-
-
-@dataclass(frozen=True)
-class CorrelationFigure:
-    """A correlation coefficient with its 95% interval.
-
-    Attributes:
-        r: the coefficient.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        n: number of records.
-        reason: why `r` is undefined; empty where it is defined.
-    """
-
-    r: float | None
-    low: float | None
-    high: float | None
-    n: int
-    reason: str
-
-    def __str__(self) -> str:
-        if self.r is None:
-            return f"undefined ({self.reason})"
-        return f"{self.r:.3f} ({self.low:.2f} to {self.high:.2f})"
-
-
-@dataclass(frozen=True)
-class HardnessFigures:
-    """Correlations of one measure of hardness with the advantage at the last checkpoint.
-
-    Attributes:
-        pearson: over all records.
-        spearman: over all records.
-        among_vulnerable: Pearson, over the vulnerable records.
-        spearman_among_vulnerable: Spearman, over the vulnerable records.
-        partial_given_loss: partial rank correlation given the mean loss of models not trained on the record.
-    """
-
-    pearson: CorrelationFigure
-    spearman: CorrelationFigure
-    among_vulnerable: CorrelationFigure
-    spearman_among_vulnerable: CorrelationFigure
-    partial_given_loss: CorrelationFigure
 
 
 @dataclass(frozen=True)
