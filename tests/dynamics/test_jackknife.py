@@ -7,7 +7,7 @@ from leakscope.dynamics.jackknife import jackknife, model_groups, over_populatio
 from leakscope.dynamics.metrics import metrics
 from leakscope.dynamics.plane import Trajectories, trajectories
 from leakscope.errors import InputError
-from tests.dynamics.banks import EPOCHS, rising_bank
+from tests.dynamics.banks import rising_bank
 
 RISING = (0.0, 2.0, 4.0)
 
@@ -68,11 +68,3 @@ def test_groups_hold_every_model_once():
             model_groups(10, n_groups)
     with pytest.raises(InputError, match="at least 3 models"):
         model_groups(4, 2)
-
-
-def test_populations_must_be_comparable():
-    one = Trajectories(EPOCHS[:1], np.zeros((1, 4, 2)))
-    with pytest.raises(InputError, match="populations=1"):
-        over_populations([one])
-    with pytest.raises(InputError, match="differ in checkpoints or records"):
-        over_populations([one, Trajectories((9,), np.zeros((1, 4, 2)))])

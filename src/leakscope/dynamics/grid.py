@@ -56,10 +56,7 @@ def transition_counts(states: FloatArray, side: int = SIDE) -> IntArray:
 
 def transition_matrix(counts: IntArray) -> FloatArray:
     """Shares of each row, (..., from, to) like the counts; NaN where no record starts in the cell."""
-    started = counts.sum(axis=-1, keepdims=True)
-    shares = np.full(counts.shape, np.nan)
-    np.divide(counts, started, out=shares, where=started > 0)
-    return shares
+    return _share(counts, counts.sum(axis=-1, keepdims=True))
 
 
 def entry_probability(vulnerable: BoolArray) -> FloatArray:
@@ -68,10 +65,7 @@ def entry_probability(vulnerable: BoolArray) -> FloatArray:
     NaN where every record was already in the corner.
     """
     outside = ~vulnerable[:-1]
-    n_outside = outside.sum(axis=1)
-    shares = np.full(len(n_outside), np.nan)
-    np.divide((outside & vulnerable[1:]).sum(axis=1), n_outside, out=shares, where=n_outside > 0)
-    return shares
+    return _share((outside & vulnerable[1:]).sum(axis=1), outside.sum(axis=1))
 
 
 def per_epoch(probability: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
@@ -100,11 +94,9 @@ def early_exposure(vulnerable: BoolArray, epochs: tuple[int, ...]) -> EarlyExpos
     """Each checkpoint's vulnerable records as a forecast of the last checkpoint's."""
     n_both = (vulnerable & vulnerable[-1]).sum(axis=1)
     n_now, n_finally = vulnerable.sum(axis=1), int(vulnerable[-1].sum())
-    recall, precision = np.full((2, len(epochs)), np.nan)
-    np.divide(n_both, n_now, out=precision, where=n_now > 0)
+    recall, precision = _share(n_both, np.full(len(epochs), n_finally)), _share(n_both, n_now)
     if not n_finally:
         return EarlyExposure(recall, precision, float("nan"), "no record is vulnerable at the end")
-    recall = n_both / n_finally
     first = int(np.argmax(recall >= RECALL))
     reason = "" if n_now.all() else "no record is vulnerable at some checkpoints"
     return EarlyExposure(recall, precision, float(epochs[first]), reason)
@@ -114,3 +106,10 @@ def first_exposed_epoch(vulnerable: BoolArray, epochs: tuple[int, ...]) -> Float
     """Epoch of the first checkpoint at which each record is vulnerable; (records,), NaN means never."""
     first = np.array(epochs, dtype=np.float64)[np.argmax(vulnerable, axis=0)]
     return np.where(vulnerable.any(axis=0), first, np.nan)
+
+
+def _share(part: IntArray, whole: IntArray) -> FloatArray:
+    """part / whole; NaN where the whole is 0."""
+    shares: FloatArray = np.full(part.shape, np.nan)
+    np.divide(part, whole, out=shares, where=whole > 0)
+    return shares

@@ -109,10 +109,6 @@ def over_populations(
     It is the standard error of one population's figures; the mean of P populations has 1 / sqrt(P) of it.
     """
     n = len(populations)
-    if n < 2:
-        raise InputError(f"populations={n}: at least 2 are needed to compare them")
-    if len({(p.epochs, p.states.shape) for p in populations}) > 1:
-        raise InputError("populations differ in checkpoints or records; give populations of one study")
     mean = Trajectories(populations[0].epochs, np.mean([p.states for p in populations], axis=0))
     return _replicates(
         f"{n} independent populations", mean, populations, scale=1 / (n - 1), side=side, cells=entropy_cells

@@ -57,9 +57,9 @@ def write_report(
     """
     for records in runs:
         figures, run = folder / "figures" / _figures_of(records, results), results.runs[records.name]
-        draw_planes(run, records, figures / "plane.png")
+        draw_planes(run, records, results.config.side, figures / "plane.png")
         if len(run.epochs) > 1:
-            draw_paths(run, records, figures / "trajectories.png")
+            draw_paths(records, results.config.side, figures / "trajectories.png")
     page(results, runs, folder, disclosure).write(folder)
 
 

@@ -17,8 +17,8 @@ from leakscope.report.study_page import (
     options,
     reproduce,
 )
-from leakscope.studies.leakage.checks import verdict
 from leakscope.studies.leakage.config import BUDGETS, FIGURES, NETWORK, LeakageConfig
+from leakscope.studies.leakage.judge import verdict
 from leakscope.studies.leakage.page_charts import bits_chart, bounds_chart, leakage_chart, number
 from leakscope.studies.leakage.results import Control, LeakageResults, OverRecords, Point
 
