@@ -20,9 +20,9 @@ from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
 from leakscope.runs.rebuild import rebuild_report
 from leakscope.studies.dynamics import page_plane as plane_module
-from leakscope.studies.dynamics.page_first_screen import command, headline
 from leakscope.studies.dynamics.page_plane import MOST_CHARACTERS, coded, shown_part
 from leakscope.studies.dynamics.records import stored_records
+from leakscope.studies.dynamics.report import command, headline
 from leakscope.studies.dynamics.results import DynamicsResults, Figure, Series
 from leakscope.studies.dynamics.settings import DynamicsConfig, config_of
 from tests.report.html import made_up

@@ -73,12 +73,7 @@ class Plane(NamedTuple):
 
 
 def plane(runs: Sequence[PlaneRun], side: int) -> Plane:
-    """One plane for all runs of a study.
-
-    Args:
-        runs: at least one.
-        side: cells per side of the grid whose corner is called vulnerable.
-    """
+    """One plane for all runs of a study; `side` is that of the grid whose corner is called vulnerable."""
     arrays: dict[str, Embeddable] = {}
     about, left_out = [], []
     for k, run in enumerate(runs):

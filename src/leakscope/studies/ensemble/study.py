@@ -15,7 +15,7 @@ its own training part. Its data are undisclosed, so its figures are for comparis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,7 @@ from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
 from leakscope.single_model.page_roc import PRIVATE_TRUTH
-from leakscope.single_model.results import Figures
+from leakscope.single_model.results import AttackFindings, Figures
 from leakscope.stats.rates import rates_by_model
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
@@ -101,14 +101,7 @@ def run(
         public, private = query_target(case, bank)
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
         findings = run_attack(public, private, out, config, attackers)
-        computed = EnsembleResults(
-            **vars(findings),
-            config=config,
-            target=target_accuracy(bank),
-            private_truth=private_figures(out, findings.attackers),
-            published=PUBLISHED,
-        )
-        results = write_results(out, computed)
+        results = write_results(out, _results(out, config, findings))
         write_reports(out, results)
         return results
 
@@ -143,9 +136,12 @@ def target_accuracy(bank: Bank) -> TargetAccuracy:
 
 def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
     """The results again, from the bank and the scores on disk; what `leakscope verify` compares."""
-    findings = recomputed_findings(folder, read_results(folder, EnsembleResults))
-    return replace(
-        findings,
+    return _results(folder, config, recomputed_findings(folder, read_results(folder, EnsembleResults)))
+
+
+def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> EnsembleResults:
+    return EnsembleResults(
+        **{field.name: getattr(findings, field.name) for field in fields(AttackFindings)},
         config=config,
         target=target_accuracy(Bank.open(folder / TARGET)),
         private_truth=private_figures(folder, findings.attackers),
