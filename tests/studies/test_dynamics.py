@@ -18,12 +18,13 @@ from leakscope.bank.results import results_json, results_schema
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.metrics import Metrics, metrics
+from leakscope.dynamics.noise_floor import Floor
 from leakscope.dynamics.plane import trajectories
 from leakscope.errors import InputError
 from leakscope.runs.verification import verify_run
 from leakscope.studies.dynamics.published import comparison
 from leakscope.studies.dynamics.records import bank_folder
-from leakscope.studies.dynamics.results import DynamicsResults, Figure, Floor, RunResults
+from leakscope.studies.dynamics.results import DynamicsResults, Figure, RunResults
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 from leakscope.studies.dynamics.study import KIND, populations, recompute, run
 from tests.cli.command import run_command

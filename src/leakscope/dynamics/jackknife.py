@@ -70,15 +70,12 @@ def jackknife(
     design: Design,
     fpr: float | None = None,
     *,
-    n_groups: int | None = None,
+    n_groups: int,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
 ) -> Replicates:
-    """Standard error of every figure from leaving out groups of models in turn.
-
-    By default each model is a group; `fpr` as in `decide`, cells as in `metrics`.
-    """
-    groups = model_groups(design.n_models, design.n_models if n_groups is None else n_groups)
+    """Standard error of every figure from leaving out groups of models; `fpr` as in `decide`."""
+    groups = model_groups(design.n_models, n_groups)
     needed = Signals({name: signals.arrays[name] for name in attack.needs}, signals.epochs, signals.labels)
 
     def paths_of(models: IntArray) -> Trajectories:

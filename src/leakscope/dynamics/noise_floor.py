@@ -14,6 +14,7 @@ Independent permutations do not share such coincidences, so a few are enough.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -27,17 +28,22 @@ from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.types import Design, Signals
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, eq=False)
-class NoiseFloor:
-    """Mean, lowest and highest of every figure over permuted designs.
 
-    NaN where a figure is undefined under every permutation.
+@dataclass(frozen=True)
+class Floor(Generic[T]):
+    """A figure under permuted memberships; undefined where it is so under every permutation.
+
+    Attributes:
+        mean: over the permutations.
+        low: lowest of the permutations.
+        high: highest of the permutations.
     """
 
-    mean: Arrays
-    low: Arrays
-    high: Arrays
+    mean: T
+    low: T
+    high: T
 
 
 def noise_floor(
@@ -50,7 +56,7 @@ def noise_floor(
     n_permutations: int = 5,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
-) -> NoiseFloor:
+) -> Floor[Arrays]:
     """Every figure with memberships permuted over the models; `fpr` as in `decide`, cells as in `metrics`."""
     if n_permutations < 1:
         raise InputError(f"n_permutations={n_permutations}: must be at least 1")
@@ -59,7 +65,7 @@ def noise_floor(
         shuffled = permuted(design, seed, permutation)
         decisions = decide(attack, signals, shuffled, fpr)
         repeats.append(metrics(trajectories(decisions, shuffled.in_mask), side, entropy_cells))
-    return NoiseFloor(
+    return Floor(
         mean=over_repeats(repeats, _defined_mean),
         low=over_repeats(repeats, lambda values: np.fmin.reduce(values)),
         high=over_repeats(repeats, lambda values: np.fmax.reduce(values)),

@@ -28,7 +28,7 @@ from leakscope.dynamics.grid import (
 )
 from leakscope.dynamics.jackknife import Replicates, jackknife, over_populations
 from leakscope.dynamics.metrics import Arrays, metrics
-from leakscope.dynamics.noise_floor import NoiseFloor, noise_floor
+from leakscope.dynamics.noise_floor import Floor, noise_floor
 from leakscope.dynamics.plane import Trajectories
 from leakscope.evaluate.judge import converged_models
 from leakscope.hardness.correlations import correlate
@@ -40,7 +40,6 @@ from leakscope.studies.dynamics.results import (
     AccuracyOverTraining,
     DynamicsResults,
     Figure,
-    Floor,
     PopulationSpread,
     RunFigures,
     RunPopulation,
@@ -151,7 +150,7 @@ def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
     return AccuracyOverTraining(members, nonmembers)
 
 
-def _figures(values: Arrays, floor: NoiseFloor, replicates: Replicates) -> RunFigures:
+def _figures(values: Arrays, floor: Floor[Arrays], replicates: Replicates) -> RunFigures:
     """Value, standard error and noise floor of every figure."""
     parts = (values, replicates.standard_error, floor.mean, floor.low, floor.high)
     rows: Iterable[Any] = zip(*(vars(part).values() for part in parts), strict=True)

@@ -12,6 +12,7 @@ from typing import Generic, Literal, TypeVar
 
 from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.dynamics.metrics import Metrics
+from leakscope.dynamics.noise_floor import Floor
 from leakscope.hardness.correlations import HardnessFigures
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 
@@ -21,21 +22,6 @@ Series = tuple[Number, ...]
 Points = tuple[tuple[Number, Number], ...]
 """One (FPR, TPR) per checkpoint."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Floor(Generic[T]):
-    """A figure under permuted memberships.
-
-    Attributes:
-        mean: over the permutations.
-        low: lowest of the permutations.
-        high: highest of the permutations.
-    """
-
-    mean: T
-    low: T
-    high: T
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from leakscope.studies.scaling.results import Correlation, GapOrSize, ScalingRes
 
 _SIZE = "parameters (log scale)"
 _GAP = "overfitting gap (train minus test accuracy)"
-
-
 _ATTACK_NAMES = {
     "shokri": "shadow models (logistic regression)",
     "correctness": "correctness",
