@@ -17,7 +17,6 @@ from leakscope.dynamics.grid import SIDE, early_exposure, entry_probability, is_
 from leakscope.dynamics.plane import (
     ENTROPY_CELLS,
     Trajectories,
-    centre_of_mass,
     encoding_speed,
     net_displacement,
     path_length,
@@ -86,7 +85,7 @@ def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_
     judged = paths.defined()
     states, epochs = judged.states, judged.epochs
     vulnerable = is_vulnerable(states, side)
-    centre, entropy = centre_of_mass(states), spatial_entropy(states, entropy_cells)
+    centre, entropy = states.mean(axis=1), spatial_entropy(states, entropy_cells)
     entry, exposure = entry_probability(vulnerable), early_exposure(vulnerable, epochs)
     entry_each_epoch = per_epoch(entry, epochs)
     return Metrics(

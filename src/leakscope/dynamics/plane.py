@@ -84,12 +84,6 @@ def cells(states: FloatArray, side: int) -> IntArray:
     return numbers
 
 
-def centre_of_mass(states: FloatArray) -> FloatArray:
-    """Mean state at each checkpoint; float64 (checkpoints, 2)."""
-    centre: FloatArray = states.mean(axis=1)
-    return centre
-
-
 def net_displacement(centre: FloatArray) -> float:
     """Distance from the first to the last center of mass, in percent of the side; NaN for one checkpoint."""
     if len(centre) < 2:
@@ -130,7 +124,7 @@ def _drawn(paths: Trajectories) -> str:
     if not paths.is_defined.any():
         return "<p>No plane: no record has both IN and OUT models.</p>"
     states = paths.defined().states
-    centre, last = centre_of_mass(states), len(paths.epochs) - 1
+    centre, last = states.mean(axis=1), len(paths.epochs) - 1
     x, y = Axis("FPR: share of OUT models"), Axis("TPR: share of IN models")
     pictures = []
     for at in sorted({0, last // 2, last}):
