@@ -72,9 +72,11 @@ def write_report(results: ScalingResults, folder: Path) -> None:
 def page(results: ScalingResults, folder: Path) -> Page:
     """The report."""
     answer: Body = [_predictor_table(results), _partial_table(results), _ANSWER_NOTE]
+    comparison = Heading("Comparison with published values")
+    widths: Body = [width_table(results), _TABLE_NOTE, comparison, _published_table(results)]
     sections = [
         Section("answer", "Gap or size", answer, "Which one predicts attack success across widths?"),
-        Section("widths", "Widths", _widths(results)),
+        Section("widths", "Widths", widths),
         Section("charts", "Charts", [_charts(results)]),
         Section(
             "correlations",
@@ -108,19 +110,6 @@ def command(config: ScalingConfig) -> Command:
     return Command(
         ("leakscope", "study", "scaling", "--preset", preset, *options(given), "--out", "runs/again")
     )
-
-
-def _widths(results: ScalingResults) -> Body:
-    published = _published_table(results)
-    not_compared = (
-        "This run does not follow the published protocol, so it is not compared with the published table."
-    )
-    return [
-        width_table(results),
-        _TABLE_NOTE,
-        Heading("Comparison with published values"),
-        Absent(not_compared) if published is None else published,
-    ]
 
 
 def _charts(results: ScalingResults) -> Grid:
@@ -257,11 +246,13 @@ def _published_rows(results: ScalingResults) -> list[PublishedRow]:
     return [PUBLISHED[row.hidden_width] for row in results.results] if is_published else []
 
 
-def _published_table(results: ScalingResults) -> Table | None:
-    """The published values, and ours minus theirs; None unless the protocol is the published one."""
+def _published_table(results: ScalingResults) -> Table | Absent:
+    """The published values, and ours minus theirs, where the protocol is the published one."""
     published = _published_rows(results)
     if not published:
-        return None
+        return Absent(
+            "This run does not follow the published protocol, so it is not compared with the published table."
+        )
     rows = []
     for row, theirs in zip(results.results, published, strict=True):
         ours = (row.mean_train_acc, row.mean_test_acc, row.mean_overfit_gap, row.mean_attack_auc)
