@@ -169,44 +169,38 @@ def _bar(n_models: int) -> Iterator[Callable[[float], None]]:
         TextColumn("{task.fields[rate]:,.0f} models/s"),
         TimeRemainingColumn(),
     )
-    speed = _Speed()
+    started, found_on_disk = time.perf_counter(), None
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("training", total=n_models, done=0, rate=0.0)
 
         def advance(models: float) -> None:
-            speed.add(models)
-            progress.update(task, advance=models, done=round(speed.completed), rate=speed.rate)
+            nonlocal found_on_disk, started
+            if found_on_disk is None:
+                found_on_disk, started = models, time.perf_counter()
+            completed = progress.tasks[task].completed + models
+            rate = (completed - found_on_disk) / max(time.perf_counter() - started, 1e-3)
+            progress.update(task, advance=models, done=round(completed), rate=rate)
 
         yield advance
 
 
 def _lines(n_models: int) -> Callable[[float], None]:
     """Lines for logs: how far, how fast, how long still."""
-    speed, last = _Speed(), time.perf_counter()
+    completed, found_on_disk, started = 0.0, None, time.perf_counter()
+    last = started
 
     def advance(models: float) -> None:
-        nonlocal last
-        speed.add(models)
-        if time.perf_counter() - last < _SECONDS_BETWEEN_LINES:
-            return
-        last, line = time.perf_counter(), f"training: {speed.completed:,.0f} of {n_models:,} models"
-        if speed.rate:
-            seconds_left = (n_models - speed.completed) / speed.rate
-            line += f", {speed.rate:,.1f} models/s, {seconds_left:,.0f} s left"
-        print(line, file=sys.stderr, flush=True)
+        nonlocal completed, found_on_disk, last
+        completed += models
+        found_on_disk = models if found_on_disk is None else found_on_disk
+        now = time.perf_counter()
+        if now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
+            trained = completed - found_on_disk
+            speed = ""
+            if trained > 0:
+                rate = trained / (now - started)
+                speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left"
+            print(f"training: {completed:,.0f} of {n_models:,} models{speed}", file=sys.stderr, flush=True)
 
     return advance
-
-
-class _Speed:
-    """Models completed, and how many per second; the first report counts those already on disk."""
-
-    def __init__(self) -> None:
-        self.completed = self.rate = 0.0
-        self._first: tuple[float, float] | None = None
-
-    def add(self, models: float) -> None:
-        """Counts models, or parts of one."""
-        self.completed += models
-        on_disk, started = self._first = self._first or (models, time.perf_counter())
-        self.rate = (self.completed - on_disk) / max(time.perf_counter() - started, 1e-3)

@@ -122,6 +122,13 @@ def write_reports(folder: Path, results: ComparisonResults, _: Disclosure = DEFA
     write_report(results, folder)
 
 
+class _Measured(NamedTuple):
+    """An audit and its figures."""
+
+    audit: FinishedAudit
+    figures: AuditFigures
+
+
 class _Row(NamedTuple):
     """One figure of two audits, and its difference at two levels of confidence."""
 
@@ -137,11 +144,8 @@ def _results(
 ) -> ComparisonResults:
     n_figures = (len(audits) - 1) * (len(spec.leakage_keys()) + int(spec.with_bits))
     simultaneous_level = 1 - (1 - LEVEL) / n_figures
-    figures = [_figures(audit, spec, audits) for audit in audits]
-    comparisons = tuple(
-        _compared((audits[0], audits[k]), (figures[0], figures[k]), spec, simultaneous_level)
-        for k in range(1, len(audits))
-    )
+    baseline, *others = (_Measured(audit, _figures(audit, spec, audits)) for audit in audits)
+    comparisons = tuple(_compared(baseline, other, spec, simultaneous_level) for other in others)
     return ComparisonResults(
         experiment="compare",
         config=config,
@@ -166,13 +170,11 @@ def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAu
 
 
 def _compared(
-    audits: tuple[FinishedAudit, FinishedAudit],
-    figures: tuple[AuditFigures, AuditFigures],
-    spec: ComparisonSpec,
-    simultaneous_level: float,
+    baseline: _Measured, other: _Measured, spec: ComparisonSpec, simultaneous_level: float
 ) -> RunComparison:
+    audits = baseline.audit, other.audit
     is_paired = audits[0].design_sha256 == audits[1].design_sha256
-    first, second = figures
+    first, second = baseline.figures, other.figures
     alone, simultaneous = (
         first.differences(second, is_paired, level) for level in (LEVEL, simultaneous_level)
     )
@@ -189,13 +191,13 @@ def _compared(
     first_recipe, second_recipe = (dict(audit.results.population.recipe) for audit in audits)
     has_records = spec.record_attack is not None
     return RunComparison(
-        run=audits[1].name,
+        run=other.audit.name,
         recipe_differences=tuple(differences(first_recipe, second_recipe, here="here")),
         is_paired=is_paired or audits[0].results.is_of_one_model,
         leakage=tuple(leakage),
         accuracy=AccuracyDifferences(*accuracy) if accuracy else None,
         records=changed_records(*(audit.folder for audit in audits)) if has_records else None,
-        groups={column: tuple(of_column) for column, of_column in groups.items()},
+        groups={column: tuple(figures) for column, figures in groups.items()},
         outcome=outcome(leakage),
     )
 

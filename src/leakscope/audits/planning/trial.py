@@ -71,6 +71,11 @@ def block_size_of(request: TrainingRequest) -> int:
     return len(request.identity.blocks[0])
 
 
+def blocks_of(request: TrainingRequest) -> int:
+    """Number of blocks the models make."""
+    return ceil(request.design.n_models / block_size_of(request))
+
+
 class Networks:
     """A block of the recipe's networks, to be timed and measured."""
 
@@ -86,8 +91,9 @@ class Networks:
         self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
-        blocks = request.identity.blocks
-        self.training = Training(trainer, str(self._device), len(blocks[0]), len(blocks), size, note)
+        self.training = Training(
+            trainer, str(self._device), block_size_of(request), blocks_of(request), size, note
+        )
 
     def seconds(self) -> Seconds:
         """All epochs, checkpoints and blocks, from a few steps, orders of records and questions."""
@@ -181,15 +187,19 @@ class Fits:
         self._in_mask = request.design.in_mask[self._models]
         self._most = int(self._in_mask.sum(axis=1).max())
         self._fitted = 0
-        self.training = Training(name, "cpu", block_size_of(request), len(request.identity.blocks))
+        self.training = Training(name, "cpu", block_size_of(request), blocks_of(request))
 
     def seconds(self) -> Seconds:
         """All rounds of all blocks, from a few fits on some or all of the members."""
-        at_once = len(self._models)
+        n_models, size, at_once = (
+            self._request.design.n_models,
+            block_size_of(self._request),
+            len(self._models),
+        )
         start = min(self._most, 20 * self._request.records.n_classes)
         workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
         fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
-        rounds = sum(ceil(len(block) / at_once) for block in self._request.identity.blocks)
+        rounds = sum(ceil(min(size, n_models - first) / at_once) for first in range(0, n_models, size))
         return fit * rounds + Seconds(workers, workers, workers)
 
     def how(self) -> str:
