@@ -23,7 +23,7 @@ from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.jackknife import Replicates, jackknife
-from leakscope.dynamics.metrics import Metrics, metrics
+from leakscope.dynamics.metrics import Arrays, metrics
 from leakscope.dynamics.noise_floor import noise_floor
 from leakscope.dynamics.plane import trajectories
 from leakscope.types import Design, Signals
@@ -106,7 +106,7 @@ def cell(values: np.ndarray, errors: np.ndarray | None, floor: np.ndarray, k: in
     return f"{f'{values[k]:.3f}{error}|{floor[k]:.3f}':>21s}"
 
 
-def print_scalars(found: Metrics, error: Replicates | None, floor: Metrics) -> None:
+def print_scalars(found: Arrays, error: Replicates | None, floor: Arrays) -> None:
     for name in SCALARS:
         spread = "" if error is None else f" ± {float(getattr(error.standard_error, name)):.3f}"
         print(
@@ -115,7 +115,7 @@ def print_scalars(found: Metrics, error: Replicates | None, floor: Metrics) -> N
     if error is not None:
         a = error.advantage
         print(
-            f"advantage at the end, {error.method}: {a.mean:.4f} ± {a.standard_error:.4f}, coefficient of "
+            f"advantage at the end, {a.method}: {a.mean:.4f} ± {a.standard_error:.4f}, coefficient of "
             f"variation {a.coefficient:.3f}; of a single vulnerable record (median) "
             f"{a.vulnerable_coefficient:.3f}"
         )

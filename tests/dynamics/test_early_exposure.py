@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leakscope.dynamics.early_exposure import early_exposure, first_exposed_epoch
+from leakscope.dynamics.grid import early_exposure, first_exposed_epoch
 
 EPOCHS = (10, 20, 30, 40)
 

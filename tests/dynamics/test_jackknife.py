@@ -7,7 +7,7 @@ from leakscope.dynamics.jackknife import jackknife, model_groups, over_populatio
 from leakscope.dynamics.metrics import metrics
 from leakscope.dynamics.plane import Trajectories, trajectories
 from leakscope.errors import InputError
-from tests.dynamics.banks import EPOCHS, rising_bank
+from tests.dynamics.banks import rising_bank
 
 RISING = (0.0, 2.0, 4.0)
 
@@ -25,7 +25,7 @@ def test_it_is_the_jackknife_written_out():
         values = np.stack([getattr(repeat, name) for repeat in repeats])
         expected = np.sqrt(3 / 4 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
         np.testing.assert_allclose(getattr(replicates.standard_error, name), expected)
-    assert replicates.method == "jackknife over 4 groups of 12 models"
+    assert replicates.advantage.method == "jackknife over 4 groups of 12 models"
 
 
 def test_it_predicts_how_far_independent_populations_differ():
@@ -68,11 +68,3 @@ def test_groups_hold_every_model_once():
             model_groups(10, n_groups)
     with pytest.raises(InputError, match="at least 3 models"):
         model_groups(4, 2)
-
-
-def test_populations_must_be_comparable():
-    one = Trajectories(EPOCHS[:1], np.zeros((1, 4, 2)))
-    with pytest.raises(InputError, match="populations=1"):
-        over_populations([one])
-    with pytest.raises(InputError, match="differ in checkpoints or records"):
-        over_populations([one, Trajectories((9,), np.zeros((1, 4, 2)))])

@@ -17,14 +17,14 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.results import results_json, results_schema
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.dynamics.decisions import decide
-from leakscope.dynamics.metrics import metrics
+from leakscope.dynamics.metrics import Metrics, metrics
+from leakscope.dynamics.noise_floor import Floor
 from leakscope.dynamics.plane import trajectories
 from leakscope.errors import InputError
 from leakscope.runs.verification import verify_run
-from leakscope.studies.dynamics.figure_types import Figure, Floor, RunFigures
 from leakscope.studies.dynamics.published import comparison
 from leakscope.studies.dynamics.records import bank_folder
-from leakscope.studies.dynamics.results import DynamicsResults, RunResults
+from leakscope.studies.dynamics.results import DynamicsResults, Figure, RunResults
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 from leakscope.studies.dynamics.study import KIND, populations, recompute, run
 from tests.cli.command import run_command
@@ -68,8 +68,8 @@ def test_the_figures_are_those_of_the_bank(study: Study) -> None:
     expected = metrics(trajectories(decide(Lira(), signals, design), design.in_mask))
     single = only_run(results)
     assert single.epochs == (2, 4, 6)
-    assert [field.name for field in fields(RunFigures)] == list(expected._fields)
-    for name, values in expected._asdict().items():
+    assert [field.name for field in fields(Metrics)] == list(vars(expected))
+    for name, values in vars(expected).items():
         assert to_jsonable(getattr(single.figures, name).value) == to_jsonable(values), name
     counts = np.array(single.transitions.counts)
     np.testing.assert_array_equal(counts.sum(axis=(1, 2)), [200, 200])
@@ -79,7 +79,7 @@ def test_the_figures_are_those_of_the_bank(study: Study) -> None:
 
 def test_every_figure_has_a_floor_and_a_standard_error(study: Study) -> None:
     single = only_run(study[0])
-    for field in fields(RunFigures):
+    for field in fields(Metrics):
         figure = getattr(single.figures, field.name)
         for part in (figure.standard_error, figure.floor.mean, figure.floor.low, figure.floor.high):
             assert np.shape(part) == np.shape(figure.value), field.name

@@ -20,9 +20,8 @@ from leakscope.runs.kinds import schema
 from leakscope.runs.verification import verify_run
 from leakscope.studies.leakage import linear as leakage_linear
 from leakscope.studies.leakage import network as leakage_network
-from leakscope.studies.leakage.checks import trends
 from leakscope.studies.leakage.config import CONTROL, LeakageConfig, Setting, settings, with_budget
-from leakscope.studies.leakage.judge import box, judged, over_records
+from leakscope.studies.leakage.judge import box, judged, over_records, trends
 from leakscope.studies.leakage.linear import draws_of, linear_experiments
 from leakscope.studies.leakage.results import LeakageResults, Point
 from leakscope.studies.leakage.study import recompute, run

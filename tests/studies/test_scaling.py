@@ -21,8 +21,8 @@ from leakscope.runs.kinds import schema
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig, recipe
+from leakscope.studies.scaling.page import PUBLISHED
 from leakscope.studies.scaling.population import population, roles
-from leakscope.studies.scaling.report import PUBLISHED
 from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.study import bank_folder, recompute, run
 from leakscope.types import Design, Records

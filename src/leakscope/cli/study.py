@@ -92,7 +92,7 @@ def _scaling_config(context: typer.Context) -> ScalingConfig:
 
 
 def _show_scaling(results: ScalingResults, out: Path, screen: Console) -> None:
-    from leakscope.studies.scaling.report import ranked_findings, width_table
+    from leakscope.studies.scaling.page import ranked_findings, width_table
 
     widths = width_table(results, with_spread=False)
     screen.print()
@@ -228,7 +228,7 @@ def _to_stderr(line: str) -> None:
 
 def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
     from leakscope.studies.leakage.config import FIGURES
-    from leakscope.studies.leakage.report import (
+    from leakscope.studies.leakage.page import (
         caveats,
         check_lines,
         point_table,

@@ -1,11 +1,11 @@
 """An attack's decisions at every checkpoint: which model's output about which record looks like a member's.
 
 Every model is the target in turn and is judged by the others, at each checkpoint as if training had ended
-there. The rule that turns a score into "member" affects every figure, so it is a type of its own:
+there. The rule that turns a score into "member" affects every figure; `fpr` chooses it:
 
-- `AboveLogRatio`: a log likelihood ratio above 0: the output is more likely for a member. For attacks whose
-  score is a log likelihood ratio (`Attack.is_log_ratio`).
-- `AtFpr`: any attack, at the lowest threshold that at most this share of the *other* models' non-members
+- None: a log likelihood ratio above 0: the output is more likely for a member. For attacks whose score is a
+  log likelihood ratio (`Attack.is_log_ratio`).
+- a share: any attack, at the lowest threshold that at most this share of the *other* models' non-members
   reaches, because an attacker does not know the target's.
 """
 
@@ -23,33 +23,6 @@ from leakscope.stats.thresholds import thresholds_of_others
 from leakscope.types import Design, Signals
 
 
-@dataclass(frozen=True)
-class AboveLogRatio:
-    """A record counts as a member where the log likelihood ratio is above `threshold`."""
-
-    threshold: float = 0.0
-
-    def __str__(self) -> str:
-        return f"log ratio > {self.threshold:g}"
-
-
-@dataclass(frozen=True)
-class AtFpr:
-    """A record counts as a member at the threshold that the other models' non-members set at `fpr`."""
-
-    fpr: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.fpr < 1:
-            raise InputError(f"fpr={self.fpr}: must be between 0 and 1, like 0.1")
-
-    def __str__(self) -> str:
-        return f"threshold at {self.fpr:.2%} FPR of the other models' non-members"
-
-
-DecisionRule = AboveLogRatio | AtFpr
-
-
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """Which model's output about which record counts as a member's.
@@ -63,44 +36,51 @@ class Decisions:
     is_called: BoolArray
 
 
-def decide(attack: Attack, signals: Signals, design: Design, rule: DecisionRule | None = None) -> Decisions:
-    """Leave-one-out decisions of an attack at every checkpoint.
+def decide(attack: Attack, signals: Signals, design: Design, fpr: float | None = None) -> Decisions:
+    """Leave-one-out decisions of an attack, which sees one checkpoint at a time.
 
-    Args:
-        attack: the attack; it sees one checkpoint at a time.
-        signals: the models' outputs, (models, checkpoints, records).
-        design: the training set of each model; every model must be queried about the same records.
-        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
+    Every model must be queried about the same records.
     """
-    rule = AboveLogRatio() if rule is None else rule
-    check_rule(attack, rule)
+    check_rule(attack, fpr)
     _check_design(design)
     shape = (design.n_models, len(signals.epochs), design.n_records)
     is_called = np.empty(shape, dtype=np.bool_)
     for checkpoint in range(len(signals.epochs)):
         scores = attack(_at_checkpoint(signals, checkpoint, attack.needs), design).values
-        is_called[:, checkpoint] = called(scores, design.in_mask, rule)
+        is_called[:, checkpoint] = called(scores, design.in_mask, fpr)
     return Decisions(signals.epochs, is_called)
 
 
-def called(scores: FloatArray, in_mask: BoolArray, rule: DecisionRule) -> BoolArray:
+def called(scores: FloatArray, in_mask: BoolArray, fpr: float | None) -> BoolArray:
     """Which scores count as "member" at one checkpoint; bool (models, records)."""
-    if isinstance(rule, AboveLogRatio):
-        return np.asarray(scores > rule.threshold)
+    if fpr is None:
+        return np.asarray(scores > 0)
     nonmembers = [np.sort(row[~mask]) for row, mask in zip(scores, in_mask, strict=True)]
     counts = [len(own) for own in nonmembers]
-    reason = why_unresolvable(rule.fpr, 1, sum(counts) - max(counts))
+    reason = why_unresolvable(fpr, 1, sum(counts) - max(counts))
     if reason:
-        raise InputError(f"fpr={rule.fpr:g}: {reason}; choose a higher one")
-    return np.asarray(scores >= thresholds_of_others(nonmembers, [rule.fpr]))
+        raise InputError(f"fpr={fpr:g}: {reason}; choose a higher one")
+    return np.asarray(scores >= thresholds_of_others(nonmembers, [fpr]))
 
 
-def check_rule(attack: Attack, rule: DecisionRule) -> None:
+def rule_text(fpr: float | None) -> str:
+    """When a score counts as "member", in words."""
+    return "log ratio > 0" if fpr is None else f"threshold at {fpr:.2%} FPR of the other models' non-members"
+
+
+def check_fpr(fpr: float | None) -> None:
+    """Raises InputError where a false positive rate is not between 0 and 1."""
+    if fpr is not None and not 0 < fpr < 1:
+        raise InputError(f"fpr={fpr}: must be between 0 and 1, like 0.1")
+
+
+def check_rule(attack: Attack, fpr: float | None) -> None:
     """Raises InputError where an attack cannot decide by a rule."""
-    if isinstance(rule, AboveLogRatio) and not attack.is_log_ratio:
+    check_fpr(fpr)
+    if fpr is None and not attack.is_log_ratio:
         raise InputError(
             f"attack={attack.label!r}: its score is not a log likelihood ratio, so 0 is no threshold for it; "
-            "decide at a false positive rate (--fpr 0.1, in Python AtFpr(0.1)), or use lira or eb_lira"
+            "decide at a false positive rate (--fpr 0.1, in Python fpr=0.1), or use lira or eb_lira"
         )
 
 

@@ -5,11 +5,18 @@ the lowest FPR and the highest TPR, where an attacker is usually right. The entr
 the records outside the corner that are inside at the next checkpoint. It grows with the distance between
 checkpoints, so it is also given per epoch, as the constant probability with the same effect:
 `1 - (1 - p)^(1 / epochs between)`.
+
+Whoever watches a training run can act on the records that are vulnerable at a checkpoint. Recall is the share
+of the finally vulnerable records that such a list contains; precision is the share of the list that is still
+vulnerable at the end. Both are 1 at the last checkpoint by definition.
+
+In all functions `vulnerable` is bool (checkpoints, records).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +24,8 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.dynamics.plane import cells
 
 SIDE = 3
+RECALL = 0.7
+"""The recall that `first_epoch` reports; the publication reaches over 70% by epoch 150 of 400."""
 
 
 def vulnerable_cell(side: int = SIDE) -> int:
@@ -47,29 +56,60 @@ def transition_counts(states: FloatArray, side: int = SIDE) -> IntArray:
 
 def transition_matrix(counts: IntArray) -> FloatArray:
     """Shares of each row, (..., from, to) like the counts; NaN where no record starts in the cell."""
-    started = counts.sum(axis=-1, keepdims=True)
-    shares = np.full(counts.shape, np.nan)
-    np.divide(counts, started, out=shares, where=started > 0)
-    return shares
+    return _share(counts, counts.sum(axis=-1, keepdims=True))
 
 
 def entry_probability(vulnerable: BoolArray) -> FloatArray:
     """Share of the records outside the corner that are inside at the next checkpoint; (checkpoints - 1,).
 
-    Args:
-        vulnerable: bool (checkpoints, records).
-
-    Returns:
-        NaN where every record was already in the corner.
+    NaN where every record was already in the corner.
     """
     outside = ~vulnerable[:-1]
-    n_outside = outside.sum(axis=1)
-    shares = np.full(len(n_outside), np.nan)
-    np.divide((outside & vulnerable[1:]).sum(axis=1), n_outside, out=shares, where=n_outside > 0)
-    return shares
+    return _share((outside & vulnerable[1:]).sum(axis=1), outside.sum(axis=1))
 
 
 def per_epoch(probability: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
     """The constant probability per epoch that gives these probabilities between checkpoints."""
     rate: FloatArray = 1 - (1 - probability) ** (1 / np.diff(epochs))
     return rate
+
+
+class EarlyExposure(NamedTuple):
+    """Recall and precision of each checkpoint's vulnerable records with respect to the last checkpoint's.
+
+    Attributes:
+        recall: float64 (checkpoints,); NaN where no record is vulnerable at the end.
+        precision: float64 (checkpoints,); NaN where no record is vulnerable at the checkpoint.
+        first_epoch: the first epoch with a recall of at least 70%; NaN where no recall is defined.
+        reason: why a value is NaN; empty where none is.
+    """
+
+    recall: FloatArray
+    precision: FloatArray
+    first_epoch: float
+    reason: str = ""
+
+
+def early_exposure(vulnerable: BoolArray, epochs: tuple[int, ...]) -> EarlyExposure:
+    """Each checkpoint's vulnerable records as a forecast of the last checkpoint's."""
+    n_both = (vulnerable & vulnerable[-1]).sum(axis=1)
+    n_now, n_finally = vulnerable.sum(axis=1), int(vulnerable[-1].sum())
+    recall, precision = _share(n_both, np.full(len(epochs), n_finally)), _share(n_both, n_now)
+    if not n_finally:
+        return EarlyExposure(recall, precision, float("nan"), "no record is vulnerable at the end")
+    first = int(np.argmax(recall >= RECALL))
+    reason = "" if n_now.all() else "no record is vulnerable at some checkpoints"
+    return EarlyExposure(recall, precision, float(epochs[first]), reason)
+
+
+def first_exposed_epoch(vulnerable: BoolArray, epochs: tuple[int, ...]) -> FloatArray:
+    """Epoch of the first checkpoint at which each record is vulnerable; (records,), NaN means never."""
+    first = np.array(epochs, dtype=np.float64)[np.argmax(vulnerable, axis=0)]
+    return np.where(vulnerable.any(axis=0), first, np.nan)
+
+
+def _share(part: IntArray, whole: IntArray) -> FloatArray:
+    """part / whole; NaN where the whole is 0."""
+    shares: FloatArray = np.full(part.shape, np.nan)
+    np.divide(part, whole, out=shares, where=whole > 0)
+    return shares

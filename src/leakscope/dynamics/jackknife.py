@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.dynamics.decisions import DecisionRule, decide
+from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.grid import SIDE, is_vulnerable
-from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
+from leakscope.dynamics.metrics import Arrays, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, Trajectories, trajectories
 from leakscope.errors import InputError
 from leakscope.types import Design, Signals
@@ -32,69 +32,55 @@ PUBLISHED_LIMIT = 0.15
 """The publication requires a smaller coefficient of variation."""
 
 
-class Variation(NamedTuple):
+@dataclass(frozen=True)
+class AdvantageVariation:
     """How much the advantage at the last checkpoint varies with the models.
 
     Attributes:
         mean: mean advantage over the records.
-        standard_error: of that mean, over models.
-        coefficient: `standard_error / mean`; NaN where the mean is not positive.
-        record_standard_error: standard error of a single record's advantage, median over records.
-        vulnerable_coefficient: coefficient of variation of a single record's advantage, median over the
-            finally vulnerable records; NaN where there are none.
-        reason: why a value is NaN; empty where none is.
+        standard_error: of that mean.
+        coefficient: coefficient of variation, `standard_error / mean`; undefined unless the mean is positive.
+        record_standard_error: standard error of a single record's advantage; the median over records.
+        vulnerable_coefficient: coefficient of variation of a single vulnerable record; the median over them.
+        reason: why a figure is undefined; empty where none is.
+        method: how the standard errors were estimated.
+        published_limit: the coefficient of variation must stay below this in the publication's setup.
     """
 
-    mean: float
-    standard_error: float
-    coefficient: float
-    record_standard_error: float
-    vulnerable_coefficient: float
-    reason: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Replicates:
-    """Standard errors of every figure.
-
-    Attributes:
-        method: how they were estimated.
-        standard_error: of each figure; NaN where the figure is undefined in any replicate.
-        advantage: variation of the advantage at the last checkpoint.
-    """
-
+    mean: float | None
+    standard_error: float | None
+    coefficient: float | None
+    record_standard_error: float | None
+    vulnerable_coefficient: float | None
+    reason: str
     method: str
-    standard_error: Metrics
-    advantage: Variation
+    published_limit: float
+
+
+class Replicates(NamedTuple):
+    """Standard errors of every figure, NaN where it is undefined in any replicate, and of the advantage."""
+
+    standard_error: Arrays
+    advantage: AdvantageVariation
 
 
 def jackknife(
     attack: Attack,
     signals: Signals,
     design: Design,
-    rule: DecisionRule | None = None,
+    fpr: float | None = None,
     *,
-    n_groups: int | None = None,
+    n_groups: int,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
 ) -> Replicates:
-    """Standard error of every figure from leaving out groups of models in turn.
-
-    Args:
-        attack: the attack.
-        signals: the models' outputs.
-        design: the training set of each model.
-        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
-        n_groups: number of groups; None means one per model.
-        side: cells per side of the grid.
-        entropy_cells: cells per side of the entropy's histogram.
-    """
-    groups = model_groups(design.n_models, design.n_models if n_groups is None else n_groups)
+    """Standard error of every figure from leaving out groups of models; `fpr` as in `decide`."""
+    groups = model_groups(design.n_models, n_groups)
     needed = Signals({name: signals.arrays[name] for name in attack.needs}, signals.epochs, signals.labels)
 
     def paths_of(models: IntArray) -> Trajectories:
         own = design.take(models)
-        return trajectories(decide(attack, needed.take(models), own, rule), own.in_mask)
+        return trajectories(decide(attack, needed.take(models), own, fpr), own.in_mask)
 
     everyone = np.arange(design.n_models)
     without = [paths_of(np.setdiff1d(everyone, group)) for group in groups]
@@ -120,10 +106,6 @@ def over_populations(
     It is the standard error of one population's figures; the mean of P populations has 1 / sqrt(P) of it.
     """
     n = len(populations)
-    if n < 2:
-        raise InputError(f"populations={n}: at least 2 are needed to compare them")
-    if len({(p.epochs, p.states.shape) for p in populations}) > 1:
-        raise InputError("populations differ in checkpoints or records; give populations of one study")
     mean = Trajectories(populations[0].epochs, np.mean([p.states for p in populations], axis=0))
     return _replicates(
         f"{n} independent populations", mean, populations, scale=1 / (n - 1), side=side, cells=entropy_cells
@@ -141,32 +123,19 @@ def _replicates(
     if not is_judged.any():
         raise InputError(f"{method}: no record has IN and OUT models in all of them; train more models")
     final = np.stack([p.advantage[-1, is_judged] for p in repeats])  # (replicates, records)
-    return Replicates(
-        method,
-        over_repeats([metrics(p, side, cells) for p in repeats], standard_error),
-        _variation(
-            whole.advantage[-1, is_judged],
-            float(standard_error(final.mean(axis=1))),
-            standard_error(final),
-            is_vulnerable(whole.states[-1:, is_judged], side)[0],
-        ),
-    )
-
-
-def _variation(
-    advantage: FloatArray, mean_error: float, record_error: FloatArray, vulnerable: BoolArray
-) -> Variation:
-    mean = float(advantage.mean())
+    vulnerable = is_vulnerable(whole.states[-1:, is_judged], side)[0]
+    advantage, record_error = whole.advantage[-1, is_judged], standard_error(final)
+    mean, mean_error = float(advantage.mean()), float(standard_error(final.mean(axis=1)))
     reasons = [] if mean > 0 else ["the mean advantage is not above 0"]
-    if not vulnerable.any():
-        reasons.append("no record is vulnerable at the end")
-    return Variation(
+    reasons += [] if vulnerable.any() else ["no record is vulnerable at the end"]
+    variation = AdvantageVariation(
         mean,
         mean_error,
-        mean_error / mean if mean > 0 else float("nan"),
+        mean_error / mean if mean > 0 else np.nan,
         float(np.median(record_error)),
-        float(np.median(record_error[vulnerable] / advantage[vulnerable]))
-        if vulnerable.any()
-        else float("nan"),
+        float(np.median(record_error[vulnerable] / advantage[vulnerable])) if vulnerable.any() else np.nan,
         "; ".join(reasons),
+        method,
+        PUBLISHED_LIMIT,
     )
+    return Replicates(over_repeats([metrics(p, side, cells) for p in repeats], standard_error), variation)

@@ -7,54 +7,74 @@ of the models (`jackknife`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from leakscope.array_types import FloatArray
-from leakscope.dynamics.early_exposure import early_exposure
-from leakscope.dynamics.grid import SIDE, entry_probability, is_vulnerable, per_epoch
+from leakscope.dynamics.grid import SIDE, early_exposure, entry_probability, is_vulnerable, per_epoch
 from leakscope.dynamics.plane import (
     ENTROPY_CELLS,
     Trajectories,
-    centre_of_mass,
     encoding_speed,
     net_displacement,
     path_length,
     spatial_entropy,
 )
 
+PathT = TypeVar("PathT")
+SeriesT = TypeVar("SeriesT")
+NumberT = TypeVar("NumberT")
 
-class Metrics(NamedTuple):
-    """Figures over the records with IN and OUT models; float64 arrays, scalars of shape ().
 
-    Over checkpoints (checkpoints,): `centre` (checkpoints, 2), `advantage` (mean TPR - FPR), `vulnerable`
-    (share of the records in the corner), `entropy` (bits), `recall` and `precision` of early exposure.
-    Between checkpoints (checkpoints - 1,): `speed` (percent of the side per epoch), `entry` (probability of
-    entering the corner), `entry_per_epoch`. Scalars: `net_displacement` and `path_length` of the center
-    (percent of the side), `entropy_change` (bits, last minus first), `peak_entry`,
-    `peak_entry_per_epoch`, `first_epoch` (recall of 70%). NaN where undefined, such as every figure about
-    steps when there is a single checkpoint.
+@dataclass(frozen=True)
+class Metrics(Generic[PathT, SeriesT, NumberT]):
+    """Every figure of the dynamics, over the records with IN and OUT models.
+
+    Attributes:
+        centre: center of mass of all records, (mean FPR, mean TPR) per checkpoint.
+        advantage: mean TPR - FPR over the records, per checkpoint.
+        vulnerable: share of the records in the vulnerable corner, per checkpoint.
+        entropy: spatial entropy of the records on the plane, in bits, per checkpoint.
+        recall: of the records vulnerable at the end, the share in the corner at a checkpoint.
+        precision: of the records in the corner at a checkpoint, the share vulnerable at the end.
+        speed: mean distance a record moves per epoch, in percent of the side, per step.
+        entry: share of the records outside the corner that are inside at the next checkpoint, per step.
+        entry_per_epoch: the constant probability per epoch that gives `entry`, per step.
+        net_displacement: of the center of mass from first to last checkpoint, in percent of the side.
+        path_length: of the center of mass, in percent of the side.
+        entropy_change: entropy at the last checkpoint minus at the first, in bits.
+        peak_entry: the largest `entry`.
+        peak_entry_per_epoch: the largest `entry_per_epoch`.
+        first_epoch: first checkpoint at which `recall` is at least 70%.
     """
 
-    centre: FloatArray
-    advantage: FloatArray
-    vulnerable: FloatArray
-    entropy: FloatArray
-    recall: FloatArray
-    precision: FloatArray
-    speed: FloatArray
-    entry: FloatArray
-    entry_per_epoch: FloatArray
-    net_displacement: FloatArray
-    path_length: FloatArray
-    entropy_change: FloatArray
-    peak_entry: FloatArray
-    peak_entry_per_epoch: FloatArray
-    first_epoch: FloatArray
+    centre: PathT
+    advantage: SeriesT
+    vulnerable: SeriesT
+    entropy: SeriesT
+    recall: SeriesT
+    precision: SeriesT
+    speed: SeriesT
+    entry: SeriesT
+    entry_per_epoch: SeriesT
+    net_displacement: NumberT
+    path_length: NumberT
+    entropy_change: NumberT
+    peak_entry: NumberT
+    peak_entry_per_epoch: NumberT
+    first_epoch: NumberT
 
 
-def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_CELLS) -> Metrics:
+Arrays = Metrics[FloatArray, FloatArray, FloatArray]
+"""Figures as float64 arrays: `centre` (checkpoints, 2), series (checkpoints,) or (steps,), numbers ().
+
+NaN where undefined, such as every figure about steps when there is a single checkpoint.
+"""
+
+
+def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_CELLS) -> Arrays:
     """Every figure of the trajectories.
 
     Args:
@@ -65,7 +85,7 @@ def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_
     judged = paths.defined()
     states, epochs = judged.states, judged.epochs
     vulnerable = is_vulnerable(states, side)
-    centre, entropy = centre_of_mass(states), spatial_entropy(states, entropy_cells)
+    centre, entropy = states.mean(axis=1), spatial_entropy(states, entropy_cells)
     entry, exposure = entry_probability(vulnerable), early_exposure(vulnerable, epochs)
     entry_each_epoch = per_epoch(entry, epochs)
     return Metrics(
@@ -87,14 +107,10 @@ def metrics(paths: Trajectories, side: int = SIDE, entropy_cells: int = ENTROPY_
     )
 
 
-def over_repeats(repeats: Sequence[Metrics], reduce: Callable[[FloatArray], FloatArray]) -> Metrics:
-    """Combines the figures of several repeats, one array per figure.
-
-    Args:
-        repeats: figures of each repeat.
-        reduce: from float64 (repeats, ...) to (...).
-    """
-    return Metrics(*(np.asarray(reduce(np.stack(arrays))) for arrays in zip(*repeats, strict=True)))
+def over_repeats(repeats: Sequence[Arrays], reduce: Callable[[FloatArray], FloatArray]) -> Arrays:
+    """Combines the figures of several repeats; `reduce` gets float64 (repeats, ...), returns (...)."""
+    by_figure = zip(*(vars(repeat).values() for repeat in repeats), strict=True)
+    return Metrics(*(np.asarray(reduce(np.stack(arrays))) for arrays in by_figure))
 
 
 def _peak(values: FloatArray) -> FloatArray:

@@ -14,63 +14,58 @@ Independent permutations do not share such coincidences, so a few are enough.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
-from leakscope.dynamics.decisions import DecisionRule, decide
+from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.grid import SIDE
-from leakscope.dynamics.metrics import Metrics, metrics, over_repeats
+from leakscope.dynamics.metrics import Arrays, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, trajectories
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.types import Design, Signals
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, eq=False)
-class NoiseFloor:
-    """Mean, lowest and highest of every figure over permuted designs.
 
-    NaN where a figure is undefined under every permutation.
+@dataclass(frozen=True)
+class Floor(Generic[T]):
+    """A figure under permuted memberships; undefined where it is so under every permutation.
+
+    Attributes:
+        mean: over the permutations.
+        low: lowest of the permutations.
+        high: highest of the permutations.
     """
 
-    mean: Metrics
-    low: Metrics
-    high: Metrics
+    mean: T
+    low: T
+    high: T
 
 
 def noise_floor(
     attack: Attack,
     signals: Signals,
     design: Design,
-    rule: DecisionRule | None = None,
+    fpr: float | None = None,
     *,
     seed: int,
     n_permutations: int = 5,
     side: int = SIDE,
     entropy_cells: int = ENTROPY_CELLS,
-) -> NoiseFloor:
-    """Every figure with memberships permuted over the models.
-
-    Args:
-        attack: the attack.
-        signals: the models' outputs.
-        design: the training set of each model.
-        rule: when a score counts as "member"; None means a log likelihood ratio above 0.
-        seed: seed of the permutations.
-        n_permutations: number of permutations.
-        side: cells per side of the grid.
-        entropy_cells: cells per side of the entropy's histogram.
-    """
+) -> Floor[Arrays]:
+    """Every figure with memberships permuted over the models; `fpr` as in `decide`, cells as in `metrics`."""
     if n_permutations < 1:
         raise InputError(f"n_permutations={n_permutations}: must be at least 1")
     repeats = []
     for permutation in range(n_permutations):
         shuffled = permuted(design, seed, permutation)
-        decisions = decide(attack, signals, shuffled, rule)
+        decisions = decide(attack, signals, shuffled, fpr)
         repeats.append(metrics(trajectories(decisions, shuffled.in_mask), side, entropy_cells))
-    return NoiseFloor(
+    return Floor(
         mean=over_repeats(repeats, _defined_mean),
         low=over_repeats(repeats, lambda values: np.fmin.reduce(values)),
         high=over_repeats(repeats, lambda values: np.fmax.reduce(values)),

@@ -84,12 +84,6 @@ def cells(states: FloatArray, side: int) -> IntArray:
     return numbers
 
 
-def centre_of_mass(states: FloatArray) -> FloatArray:
-    """Mean state at each checkpoint; float64 (checkpoints, 2)."""
-    centre: FloatArray = states.mean(axis=1)
-    return centre
-
-
 def net_displacement(centre: FloatArray) -> float:
     """Distance from the first to the last center of mass, in percent of the side; NaN for one checkpoint."""
     if len(centre) < 2:
@@ -136,7 +130,7 @@ def _drawn(paths: Trajectories) -> str:
 def plane_chart(paths: Trajectories, at: int) -> Chart:
     """The defined records at one checkpoint, darker where there are more."""
     states = paths.defined().states
-    centre = centre_of_mass(states)[: at + 1]
+    centre = states.mean(axis=1)[: at + 1]
     counts = np.bincount(cells(states[at], ENTROPY_CELLS), minlength=ENTROPY_CELLS**2)
     middles = (np.arange(ENTROPY_CELLS) + 0.5) / ENTROPY_CELLS
     density = {

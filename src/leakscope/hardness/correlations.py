@@ -8,34 +8,57 @@ interval holds for this population of models, not for another one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.stats.correlation import Correlation, partial_correlation, pearson, spearman
+from leakscope.stats.correlation import partial_correlation, pearson, spearman
 
 
-class HardnessCorrelation(NamedTuple):
+@dataclass(frozen=True)
+class CorrelationFigure:
+    """A correlation coefficient with its 95% interval.
+
+    Attributes:
+        r: the coefficient.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        n: number of records.
+        reason: why `r` is undefined; empty where it is defined.
+    """
+
+    r: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: str
+
+    def __str__(self) -> str:
+        if self.r is None:
+            return f"undefined ({self.reason})"
+        return f"{self.r:.3f} ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True)
+class HardnessFigures:
     """Correlations of one measure of hardness with vulnerability, over the records where both are defined.
 
     Attributes:
-        measure: a key of `registry.MEASURES`.
         pearson: over all records.
         spearman: over all records.
-        among_vulnerable: Pearson, over the vulnerable records only.
-        spearman_among_vulnerable: Spearman, over the vulnerable records only.
-        partial_given_loss: partial rank correlation given the loss, over all records: what the measure adds
-            to the loss. Ranks, because losses are skewed and a linear fit would leave much of them in.
+        among_vulnerable: Pearson, over the vulnerable records.
+        spearman_among_vulnerable: Spearman, over the vulnerable records.
+        partial_given_loss: partial rank correlation given the mean loss of models not trained on the record:
+            what the measure adds to the loss. Ranks, because losses are skewed.
     """
 
-    measure: str
-    pearson: Correlation
-    spearman: Correlation
-    among_vulnerable: Correlation
-    spearman_among_vulnerable: Correlation
-    partial_given_loss: Correlation
+    pearson: CorrelationFigure
+    spearman: CorrelationFigure
+    among_vulnerable: CorrelationFigure
+    spearman_among_vulnerable: CorrelationFigure
+    partial_given_loss: CorrelationFigure
 
 
 def correlate(
@@ -43,8 +66,8 @@ def correlate(
     vulnerability: FloatArray,
     is_vulnerable: BoolArray,
     loss: FloatArray,
-) -> list[HardnessCorrelation]:
-    """One row per measure, in the order given.
+) -> dict[str, HardnessFigures]:
+    """Measure -> its correlations, in the order given.
 
     Args:
         measures: name -> float (records,), high = hard; NaN where undefined.
@@ -58,21 +81,21 @@ def correlate(
                 f"{name} has shape {np.shape(values)} but vulnerability {np.shape(vulnerability)}; "
                 "give one number per record"
             )
-    rows = []
-    for name, hardness in measures.items():
-        known = np.isfinite(hardness) & np.isfinite(vulnerability)
-        exposed = known & is_vulnerable
-        with_loss = known & np.isfinite(loss)
-        rows.append(
-            HardnessCorrelation(
-                name,
-                pearson(hardness[known], vulnerability[known]),
-                spearman(hardness[known], vulnerability[known]),
-                pearson(hardness[exposed], vulnerability[exposed]),
-                spearman(hardness[exposed], vulnerability[exposed]),
-                partial_correlation(
-                    hardness[with_loss], vulnerability[with_loss], loss[with_loss], rank=True
-                ),
-            )
-        )
-    return rows
+    return {name: _figures(values, vulnerability, is_vulnerable, loss) for name, values in measures.items()}
+
+
+def _figures(
+    hardness: FloatArray, vulnerability: FloatArray, is_vulnerable: BoolArray, loss: FloatArray
+) -> HardnessFigures:
+    known = np.isfinite(hardness) & np.isfinite(vulnerability)
+    exposed, with_loss = known & is_vulnerable, known & np.isfinite(loss)
+    correlations = (
+        pearson(hardness[known], vulnerability[known]),
+        spearman(hardness[known], vulnerability[known]),
+        pearson(hardness[exposed], vulnerability[exposed]),
+        spearman(hardness[exposed], vulnerability[exposed]),
+        partial_correlation(hardness[with_loss], vulnerability[with_loss], loss[with_loss], rank=True),
+    )
+    return HardnessFigures(
+        *(CorrelationFigure(c.r, c.interval.low, c.interval.high, c.n, c.reason) for c in correlations)
+    )

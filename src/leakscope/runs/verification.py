@@ -37,22 +37,23 @@ def verify_run(folder: Path) -> Verification:
     checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"] if banks else []
     if problems:
         return Verification(checked, problems)
-    if not (folder / RESULTS).exists():
-        return Verification(checked, [f"{folder / RESULTS}: is missing"])
-    stored = read_json(folder / RESULTS)
+    path = folder / RESULTS
+    if not path.exists():
+        return Verification(checked, [f"{path}: is missing"])
+    stored = read_json(path)
     differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
     if not differing:
         try:
-            results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
+            results = parse_results(stored, module.RESULTS_TYPE, path)
             recomputed = results_json(module.recompute(folder, results.config))
         except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
-            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again: {error}"])
+            return Verification(checked, [f"{path}: cannot be computed again: {error}"])
         except NOT_OURS as error:  # a configuration or facts that no run of ours has written
             said = f"{type(error).__name__}: {error}"
-            return Verification(checked, [f"{folder / RESULTS}: cannot be computed again ({said})"])
+            return Verification(checked, [f"{path}: cannot be computed again ({said})"])
         differing = _differing(stored, recomputed)
         checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
-    return Verification(checked, [f"{folder / RESULTS}: {d}" for d in differing[:10]])
+    return Verification(checked, [f"{path}: {d}" for d in differing[:10]])
 
 
 def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:

@@ -20,11 +20,10 @@ from leakscope.disclosure import Disclosure
 from leakscope.dynamics.plane import Trajectories
 from leakscope.runs.kinds import rebuild_report
 from leakscope.studies.dynamics import page_plane as plane_module
-from leakscope.studies.dynamics.figure_types import SeriesFigure
-from leakscope.studies.dynamics.page_first_screen import command, headline
 from leakscope.studies.dynamics.page_plane import MOST_CHARACTERS, coded, shown_part
 from leakscope.studies.dynamics.records import stored_records
-from leakscope.studies.dynamics.results import DynamicsResults
+from leakscope.studies.dynamics.report import command, headline
+from leakscope.studies.dynamics.results import DynamicsResults, Figure, Series
 from leakscope.studies.dynamics.settings import DynamicsConfig, config_of
 from tests.report.html import made_up
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting
@@ -42,7 +41,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def with_vulnerable(
-    results: DynamicsResults, changed: Callable[[SeriesFigure], SeriesFigure]
+    results: DynamicsResults, changed: Callable[[Figure[Series]], Figure[Series]]
 ) -> DynamicsResults:
     """The results with another figure of vulnerable records in every run."""
     runs = {
@@ -95,7 +94,7 @@ def test_the_first_sentence_is_the_exposure_with_its_interval_beside_chance(stud
 
 
 def test_exposure_within_the_floor_is_called_chance(study: Study) -> None:
-    def with_floor(series: SeriesFigure) -> SeriesFigure:
+    def with_floor(series: Figure[Series]) -> Figure[Series]:
         return replace(series, floor=replace(series.floor, high=(*series.floor.high[:-1], 1.0)))
 
     assert "no larger than chance" not in headline(study.results)[0]
@@ -150,7 +149,7 @@ def test_several_runs_are_compared_and_share_one_plane(compared: Study) -> None:
 def test_a_difference_within_its_interval_is_called_undecided(
     compared: Study, error: float | None, is_decided: bool | None
 ) -> None:
-    def with_error(series: SeriesFigure) -> SeriesFigure:
+    def with_error(series: Figure[Series]) -> Figure[Series]:
         return replace(series, standard_error=(*series.standard_error[:-1], error))
 
     first, second = (run.figures.vulnerable.value[-1] for run in compared.results.runs.values())

@@ -80,7 +80,7 @@ def test_what_few_records_cannot_resolve_is_named(study: Study) -> None:
 
 
 def test_the_command_repeats_the_study(study: Study) -> None:
-    words = str(command(study[0].config))
-    assert words.startswith(
-        "leakscope study ensemble --preset small --n-public 200 --n-private 160 --width 16"
+    assert str(command(study[0].config)) == (
+        "leakscope study ensemble --preset small --validation-share 0.4 --n-public 200 --n-private 160 "
+        "--width 16 --epochs 3 --out runs/again"
     )

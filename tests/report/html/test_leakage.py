@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from leakscope.studies.leakage.checks import verdict
 from leakscope.studies.leakage.config import with_budget
+from leakscope.studies.leakage.judge import verdict
 from leakscope.studies.leakage.page import command, headline, page, write_report
-from leakscope.studies.leakage.page_charts import leakage_chart
-from leakscope.studies.leakage.report import number
+from leakscope.studies.leakage.page_charts import leakage_chart, number
 from leakscope.studies.leakage.results import Leakage, LeakageResults
 from tests.report.html.small_studies import small_leakage
 

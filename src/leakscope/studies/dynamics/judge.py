@@ -1,15 +1,16 @@
 """The dynamics study's figures, as pure functions of its banks.
 
 Every figure comes with its noise floor (mean, lowest and highest over permuted designs) and its standard
-error (jackknife over groups of models, which are left out both as targets and as references).
+error (jackknife over groups of models, which are left out both as targets and as references). Figures are
+arrays until the results are written.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy
@@ -17,49 +18,36 @@ import scipy
 import leakscope
 from leakscope.array_types import FloatArray
 from leakscope.bank.bank import Bank
-from leakscope.dynamics.early_exposure import early_exposure
-from leakscope.dynamics.grid import cell_names, transition_counts, transition_matrix, vulnerable_cell
-from leakscope.dynamics.jackknife import PUBLISHED_LIMIT, Replicates, jackknife, over_populations
-from leakscope.dynamics.metrics import Metrics, metrics
-from leakscope.dynamics.noise_floor import NoiseFloor, noise_floor
+from leakscope.dynamics.decisions import rule_text
+from leakscope.dynamics.grid import (
+    cell_names,
+    early_exposure,
+    transition_counts,
+    transition_matrix,
+    vulnerable_cell,
+)
+from leakscope.dynamics.jackknife import Replicates, jackknife, over_populations
+from leakscope.dynamics.metrics import Arrays, metrics
+from leakscope.dynamics.noise_floor import Floor, noise_floor
 from leakscope.dynamics.plane import Trajectories
 from leakscope.evaluate.judge import converged_models
-from leakscope.hardness.correlations import HardnessCorrelation, correlate
+from leakscope.hardness.correlations import correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.registry import measured
-from leakscope.stats.correlation import Correlation
-from leakscope.studies.dynamics.figure_types import (
-    Figure,
-    FigureErrors,
-    Floor,
-    PointsFigure,
-    PointsFloor,
-    RunFigures,
-    SeriesFigure,
-    SeriesFloor,
-)
 from leakscope.studies.dynamics.published import PUBLISHED, comparison
 from leakscope.studies.dynamics.records import RunRecords, run_records
 from leakscope.studies.dynamics.results import (
     AccuracyOverTraining,
-    AdvantageVariation,
-    CorrelationFigure,
     DynamicsResults,
-    HardnessFigures,
+    Figure,
     PopulationSpread,
+    RunFigures,
     RunPopulation,
     RunResults,
     Transitions,
 )
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Design, Signals
-
-_SHAPES: dict[int, tuple[Any, Any]] = {
-    0: (Figure, Floor),
-    1: (SeriesFigure, SeriesFloor),
-    2: (PointsFigure, PointsFloor),
-}
-"""Axes of a figure -> its type and the type of its noise floor."""
 
 
 class JudgedRun(NamedTuple):
@@ -77,22 +65,21 @@ def judge_run(
     attack, side, cells = config.resolved_attack(), config.side, config.entropy_cells
     hardness = {**measured(signals, design), **gradient_hardness}
     records = run_records(config, setting.name, signals, design, hardness)
-    floor = noise_floor(attack, signals, design, config.rule, seed=setting.run_seed, side=side,
+    floor = noise_floor(attack, signals, design, config.fpr, seed=setting.run_seed, side=side,
                         entropy_cells=cells, n_permutations=config.n_permutations)  # fmt: skip
-    replicates = jackknife(attack, signals, design, config.rule, side=side, entropy_cells=cells,
+    replicates = jackknife(attack, signals, design, config.fpr, side=side, entropy_cells=cells,
                            n_groups=min(config.n_groups, design.n_models))  # fmt: skip
     out_loss = side_mean(signals.last("loss"), ~design.in_mask)
     advantage = records.paths.advantage[-1]
-    correlations = correlate(hardness, advantage, records.vulnerable[-1], out_loss)
     results = RunResults(
         setting=setting,
         population=_population(bank, design, records.paths),
         epochs=records.paths.epochs,
         accuracy=_accuracy(signals, design),
         figures=_figures(metrics(records.paths, side, cells), floor, replicates),
-        advantage=_variation(replicates),
+        advantage=replicates.advantage,
         transitions=_transitions(records.paths, side),
-        hardness={row.measure: _hardness(row) for row in correlations},
+        hardness=correlate(hardness, advantage, records.vulnerable[-1], out_loss),
         undefined=_undefined(records),
     )
     return JudgedRun(results, records)
@@ -122,7 +109,7 @@ def conventions(config: DynamicsConfig) -> dict[str, str]:
     """Term -> how it is defined."""
     corner = cell_names(config.side)[vulnerable_cell(config.side)]
     return {
-        "decision": f"{config.attack}, every model in turn judged by the others, {config.rule}",
+        "decision": f"{config.attack}, every model in turn judged by the others, {rule_text(config.fpr)}",
         "state": "true positive rate (TPR): share of the models trained on a record (IN) whose output counts "
         "as a member's; false positive rate (FPR): the same share of the models not trained on it (OUT)",
         "advantage": "TPR - FPR, mean over the records",
@@ -163,46 +150,17 @@ def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
     return AccuracyOverTraining(members, nonmembers)
 
 
-def _figures(values: Metrics, floor: NoiseFloor, replicates: Replicates) -> RunFigures:
+def _figures(values: Arrays, floor: Floor[Arrays], replicates: Replicates) -> RunFigures:
     """Value, standard error and noise floor of every figure."""
     parts = (values, replicates.standard_error, floor.mean, floor.low, floor.high)
-    return RunFigures(*(_figure(*arrays) for arrays in zip(*parts, strict=True)))
-
-
-def _figure(value: FloatArray, error: FloatArray, *floor: FloatArray) -> Any:
-    figure, floor_type = _SHAPES[value.ndim]
-    return figure(_tuples(value), _tuples(error), floor_type(*map(_tuples, floor)))
-
-
-def _tuples(values: Any) -> Any:
-    """An array as nested tuples; a 0-dimensional one as a number."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return tuple(map(_tuples, listed)) if isinstance(listed, list) else listed
-
-
-def _variation(replicates: Replicates) -> AdvantageVariation:
-    return AdvantageVariation(
-        **replicates.advantage._asdict(), method=replicates.method, published_limit=PUBLISHED_LIMIT
-    )
+    rows: Iterable[Any] = zip(*(vars(part).values() for part in parts), strict=True)
+    return RunFigures(*(Figure(value, error, Floor(*of_floor)) for value, error, *of_floor in rows))
 
 
 def _transitions(paths: Trajectories, side: int) -> Transitions:
-    counts = transition_counts(paths.defined().states, side)  # (steps, from, to)
-    overall = transition_matrix(counts.sum(axis=0))
-    return Transitions(tuple(cell_names(side)), _tuples(overall), _tuples(counts))
-
-
-def _hardness(row: HardnessCorrelation) -> HardnessFigures:
-    def figure(value: Correlation) -> CorrelationFigure:
-        return CorrelationFigure(value.r, value.interval.low, value.interval.high, value.n, value.reason)
-
-    return HardnessFigures(
-        pearson=figure(row.pearson),
-        spearman=figure(row.spearman),
-        among_vulnerable=figure(row.among_vulnerable),
-        spearman_among_vulnerable=figure(row.spearman_among_vulnerable),
-        partial_given_loss=figure(row.partial_given_loss),
-    )
+    counts: Any = transition_counts(paths.defined().states, side)  # (steps, from, to)
+    overall: Any = transition_matrix(counts.sum(axis=0))
+    return Transitions(tuple(cell_names(side)), overall, counts)
 
 
 def _undefined(records: RunRecords) -> tuple[str, ...]:
@@ -225,7 +183,6 @@ def _populations(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> dict[str,
     spreads = {}
     for name, paths in by_setting.items():
         if len(paths) > 1:
-            spread = over_populations(paths, config.side, config.entropy_cells)
-            errors = FigureErrors(*map(_tuples, spread.standard_error))
-            spreads[name] = PopulationSpread(errors, _variation(spread))
+            errors, advantage = over_populations(paths, config.side, config.entropy_cells)
+            spreads[name] = PopulationSpread(cast(Any, errors), advantage)
     return spreads

@@ -18,26 +18,10 @@ from leakscope.report.charts import Grid
 from leakscope.report.page import Page, Section
 from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.studies.dynamics import page_charts as charts
-from leakscope.studies.dynamics import page_first_screen as first_screen
+from leakscope.studies.dynamics import report
 from leakscope.studies.dynamics.page_plane import SCRIPTS, PlaneRun, plane
 from leakscope.studies.dynamics.plane_figures import draw_paths, draw_planes
 from leakscope.studies.dynamics.records import RunRecords
-from leakscope.studies.dynamics.report import (
-    COMPARED,
-    COMPARED_NOTE,
-    HARDNESS,
-    RATIO_NOTE,
-    RATIOS,
-    SUMMARY,
-    compared_rows,
-    hardness_note,
-    hardness_rows,
-    population_sentences,
-    ratio_rows,
-    sentences,
-    summary_rows,
-    variation_sentence,
-)
 from leakscope.studies.dynamics.results import DynamicsResults, RunResults
 
 
@@ -47,24 +31,17 @@ def write_report(
     folder: Path,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> None:
-    """Writes report.html, report.md and figures/*.png; with several runs, one folder of figures each.
-
-    Args:
-        results: the results, as read from results.json.
-        runs: the records of each run.
-        folder: the study's folder.
-        disclosure: what report.html may disclose about single records.
-    """
+    """Writes report.html, report.md and figures/*.png; with several runs, one folder of figures each."""
     for records in runs:
         figures, run = folder / "figures" / _figures_of(records, results), results.runs[records.name]
-        draw_planes(run, records, figures / "plane.png")
+        draw_planes(run, records, results.config.side, figures / "plane.png")
         if len(run.epochs) > 1:
-            draw_paths(run, records, figures / "trajectories.png")
+            draw_paths(records, results.config.side, figures / "trajectories.png")
     page(results, runs, folder, disclosure).write(folder)
 
 
 def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, disclosure: Disclosure) -> Page:
-    """The report; arguments as in `write_report`."""
+    """The report."""
     config = results.config
     on_plane = plane([_plane_run(results, run, folder, disclosure) for run in runs], config.side)
     single = next(iter(results.runs.values())) if len(results.runs) == 1 else None
@@ -75,17 +52,17 @@ def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, dis
         Section("plane-section", "The plane", [Raw(on_plane.body), *drawn], _plane_note(results)),
         *(section for k, run in enumerate(runs) for section in _run_sections(k, run, results)),
         conventions([], results.conventions),
-        reproduce(first_screen.command(config), config.settings[0].seed, results.runtime),
+        reproduce(report.command(config), config.settings[0].seed, results.runtime),
     ]
     return Page(
         f"When records become exposed during training: {', '.join(datasets)}",
-        first_screen.headline(results),
-        first_screen.facts(results),
+        report.headline(results),
+        report.facts(results),
         sections,
-        [*first_screen.limits(results), *on_plane.left_out],
+        [*report.limits(results), *on_plane.left_out],
         folder_facts(folder),
         on_plane.arrays,
-        gauge=first_screen.gauge(single) if single else None,
+        gauge=report.gauge(single) if single else None,
         redacted=disclosure.redacted,
         scripts=SCRIPTS,
     )
@@ -140,7 +117,10 @@ def _plane_note(results: DynamicsResults) -> str:
 def _run_sections(k: int, records: RunRecords, results: DynamicsResults) -> list[Section]:
     """One section per topic for a single run; one section per run where there are several."""
     run, folder = results.runs[records.name], _figures_of(records, results)
-    figures: Body = [Table(SUMMARY, summary_rows(run)), variation_sentence(run.advantage)]
+    figures: Body = [
+        Table(report.SUMMARY, report.summary_rows(run)),
+        report.variation_sentence(run.advantage),
+    ]
     parts: list[tuple[str, str, Body]] = [
         ("figures", "Figures", figures),
         ("over-training", "Over training", _over_training(k, run, folder)),
@@ -150,7 +130,7 @@ def _run_sections(k: int, records: RunRecords, results: DynamicsResults) -> list
     if len(results.runs) == 1:
         return [Section(id, title, body) for id, title, body in parts]
     blocks = [block for _, title, part in parts for block in (Heading(title), *part)]
-    return [Section(f"run{k}", records.name, [Bullets(sentences(run, results.published)), *blocks])]
+    return [Section(f"run{k}", records.name, [Bullets(report.sentences(run, results.published)), *blocks])]
 
 
 def _over_training(k: int, run: RunResults, folder: str) -> Body:
@@ -184,20 +164,20 @@ def _hardness(k: int, records: RunRecords, results: DynamicsResults) -> Body:
     ]
     no_logits = Absent("Uncertainty over all classes and EL2N need the logits, which were not stored.")
     return [
-        Table(HARDNESS, hardness_rows(run)),
-        hardness_note(results.published),
+        Table(report.HARDNESS, report.hardness_rows(run)),
+        report.hardness_note(results.published),
         *([] if run.setting.store_logits else [no_logits]),
         Grid(drawn, f"{_figures_of(records, results)}hardness"),
     ]
 
 
 def _comparison(results: DynamicsResults) -> Section:
-    runs, spread = results.runs, population_sentences(results)
+    runs, spread = results.runs, report.population_sentences(results)
     populations: Body = [Heading("Independent populations"), Bullets(spread)] if spread else []
     ratios: Body = [
         Heading("Ratios next to the published ones"),
-        Table(RATIOS, ratio_rows(results)),
-        RATIO_NOTE,
+        Table(report.RATIOS, report.ratio_rows(results)),
+        report.RATIO_NOTE,
     ]
     if not results.comparison:
         no_pair = "No two of these runs differ as two published settings do, so no ratio is compared."
@@ -209,8 +189,8 @@ def _comparison(results: DynamicsResults) -> Section:
         charts.centre("compared-centre", runs),
     ]
     body: Body = [
-        Table(COMPARED, compared_rows(results)),
-        COMPARED_NOTE,
+        Table(report.COMPARED, report.compared_rows(results)),
+        report.COMPARED_NOTE,
         *ratios,
         Grid(drawn, "comparison"),
         *populations,

@@ -12,12 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import FloatArray
+from leakscope.hardness.correlations import HardnessFigures
 from leakscope.hardness.registry import measure_label
 from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, band, colour, line
-from leakscope.studies.dynamics.figure_types import Points, SeriesFigure
 from leakscope.studies.dynamics.plane_figures import numbers
-from leakscope.studies.dynamics.results import HardnessFigures, RunResults, Transitions
+from leakscope.studies.dynamics.results import (
+    Figure,
+    Points,
+    RunResults,
+    Series,
+    Transitions,
+)
 
 FLOOR_BAND, FLOOR_LINE = "var(--c6-band)", "var(--muted)"
 _BINS = 36
@@ -34,9 +40,9 @@ class OverTime(NamedTuple):
     axis: str
     scale: float
 
-    def series(self, run: RunResults) -> SeriesFigure:
+    def series(self, run: RunResults) -> Figure[Series]:
         """The figure of a run."""
-        series: SeriesFigure = getattr(run.figures, self.figure)
+        series: Figure[Series] = getattr(run.figures, self.figure)
         return series
 
 

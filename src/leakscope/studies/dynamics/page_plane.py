@@ -16,16 +16,15 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from leakscope.array_types import AnyArray, FloatArray, IntArray
-from leakscope.dynamics.early_exposure import first_exposed_epoch
-from leakscope.dynamics.grid import cell_names
+from leakscope.dynamics.grid import cell_names, first_exposed_epoch
 from leakscope.dynamics.plane import Trajectories
 from leakscope.hardness.registry import measure_label
 from leakscope.report.charts import script_json
 from leakscope.report.embed import Embeddable
 from leakscope.report.page import asset
 from leakscope.report.templates import template
-from leakscope.studies.dynamics.figure_types import Series
 from leakscope.studies.dynamics.records import RunRecords
+from leakscope.studies.dynamics.results import Series
 
 SCRIPTS = ("plane_cloud.js", "plane_records.js", "plane.js")
 """Files in assets/ that the plane needs, in this order."""
@@ -74,12 +73,7 @@ class Plane(NamedTuple):
 
 
 def plane(runs: Sequence[PlaneRun], side: int) -> Plane:
-    """One plane for all runs of a study.
-
-    Args:
-        runs: at least one.
-        side: cells per side of the grid whose corner is called vulnerable.
-    """
+    """One plane for all runs of a study; `side` is that of the grid whose corner is called vulnerable."""
     arrays: dict[str, Embeddable] = {}
     about, left_out = [], []
     for k, run in enumerate(runs):

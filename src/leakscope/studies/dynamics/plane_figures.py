@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +26,7 @@ def numbers(values: Any) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 
-def grid_side(run: RunResults) -> int:
-    """Cells per side of the run's grid."""
-    return math.isqrt(len(run.transitions.cells))
-
-
-def draw_planes(run: RunResults, records: RunRecords, path: Path) -> None:
+def draw_planes(run: RunResults, records: RunRecords, side: int, path: Path) -> None:
     """Density of the records at up to four epochs; a cell is one value of FPR and TPR where models allow."""
     states, epochs = records.paths.defined().states, run.epochs
     checkpoints = _spaced(len(epochs))
@@ -45,7 +39,7 @@ def draw_planes(run: RunResults, records: RunRecords, path: Path) -> None:
         all_axes = panels if isinstance(panels, list) else [panels]
         for axes, t, values in zip(all_axes, checkpoints, shares, strict=True):
             mesh = _density(axes, edges, values, largest)
-            _plane(axes, grid_side(run))
+            _plane(axes, side)
             axes.set_title(f"epoch {epochs[t]}: {vulnerable[t]:.1f}% vulnerable")
         for axes in all_axes[1:]:
             axes.set_ylabel("")
@@ -78,14 +72,14 @@ def _plane(axes: Axes, side: int) -> None:
     axes.grid(False)
 
 
-def draw_paths(run: RunResults, records: RunRecords, path: Path) -> None:
+def draw_paths(records: RunRecords, side: int, path: Path) -> None:
     """The most exposed records: their paths over the plane, and their advantage over epochs."""
     paths = records.paths.defined()
     advantage, epochs = paths.advantage, paths.epochs
     # Many records end with the same advantage; ties go to the larger mean over training.
     most_exposed = np.lexsort((-advantage.mean(axis=0), -advantage[-1]))[:_PATHS]
     with figure(path, 10.4, 4.6, panels=(1, 2)) as (plane, over_time):
-        _plane(plane, grid_side(run))
+        _plane(plane, side)
         for k, (record, colour) in enumerate(zip(most_exposed, COLOURS, strict=False)):
             # Rates are multiples of one over the number of models; the offset separates equal paths.
             way = paths.states[:, record] + 0.008 * (k - len(most_exposed) / 2)

@@ -13,8 +13,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from leakscope.studies.dynamics.figure_types import Figure
-from leakscope.studies.dynamics.results import ComparedFigure, PublishedFigures, RatioFigure, RunResults
+import numpy as np
+
+from leakscope.studies.dynamics.results import (
+    ComparedFigure,
+    Figure,
+    Number,
+    PublishedFigures,
+    RatioFigure,
+    RunResults,
+)
 from leakscope.studies.dynamics.settings import Setting
 
 
@@ -74,33 +82,22 @@ def _differ_as_published(finding: Finding, first: Setting, second: Setting) -> b
 
 
 def _ratio_figure(finding: Finding, first: RunResults, second: RunResults) -> RatioFigure:
-    a, b = (_numbers(getattr(run.figures, finding.figure)) for run in (first, second))
-    ratio, population = _ratio(a.value, b.value), first.setting.population
+    figures: list[Figure[Number]] = [getattr(run.figures, finding.figure) for run in (first, second)]
+    rows = np.array([(f.value, f.standard_error, f.floor.mean) for f in figures], dtype=np.float64)
+    value, error, floor = rows.T  # each of both runs; NaN where undefined
+    ratio, population = _ratio(*value), first.setting.population
     return RatioFigure(
         finding.figure,
         f"{finding.finding} (population {population})" if population else finding.finding,
-        ComparedFigure(_name(first.setting), *a),
-        ComparedFigure(_name(second.setting), *b),
+        ComparedFigure(_name(first.setting), *rows[0]),
+        ComparedFigure(_name(second.setting), *rows[1]),
         ratio,
         # Where the ratio is undefined a value may be 0, by which nothing is divided.
-        ratio if math.isnan(ratio) else ratio * math.hypot(a.error / a.value, b.error / b.value),
-        _ratio(a.value - a.floor, b.value - b.floor),
+        ratio if math.isnan(ratio) else ratio * math.hypot(*(error / value)),
+        _ratio(*(value - floor)),
         finding.values,
         _ratio(*finding.values),
     )
-
-
-class _Numbers(NamedTuple):
-    """A figure's value, standard error and mean noise floor; NaN where undefined."""
-
-    value: float
-    error: float
-    floor: float
-
-
-def _numbers(figure: Figure) -> _Numbers:
-    parts = (figure.value, figure.standard_error, figure.floor.mean)
-    return _Numbers(*(math.nan if part is None else part for part in parts))
 
 
 def _name(setting: Setting) -> str:

@@ -12,8 +12,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.bank.bank import Bank
 from leakscope.disk.parquet import read_stored
 from leakscope.dynamics.decisions import decide
-from leakscope.dynamics.early_exposure import first_exposed_epoch
-from leakscope.dynamics.grid import is_vulnerable
+from leakscope.dynamics.grid import first_exposed_epoch, is_vulnerable
 from leakscope.dynamics.plane import Trajectories, trajectories
 from leakscope.evaluate.judge import RECORDS, converged_models
 from leakscope.evaluate.record_metadata import write_columns
@@ -45,7 +44,7 @@ def run_records(
     config: DynamicsConfig, name: str, signals: Signals, design: Design, hardness: Mapping[str, FloatArray]
 ) -> RunRecords:
     """The records of one run, by one attack per checkpoint."""
-    decisions = decide(config.resolved_attack(), signals, design, config.rule)
+    decisions = decide(config.resolved_attack(), signals, design, config.fpr)
     paths = trajectories(decisions, design.in_mask)
     vulnerable = paths.is_defined & is_vulnerable(np.nan_to_num(paths.states), config.side)
     return RunRecords(name, paths, vulnerable, hardness)

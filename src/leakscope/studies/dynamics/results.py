@@ -8,10 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from leakscope.studies.dynamics.figure_types import FigureErrors, RunFigures, Series
+from leakscope.dynamics.jackknife import AdvantageVariation
+from leakscope.dynamics.metrics import Metrics
+from leakscope.dynamics.noise_floor import Floor
+from leakscope.hardness.correlations import HardnessFigures
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+
+Number = float | None
+Series = tuple[Number, ...]
+"""One number per checkpoint, or one per step between two checkpoints."""
+Points = tuple[tuple[Number, Number], ...]
+"""One (FPR, TPR) per checkpoint."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Figure(Generic[T]):
+    """A figure with its standard error and its noise floor.
+
+    Attributes:
+        value: measured.
+        standard_error: jackknife over groups of models.
+        floor: the same figure under permuted memberships.
+    """
+
+    value: T
+    standard_error: T
+    floor: Floor[T]
+
+    @property
+    def last(self: Figure[Series]) -> Figure[Number]:
+        """The figure at the last checkpoint."""
+        floor = Floor(self.floor.mean[-1], self.floor.low[-1], self.floor.high[-1])
+        return Figure(self.value[-1], self.standard_error[-1], floor)
+
+
+RunFigures = Metrics[Figure[Points], Figure[Series], Figure[Number]]
+FigureErrors = Metrics[Points, Series, Number]
 
 
 @dataclass(frozen=True)
@@ -49,31 +84,6 @@ class AccuracyOverTraining:
 
 
 @dataclass(frozen=True)
-class AdvantageVariation:
-    """How much the advantage at the last checkpoint varies with the models.
-
-    Attributes:
-        mean: mean advantage over the records.
-        standard_error: of that mean.
-        coefficient: coefficient of variation, `standard_error / mean`.
-        record_standard_error: standard error of a single record's advantage; the median over records.
-        vulnerable_coefficient: coefficient of variation of a single vulnerable record; the median over them.
-        reason: why a figure is undefined; empty where none is.
-        method: how the standard errors were estimated.
-        published_limit: the coefficient of variation must stay below this in the publication's setup.
-    """
-
-    mean: float | None
-    standard_error: float | None
-    coefficient: float | None
-    record_standard_error: float | None
-    vulnerable_coefficient: float | None
-    reason: str
-    method: str
-    published_limit: float
-
-
-@dataclass(frozen=True)
 class Transitions:
     """How records move between the cells of the grid.
 
@@ -86,49 +96,6 @@ class Transitions:
     cells: tuple[str, ...]
     overall: tuple[Series, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
-
-
-@dataclass(frozen=True)
-class CorrelationFigure:
-    """A correlation coefficient with its 95% interval.
-
-    Attributes:
-        r: the coefficient.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        n: number of records.
-        reason: why `r` is undefined; empty where it is defined.
-    """
-
-    r: float | None
-    low: float | None
-    high: float | None
-    n: int
-    reason: str
-
-    def __str__(self) -> str:
-        if self.r is None:
-            return f"undefined ({self.reason})"
-        return f"{self.r:.3f} ({self.low:.2f} to {self.high:.2f})"
-
-
-@dataclass(frozen=True)
-class HardnessFigures:
-    """Correlations of one measure of hardness with the advantage at the last checkpoint.
-
-    Attributes:
-        pearson: over all records.
-        spearman: over all records.
-        among_vulnerable: Pearson, over the vulnerable records.
-        spearman_among_vulnerable: Spearman, over the vulnerable records.
-        partial_given_loss: partial rank correlation given the mean loss of models not trained on the record.
-    """
-
-    pearson: CorrelationFigure
-    spearman: CorrelationFigure
-    among_vulnerable: CorrelationFigure
-    spearman_among_vulnerable: CorrelationFigure
-    partial_given_loss: CorrelationFigure
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import AttackSpec, resolve, spec_of
-from leakscope.dynamics.decisions import AboveLogRatio, AtFpr, DecisionRule, check_rule
+from leakscope.dynamics.decisions import check_fpr, check_rule
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
 from leakscope.signals.registry import CLASSIFICATION, default_signals
@@ -136,12 +136,7 @@ class DynamicsConfig:
                 f"two settings have the same name ({', '.join(names)}); "
                 "do not set the option that the preset varies"
             )
-        _ = self.rule  # raises where `fpr` is out of range
-
-    @property
-    def rule(self) -> DecisionRule:
-        """When a score counts as "member"."""
-        return AboveLogRatio() if self.fpr is None else AtFpr(self.fpr)
+        check_fpr(self.fpr)
 
     @property
     def n_models(self) -> int:
@@ -155,7 +150,7 @@ class DynamicsConfig:
             InputError: it is unknown, or it cannot decide by this rule or on these signals.
         """
         attack = resolve(self.attack)
-        check_rule(attack, self.rule)
+        check_rule(attack, self.fpr)
         if "logits" in attack.needs and not all(setting.store_logits for setting in self.settings):
             raise InputError(f"attack={self.attack!r} needs the logits; remove --no-logits")
         return attack

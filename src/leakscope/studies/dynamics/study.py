@@ -20,17 +20,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakscope.array_types import FloatArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
-from leakscope.bank.run_folder import locked_run_folder
+from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.registry import load
 from leakscope.design import make_design
 from leakscope.disclosure import Disclosure
+from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
-from leakscope.studies.dynamics.gradients import gradient_hardness, store_gradient_norms
+from leakscope.hardness.registry import gradient_measures
 from leakscope.studies.dynamics.records import bank_folder, stored_records, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
-from leakscope.studies.dynamics.settings import DynamicsConfig
+from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def run(
     with locked_run_folder(out, KIND, asdict(config)):
         for setting, request in zip(config.settings, requests, strict=True):
             complete_bank(bank_folder(out, setting), request, progress=progress)
-            store_gradient_norms(out, setting, request.records, request.design, device)
+            _store_gradient_norms(out, setting, request.records, request.design, device)
         judged = judge(config, out)
         run_records = [run.records for run in judged]
         write_record_table(out, run_records, [records for records, _ in populated])
@@ -99,7 +101,7 @@ def judge(config: DynamicsConfig, out: Path) -> list[JudgedRun]:
 
     banks = [(setting, Bank.open(bank_folder(out, setting))) for setting in config.settings]
     return [
-        judge_run(config, setting, bank, gradient_hardness(out, setting, bank.design()))
+        judge_run(config, setting, bank, _gradient_hardness(out, setting, bank.design()))
         for setting, bank in banks
     ]
 
@@ -116,6 +118,38 @@ def write_reports(out: Path, results: DynamicsResults, disclosure: Disclosure) -
     from leakscope.studies.dynamics.page import write_report
 
     write_report(results, stored_records(out, results), out, disclosure)
+
+
+def _store_gradient_norms(out: Path, setting: Setting, records: Records, design: Design, device: str) -> None:
+    """Retrains the first `gradient_models` models and stores their gradient norms, unless already stored.
+
+    A bank stores outputs, not weights. Training is deterministic, so the same models are trained again.
+    """
+    path = _gradients_path(out, setting)
+    if not setting.gradient_models or path.exists():
+        return
+    from leakscope.engine.local import device_of
+    from leakscope.train.gradient_norms import gradient_norms
+    from leakscope.train.loop import inputs_from
+
+    inputs, models = inputs_from(records, device_of(device)), np.arange(setting.gradient_models)
+    retrained = gradient_norms(inputs, design, setting.recipe(), models, setting.run_seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_array(path, retrained.norms)
+
+
+def _gradient_hardness(out: Path, setting: Setting, design: Design) -> dict[str, FloatArray]:
+    """GraNd and TracIn -> (records,), high means hard; empty where no model was retrained."""
+    if not setting.gradient_models:
+        return {}
+    recipe = setting.recipe()
+    rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in recipe.evaluated_epochs])
+    norms, in_mask = stored_array(_gradients_path(out, setting)), design.in_mask[: setting.gradient_models]
+    return gradient_measures(norms, rates, recipe.evaluated_epochs, in_mask)
+
+
+def _gradients_path(out: Path, setting: Setting) -> Path:
+    return out / "gradients" / f"{setting.name}.npy"
 
 
 def _universe(dataset: str, n: int | None, data_dir: Path | None) -> Records:

@@ -12,14 +12,14 @@ from leakscope.data.registry import dataset
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.single_model.attack import chosen_attackers
-from leakscope.single_model.results import BEST, AttackSettings
+from leakscope.single_model.results import AttackSettings
 
 AUTO = "auto"
 _FEWEST_RECORDS = 40
 
 
 @dataclass(frozen=True)
-class EnsembleConfig:
+class EnsembleConfig(AttackSettings):
     """What to run.
 
     Attributes:
@@ -31,9 +31,6 @@ class EnsembleConfig:
         epochs: epochs of training the target.
         lr: learning rate of the target, with Adam.
         batch_size: batch size of the target.
-        attacker: "forest", "lightgbm", "mlp" or "best".
-        validation_share: share of the public records that the attackers are evaluated on, not fitted on.
-        seed: of all randomness.
     """
 
     dataset: str = "digits"
@@ -44,9 +41,6 @@ class EnsembleConfig:
     epochs: int = 100
     lr: float = 0.003
     batch_size: int = 64
-    attacker: str = BEST
-    validation_share: float = 0.25
-    seed: int = 0
 
     def __post_init__(self) -> None:
         sizes = {"n_public": self.n_public, "n_private": self.n_private}
@@ -55,11 +49,6 @@ class EnsembleConfig:
         if wrong:
             raise InputError("; ".join(wrong))
         chosen_attackers(self.attacker)
-
-    @property
-    def attack(self) -> AttackSettings:
-        """How the attackers are fitted and chosen."""
-        return AttackSettings(self.attacker, self.validation_share, self.seed)
 
     @property
     def recipe(self) -> Recipe:
@@ -79,7 +68,7 @@ class EnsembleConfig:
 
 PRESETS = {
     "small": EnsembleConfig(),
-    "full": EnsembleConfig("cifar10", "resnet18", epochs=30, lr=0.001, batch_size=128),
+    "full": EnsembleConfig(dataset="cifar10", net="resnet18", epochs=30, lr=0.001, batch_size=128),
 }
 """Preset -> configuration; "full" is the published case, with 20,000 public and 20,000 private records."""
 

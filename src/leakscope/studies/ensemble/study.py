@@ -15,7 +15,7 @@ its own training part. Its data are undisclosed, so its figures are for comparis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,8 @@ from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
 from leakscope.single_model.page import PRIVATE_TRUTH
-from leakscope.single_model.results import Figures
+from leakscope.single_model.results import AttackFindings, Figures
+from leakscope.stats.rates import rates_by_model
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
 from leakscope.types import Design, Records
@@ -99,15 +100,8 @@ def run(
         bank = complete_bank(out / TARGET, request, progress=progress)
         public, private = query_target(case, bank)
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
-        findings = run_attack(public, private, out, config.attack, attackers)
-        computed = EnsembleResults(
-            **vars(findings),
-            config=config,
-            target=target_accuracy(bank),
-            private_truth=private_figures(out, findings.attackers),
-            published=PUBLISHED,
-        )
-        results = write_results(out, computed)
+        findings = run_attack(public, private, out, config, attackers)
+        results = write_results(out, _results(out, config, findings))
         write_reports(out, results)
         return results
 
@@ -134,17 +128,20 @@ def private_figures(folder: Path, attackers: Mapping[str, object]) -> dict[str, 
 def target_accuracy(bank: Bank) -> TargetAccuracy:
     """How often the target is right about members and about non-members."""
     signals = bank.signals()
-    correct = signals.last("logits")[0].argmax(axis=-1) == signals.labels
-    (in_mask,) = bank.design().in_mask
-    members, nonmembers = float(correct[in_mask].mean()), float(correct[~in_mask].mean())
+    is_correct = signals.last("logits").argmax(axis=-1) == signals.labels
+    rates = rates_by_model(is_correct, bank.design().in_mask)
+    members, nonmembers = float(rates.members[0]), float(rates.nonmembers[0])
     return TargetAccuracy(members, nonmembers, members - nonmembers)
 
 
 def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
     """The results again, from the bank and the scores on disk; what `leakscope verify` compares."""
-    findings = recomputed_findings(folder, read_results(folder, EnsembleResults))
-    return replace(
-        findings,
+    return _results(folder, config, recomputed_findings(folder, read_results(folder, EnsembleResults)))
+
+
+def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> EnsembleResults:
+    return EnsembleResults(
+        **{field.name: getattr(findings, field.name) for field in fields(AttackFindings)},
         config=config,
         target=target_accuracy(Bank.open(folder / TARGET)),
         private_truth=private_figures(folder, findings.attackers),

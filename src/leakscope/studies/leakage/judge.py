@@ -6,8 +6,7 @@ intervals suggest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,13 @@ from leakscope.leakage.bias import Crossed, analytic_bias, crossed
 from leakscope.leakage.bounds import chain, mutual_information
 from leakscope.leakage.experiment import Experiment, at_output, pooled
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl, with_precision
-from leakscope.studies.leakage.checks import checks, trends
-from leakscope.studies.leakage.config import CONTROL, LeakageConfig, Setting, settings
+from leakscope.stats.correlation import spearman
+from leakscope.studies.leakage.config import CONTROL, FIGURES, LeakageConfig, Setting, settings
 from leakscope.studies.leakage.results import (
     Advantage,
     BoundChain,
     Box,
+    Check,
     Control,
     FigureResults,
     Information,
@@ -32,6 +32,8 @@ from leakscope.studies.leakage.results import (
     OutputLeakage,
     OverRecords,
     Point,
+    Trend,
+    Trends,
 )
 
 _N_DRAWS = 1000
@@ -39,14 +41,12 @@ _LEVEL = 0.95
 # The Gaussian fit is poor where the nearest-neighbor estimate differs significantly, and by more than this
 # share of the leakage. Below so many nats nearest neighbors are too noisy, and the share is of this number.
 _POOR_SHARE, _LEAST_LEAKAGE = 0.25, 0.1
+_BIAS_TOLERANCE = 0.15
+_VERDICTS = {True: "holds", False: "fails", None: "undefined"}
 
 
-@dataclass(frozen=True, eq=False)
-class Fits:
-    """Gaussians of all trainings with and without each record, both halves together."""
-
-    inside: Gaussian
-    outside: Gaussian
+Fits = tuple[Gaussian, Gaussian]
+"""Gaussians of all trainings with and without each record, both halves together."""
 
 
 def judged(config: LeakageConfig, experiments: dict[int, list[Experiment]]) -> LeakageResults:
@@ -94,7 +94,6 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
     mean, analytic = rho.corrected.mean(), 2 * analytic_bias(experiment.inside_mean.shape[-1], config.trials)
     spread = rho.corrected.std(ddof=1) / np.sqrt(n) if is_defined else np.nan
     half_width = special.stdtrit(n - 1, 1 - 0.01 / 4) * spread if is_defined else np.nan
-    fits = _fits(experiment, config.trials)
     return Control(
         n=setting.value,
         corrected=_defined(mean),
@@ -103,7 +102,7 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
         uncorrected=_defined(rho.plug_in.mean()),
         analytic=analytic,
         ratio=_defined(rho.plug_in.mean() / analytic),
-        total_variation=chain(fits.inside, fits.outside).total_variation.mean(),
+        total_variation=chain(*_fits(experiment, config.trials)).total_variation.mean(),
         reason="" if is_defined else "undefined: one record, or some are perfectly separable",
     )
 
@@ -146,7 +145,7 @@ def _with_interval(
 
 
 def _fits(experiment: Experiment, k: int) -> Fits:
-    return Fits(pooled(experiment.inside, k), pooled(experiment.outside, k))
+    return pooled(experiment.inside, k), pooled(experiment.outside, k)
 
 
 def _leakage(rho: Crossed, seed: int, analytic_floor: float | None = None) -> Leakage:
@@ -168,8 +167,8 @@ def _advantage(experiment: Experiment, seed: int) -> Advantage:
 
 def _information(fits: Fits) -> Information:
     """rho_MI in bits, and how often it exceeds a quarter of rho_KL of the very same Gaussians."""
-    nats = mutual_information(fits.inside, fits.outside)
-    quarter = symmetric_kl(fits.inside, fits.outside) / 4
+    nats = mutual_information(*fits)
+    quarter = symmetric_kl(*fits) / 4
     return Information(
         mean=nats.value.mean() / np.log(2),
         error=nats.error.mean() / np.log(2),
@@ -184,7 +183,7 @@ def _chain(experiment: Experiment, fits: Fits) -> BoundChain:
     Gaussians by more than the numerical error and the sampling error together, the latter at a level that
     holds for all records of the point at once. The others are between the same two Gaussians.
     """
-    bounds = chain(fits.inside, fits.outside)
+    bounds = chain(*fits)
     z = float(special.ndtri(1 - (1 - _LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
     limit = bounds.total_variation + bounds.total_variation_error
     tightest = np.minimum(bounds.pinsker, bounds.bretagnolle_huber)
@@ -235,3 +234,100 @@ def _output_leakage(experiment: Experiment, k: int) -> OutputLeakage:
 
 def _defined(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def verdict(check: Check) -> str:
+    """The outcome of a check: "holds", "fails" or "undefined"."""
+    return _VERDICTS[check.holds]
+
+
+def trends(figure: int, points: Sequence[Point]) -> Trends:
+    """Rank correlations of leakage and advantage with the varied quantity.
+
+    In figure 3 the leakage is that at finite precision, as continuous leakage levels off.
+    """
+    leakage = [_trending(point) for point in points]
+    values, expected = [point.value for point in points], FIGURES[figure].expected
+    return Trends(
+        leakage=_trend(values, [one.mean for one in leakage], expected),
+        median_leakage=_trend(values, [one.median for one in leakage], expected),
+        median_advantage=_trend(values, [point.advantage.median for point in points], expected),
+    )
+
+
+def checks(figures: Mapping[int, FigureResults], shuffled: Sequence[Control]) -> tuple[Check, ...]:
+    """Every claim with its outcome and the numbers behind it."""
+    points = [point for figure in figures.values() for point in figure.points]
+    return (
+        *(_trend_check(number, figure.trends) for number, figure in figures.items()),
+        _count_check(
+            "measured advantage <= total variation + its error, for every record",
+            [point.chain.advantage_beyond for point in points],
+        ),
+        _count_check(
+            "total variation <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2, for every record",
+            [p.chain.total_variation_beyond + p.chain.tightest_beyond_farokhi_kaafar for p in points],
+        ),
+        _count_check(
+            "rho_MI <= rho_KL / 4, for every record",
+            [point.rho_mi_bits.beyond_quarter_rho_kl for point in points],
+        ),
+        *([_levelling_check(*figures[3].points[-2:])] if 3 in figures else []),
+        *map(_control_check, shuffled),
+    )
+
+
+def _trending(point: Point) -> Leakage:
+    return point.rho_kl_finite_precision or point.rho_kl
+
+
+def _trend(x: list[float], y: list[float | None], expected: float) -> Trend:
+    defined = [value for value in y if value is not None]
+    if len(defined) < len(y):
+        return Trend(None, None, "undefined at some points")
+    correlation = spearman(x, defined)
+    if correlation.reason:
+        return Trend(None, None, correlation.reason)
+    holds = correlation.r >= expected if expected > 0 else correlation.r <= expected
+    return Trend(correlation.r, bool(holds), "")
+
+
+def _trend_check(number: int, of_figure: Trends) -> Check:
+    parts, spec = (of_figure.leakage, of_figure.median_advantage), FIGURES[number]
+    numbers = ["undefined" if part.spearman is None else f"{part.spearman:+.2f}" for part in parts]
+    limit = f"{'at least' if spec.expected > 0 else 'at most'} {spec.expected:+.1f}"
+    return Check(
+        claim=f"figure {number}: rank correlation with {spec.short_axis} is {limit}",
+        holds=None if any(part.holds is None for part in parts) else all(part.holds for part in parts),
+        detail=f"leakage {numbers[0]}, median advantage {numbers[1]}",
+    )
+
+
+def _count_check(claim: str, violations: list[int]) -> Check:
+    n_points = sum(count > 0 for count in violations)
+    detail = f"violated by {sum(violations)} records, at {n_points} of {len(violations)} points"
+    return Check(claim, sum(violations) == 0, detail)
+
+
+def _levelling_check(before: Point, last: Point) -> Check:
+    """At the largest weights, continuous leakage is flat and above 0; at finite precision it is gone."""
+    claim = "figure 3: continuous leakage levels off, while leakage at finite precision goes to 0"
+    fine = last.rho_kl_finite_precision
+    if fine is None or fine.mean is None or last.rho_kl.mean is None or before.rho_kl.mean is None:
+        return Check(claim, None, "undefined: every record is perfectly separable")
+    is_flat = abs(last.rho_kl.mean - before.rho_kl.mean) < 0.1 * abs(before.rho_kl.mean)
+    holds = is_flat and last.rho_kl.mean > 0 and abs(fine.mean) < 0.02 * last.rho_kl.mean
+    detail = f"at the largest ridge weight, {last.rho_kl.mean:.3g} against {fine.mean:.2g} nats"
+    return Check(claim, bool(holds), detail)
+
+
+def _control_check(control: Control) -> Check:
+    claim = f"presence shuffled, n = {control.n:g}: corrected leakage is 0, uncorrected leakage is p(p+3)/K"
+    if control.low is None or control.high is None or control.ratio is None:
+        return Check(claim, None, control.reason)
+    detail = (
+        f"{control.corrected:.1e} ({control.low:.1e} to {control.high:.1e}); "
+        f"{control.uncorrected:.4g} against {control.analytic:.4g} nats ({control.ratio - 1:+.1%})"
+    )
+    holds = control.low <= 0 <= control.high and abs(control.ratio - 1) <= _BIAS_TOLERANCE
+    return Check(claim, bool(holds), detail)

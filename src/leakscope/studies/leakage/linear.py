@@ -44,14 +44,6 @@ class Draws(NamedTuple):
     is_swapped: BoolArray
 
 
-class Trained(NamedTuple):
-    """Crossed trainings of one record at one point; parameters (2 K, p)."""
-
-    inside: FloatArray
-    outside: FloatArray
-    mean_loss: float
-
-
 def linear_experiments(
     config: LeakageConfig,
     universe: Universe,
@@ -95,16 +87,16 @@ def _one_record(
     for point in points:  # sizes never fall
         sums = sums + moment_sums(table, draws.others[:, n_summed : point.size - 1])
         n_summed = point.size - 1
-        trained = train_crossed(table, sums, record, draws, point)
+        inside, outside, mean_loss = _train_crossed(table, sums, record, draws, point)
         halves = (2, config.trials, -1)
         noise = draws.noise[:, : point.n_features + 1].reshape(halves) if point.noise_sd else None
         experiments.append(
             experiment(
-                trained.inside.reshape(halves),
-                trained.outside.reshape(halves),
+                inside.reshape(halves),
+                outside.reshape(halves),
                 np.concatenate([[1.0], universe.features[record, : point.n_features]]),
                 float(universe.targets[record]),
-                trained.mean_loss,
+                mean_loss,
                 Release(point.noise_sd, noise),
                 with_neighbours=rank < _WITH_NEIGHBOURS,
             )
@@ -112,17 +104,12 @@ def _one_record(
     return experiments
 
 
-def train_crossed(
+def _train_crossed(
     table: FloatArray, shared: FloatArray, record: int, draws: Draws, point: Setting
-) -> Trained:
-    """Both regressions of each draw, and the mean loss of the released models on their training sets.
+) -> tuple[FloatArray, FloatArray, float]:
+    """Parameters (2 K, p) with and without the record, and the released models' mean loss on training sets.
 
-    Args:
-        table: moments of all records.
-        shared: float64 (2 K, entries), moments of the n - 1 other records that both share.
-        record: index of the record.
-        draws: its draws.
-        point: training-set size, ridge weight, number of features and noise.
+    `shared` (2 K, entries) holds the moments of the n - 1 other records that both have.
     """
     replacement = draws.others[:, point.size - 1]
     sums = [shared + table[record], shared + table[replacement]]
@@ -134,4 +121,4 @@ def train_crossed(
     ]
     swapped = draws.is_swapped[:, None]
     inside, outside = np.where(swapped, theta[1], theta[0]), np.where(swapped, theta[0], theta[1])
-    return Trained(inside, outside, float(np.mean(losses)))
+    return inside, outside, float(np.mean(losses))

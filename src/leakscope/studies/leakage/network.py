@@ -11,7 +11,7 @@ random numbers. Every size trains for the same number of full-batch steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -95,18 +95,13 @@ def _outputs(config: LeakageConfig, universe: Universe, columns: IntArray, in_ma
     inputs = inputs_from(_as_records(universe), device)
     design = Design(np.broadcast_to(in_mask, columns.shape), columns)
     outputs = []
-    for models in _stacks(len(columns)):
+    for models in np.split(np.arange(len(columns)), range(_STACK_SIZE, len(columns), _STACK_SIZE)):
         stack = DenseStack(initial_nets(RECIPE, inputs, models, config.seed), 0.0, device)
         plan = BatchPlan(design, models, RECIPE.batch_size, config.seed)
         for _ in train(stack, inputs, plan, RECIPE):
             pass
         outputs.append(stack.outputs(inputs.x[columns[models]])[..., 0].numpy().astype(np.float64))
     return np.concatenate(outputs)
-
-
-def _stacks(n_models: int) -> Iterator[IntArray]:
-    for start in range(0, n_models, _STACK_SIZE):
-        yield np.arange(start, min(start + _STACK_SIZE, n_models))
 
 
 def _as_records(universe: Universe) -> Records:

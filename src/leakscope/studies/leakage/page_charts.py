@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bars, line
 from leakscope.studies.leakage.config import FIGURES, NETWORK
-from leakscope.studies.leakage.report import number
 from leakscope.studies.leakage.results import Box, Leakage, LeakageResults
 
 CHAIN = {
@@ -91,6 +90,13 @@ def bits_chart(results: LeakageResults, figure: int) -> Chart:
     alt = f"Mutual information in bits at the points of figure {figure}."
     drawn, title = {"data": data, "layout": layout}, f"Figure {figure}"
     return Chart(f"bits-{figure}", drawn, alt, numbers, 280, title)
+
+
+def number(value: float | None) -> str:
+    """Three digits; a dash where undefined."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
 
 
 def _boxes(at: list[str], boxes: list[Box]) -> list[PlotlyFigure]:

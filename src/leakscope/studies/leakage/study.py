@@ -15,16 +15,20 @@ share their records and draws: they differ only in what the figure varies.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.results import write_results
-from leakscope.bank.run_folder import locked_run_folder
+from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disk.storage import atomic_folder, write_array
+from leakscope.errors import CorruptBankError
+from leakscope.leakage.experiment import Experiment
 from leakscope.studies.leakage.config import NETWORK, LeakageConfig, settings
 from leakscope.studies.leakage.results import LeakageResults
-from leakscope.studies.leakage.stored import is_complete, read_experiments, write_experiments
 
 KIND = "study leakage"
 RESULTS_TYPE = LeakageResults
@@ -51,9 +55,9 @@ def run(
     universe = load_universe(config.dataset, config.records, config.seed, data_dir)
     with locked_run_folder(out, KIND, asdict(config)):
         for figure, points in settings(config).items():
-            if not is_complete(out, figure):
+            if not _is_complete(_folder(out, figure)):
                 train = network_experiments if figure == NETWORK else linear_experiments
-                write_experiments(out, figure, train(config, universe, figure, points, log))
+                _write_experiments(_folder(out, figure), train(config, universe, figure, points, log))
         log("judging")
         results = write_results(out, recompute(out, config))
         write_reports(out, results)
@@ -64,7 +68,14 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
     """Every number of the study, from the experiments under `out`."""
     from leakscope.studies.leakage.judge import judged
 
-    return judged(config, read_experiments(out, config))
+    points = settings(config)
+    for figure in points:
+        check_seal(_folder(out, figure))
+    experiments = {
+        figure: [_read_experiment(_point_folder(_folder(out, figure), i)) for i in range(len(of_figure))]
+        for figure, of_figure in points.items()
+    }
+    return judged(config, experiments)
 
 
 def write_reports(out: Path, results: LeakageResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
@@ -72,3 +83,34 @@ def write_reports(out: Path, results: LeakageResults, _: Disclosure = DEFAULT_DI
     from leakscope.studies.leakage.page import write_report
 
     write_report(results, out)
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether a figure's experiments are stored and undamaged."""
+    try:
+        check_seal(folder)
+    except CorruptBankError:
+        return False
+    return True
+
+
+def _write_experiments(folder: Path, experiments: list[Experiment]) -> None:
+    """Stores one experiment per point, sealed with checksums; the folder appears once it is complete."""
+    shutil.rmtree(folder, ignore_errors=True)  # if it exists, it is damaged
+    with atomic_folder(folder) as unfinished:
+        for i, experiment in enumerate(experiments):
+            for name, values in experiment._asdict().items():
+                write_array(_point_folder(unfinished, i) / f"{name}.npy", values)
+        write_seal(unfinished)
+
+
+def _read_experiment(folder: Path) -> Experiment:
+    return Experiment(*(stored_array(folder / f"{name}.npy") for name in Experiment._fields))
+
+
+def _folder(out: Path, figure: int) -> Path:
+    return out / "experiments" / (f"figure-{figure}" if figure else "shuffled")
+
+
+def _point_folder(folder: Path, i: int) -> Path:
+    return folder / f"point-{i:02d}"

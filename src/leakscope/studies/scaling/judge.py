@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import scipy
 import sklearn
 
 import leakscope
-from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.shokri import fit_membership, logistic_regression, softmax
 from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.bank.bank import Bank
 from leakscope.stats import correlation as stats
+from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import Interval, spread_over_targets
+from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc
 from leakscope.studies.scaling.config import ScalingConfig
 from leakscope.studies.scaling.population import roles
@@ -25,7 +27,6 @@ from leakscope.studies.scaling.results import (
     Correlation,
     Correlations,
     DescribedCorrelation,
-    Estimate,
     GapOrSize,
     Repeat,
     Runtime,
@@ -44,33 +45,16 @@ _SUBJECTS = {
 """Attack -> what sentences call it."""
 
 
-@dataclass(frozen=True, eq=False)
-class WidthFigures:
-    """Figures of one width; every array is (repeats,)."""
-
-    width: int
-    n_params: int
-    train_acc: FloatArray
-    test_acc: FloatArray
-    attack_accuracy: FloatArray
-    auc: dict[str, FloatArray]  # by attack
-
-    @property
-    def gap(self) -> FloatArray:
-        """Train minus test accuracy."""
-        return self.train_acc - self.test_acc
-
-
 def judged(config: ScalingConfig, banks: list[Bank]) -> ScalingResults:
     """The results of the study; `banks` holds one bank per width."""
-    figures = [width_figures(config, w, bank) for w, bank in zip(config.widths, banks, strict=True)]
+    widths = tuple(_width_results(config, w, bank) for w, bank in zip(config.widths, banks, strict=True))
     packages = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     return ScalingResults(
         experiment="membership inference against MLP width",
         config=config,
-        results=tuple(_width_results(f) for f in figures),
-        correlations=_published_correlations(figures),
-        gap_or_size={attack: gap_or_size(figures, attack, config) for attack in figures[0].auc},
+        results=widths,
+        correlations=_published_correlations(widths),
+        gap_or_size={attack: _gap_or_size(config, widths, attack) for attack in widths[0].attacks},
         runtime=Runtime(
             n_models=config.n_models,
             versions={
@@ -82,7 +66,7 @@ def judged(config: ScalingConfig, banks: list[Bank]) -> ScalingResults:
     )
 
 
-def width_figures(config: ScalingConfig, width: int, bank: Bank) -> WidthFigures:
+def _width_results(config: ScalingConfig, width: int, bank: Bank) -> WidthResults:
     """Accuracy and attack success at one width."""
     signals, design = bank.signals(), bank.design()
     probability = softmax(signals.last("logits"))
@@ -92,27 +76,39 @@ def width_figures(config: ScalingConfig, width: int, bank: Bank) -> WidthFigures
         fitted = fit_membership(logistic_regression(), probability[own_shadows], design.in_mask[own_shadows])
         member_probability.append(fitted.predict_proba(probability[target])[:, 1])
         aucs.append(_aucs(signals, design, int(target), own_references, member_probability[-1]))
-    is_correct, in_mask = signals.last("correct")[targets], design.in_mask[targets]
-    says_member = np.stack(member_probability) > 0.5
-    return WidthFigures(
-        width=width,
+    in_mask = design.in_mask[targets]
+    train_acc, test_acc = rates_by_model(signals.last("correct")[targets], in_mask)[:2]
+    gap, shokri = train_acc - test_acc, np.array([row["shokri"] for row in aucs])  # (repeats,) as the others
+    attack_accuracy = ((np.stack(member_probability) > 0.5) == in_mask).mean(axis=1)
+    by_attack = {attack: np.array([row[attack] for row in aucs]) for attack in aucs[0]}
+    columns = zip(train_acc, test_acc, gap, shokri, attack_accuracy, aucs, strict=True)
+    return WidthResults(
+        hidden_width=width,
         n_params=config.n_params(width),
-        train_acc=_row_means(is_correct, in_mask),
-        test_acc=_row_means(is_correct, ~in_mask),
-        attack_accuracy=(says_member == in_mask).mean(axis=1),
-        auc={attack: np.array([row[attack] for row in aucs]) for attack in aucs[0]},
+        mean_attack_auc=shokri.mean(),
+        std_attack_auc=shokri.std(),
+        mean_attack_accuracy=attack_accuracy.mean(),
+        std_attack_accuracy=attack_accuracy.std(),
+        mean_overfit_gap=gap.mean(),
+        std_overfit_gap=gap.std(),
+        mean_train_acc=train_acc.mean(),
+        mean_test_acc=test_acc.mean(),
+        attacks={name: AttackSummary(values.mean(), values.std()) for name, values in by_attack.items()},
+        repeats=tuple(Repeat(k, width, *of_repeat) for k, of_repeat in enumerate(columns)),
     )
 
 
-def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig) -> GapOrSize:
+def _gap_or_size(config: ScalingConfig, widths: Sequence[WidthResults], attack: str) -> GapOrSize:
     """Which predicts the attack's AUC better over widths: the gap, or log2 of the number of parameters?
 
     Pearson correlations over the means of the widths, their difference with an interval from resampling
     repeats (a resample keeps a repeat's models at all widths together), and both partial correlations.
     """
-    by_repeat = np.stack([f.auc[attack] for f in figures], axis=1)  # (repeats, widths)
-    gaps = np.stack([f.gap for f in figures], axis=1)
-    size = np.log2([f.n_params for f in figures])
+    by_repeat = np.stack(
+        [[one.auc[attack] for one in w.repeats] for w in widths], axis=1
+    )  # (repeats, widths)
+    gaps = np.stack([[one.overfit_gap for one in w.repeats] for w in widths], axis=1)
+    size = np.log2([w.n_params for w in widths])
     drawn = stats.compare_predictors(by_repeat, gaps, size, seed=config.seed, n_draws=_N_DRAWS)
     r_gap, r_size, difference = map(_estimate, drawn.estimate, drawn.intervals)
     success, gap = by_repeat.mean(axis=0), gaps.mean(axis=0)
@@ -120,7 +116,7 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
     overall = _estimate(mean_auc.mean, mean_auc.interval)
     answer, numbers = _answer(_SUBJECTS[attack], overall, r_gap, r_size, difference)
     smallest, largest = min(config.widths), max(config.widths)
-    setting = f"Over {len(figures)} widths from {smallest} to {largest} and {config.n_repeats} repeats"
+    setting = f"Over {len(widths)} widths from {smallest} to {largest} and {config.n_repeats} repeats"
     return GapOrSize(
         mean_auc=overall,
         r_gap=r_gap,
@@ -128,7 +124,7 @@ def gap_or_size(figures: list[WidthFigures], attack: str, config: ScalingConfig)
         difference=difference,
         partial_r_gap_given_size=_correlation(stats.partial_correlation(success, gap, size)),
         partial_r_size_given_gap=_correlation(stats.partial_correlation(success, size, gap)),
-        n_widths=len(figures),
+        n_widths=len(widths),
         width_range=(smallest, largest),
         n_repeats=config.n_repeats,
         answer=answer,
@@ -176,44 +172,10 @@ def _aucs(
     return aucs
 
 
-def _row_means(values: AnyArray, where: BoolArray) -> FloatArray:
-    return np.array([row[chosen].mean() for row, chosen in zip(values, where, strict=True)])
-
-
-def _width_results(figures: WidthFigures) -> WidthResults:
-    return WidthResults(
-        hidden_width=figures.width,
-        n_params=figures.n_params,
-        mean_attack_auc=figures.auc["shokri"].mean(),
-        std_attack_auc=figures.auc["shokri"].std(),
-        mean_attack_accuracy=figures.attack_accuracy.mean(),
-        std_attack_accuracy=figures.attack_accuracy.std(),
-        mean_overfit_gap=figures.gap.mean(),
-        std_overfit_gap=figures.gap.std(),
-        mean_train_acc=figures.train_acc.mean(),
-        mean_test_acc=figures.test_acc.mean(),
-        attacks={name: AttackSummary(values.mean(), values.std()) for name, values in figures.auc.items()},
-        repeats=tuple(_repeat(figures, repeat) for repeat in range(len(figures.gap))),
-    )
-
-
-def _repeat(figures: WidthFigures, repeat: int) -> Repeat:
-    return Repeat(
-        repeat=repeat,
-        hidden_width=figures.width,
-        train_acc=figures.train_acc[repeat],
-        test_acc=figures.test_acc[repeat],
-        overfit_gap=figures.gap[repeat],
-        attack_auc=figures.auc["shokri"][repeat],
-        attack_accuracy=figures.attack_accuracy[repeat],
-        auc={name: values[repeat] for name, values in figures.auc.items()},
-    )
-
-
-def _published_correlations(figures: list[WidthFigures]) -> Correlations:
-    success = np.array([f.auc["shokri"].mean() for f in figures])
-    gap = np.array([f.gap.mean() for f in figures])
-    size = np.log2([f.n_params for f in figures])
+def _published_correlations(widths: Sequence[WidthResults]) -> Correlations:
+    success = np.array([w.mean_attack_auc for w in widths])
+    gap = np.array([w.mean_overfit_gap for w in widths])
+    size = np.log2([w.n_params for w in widths])
     return Correlations(
         _described(success, size, "Attack AUC against log2 parameters, over width means"),
         _described(success, gap, "Attack AUC against overfitting gap, over width means"),
@@ -222,8 +184,7 @@ def _published_correlations(figures: list[WidthFigures]) -> Correlations:
 
 
 def _described(x: FloatArray, y: FloatArray, description: str) -> DescribedCorrelation:
-    plain = _correlation(stats.pearson(x, y))
-    return DescribedCorrelation(plain.r, plain.p, plain.low, plain.high, description)
+    return DescribedCorrelation(**vars(_correlation(stats.pearson(x, y))), description=description)
 
 
 def _correlation(correlation: stats.Correlation) -> Correlation:

@@ -10,22 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from leakscope.stats.estimate import Estimate
 from leakscope.studies.scaling.config import ScalingConfig
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval.
-
-    Attributes:
-        value: the estimate; None: undefined.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
