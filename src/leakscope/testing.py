@@ -147,17 +147,17 @@ def detects_planted_leakage(attack: Attack) -> None:
 def detects_nothing_without_leakage(attack: Attack) -> None:
     """The mean AUC is 0.5 where members and non-members do not differ.
 
-    In a balanced design the other models' memberships reveal the target's, which no attack may use. With few
-    models an attack may err below 0.5 there (means over fewer models lie further off), never above.
+    In a balanced design the other models' memberships reveal the target's, which no attack may use: it reads
+    the references that `Block.is_reference` allows, as many for a member as for a non-member.
     """
     independent = np.mean([_aucs(attack, 0.0, seed=seed).mean() for seed in _SEEDS])
     assert abs(independent - 0.5) <= 0.015, (
         f"{attack.label} reports leakage where there is none: mean AUC {independent:.3f}, expected 0.5"
     )
     balanced = np.mean([_aucs(attack, 0.0, "balanced", seed).mean() for seed in _SEEDS])
-    assert 0.4 < balanced < 0.515, (
+    assert abs(balanced - 0.5) <= 0.015, (
         f"{attack.label} infers membership from the design alone: mean AUC {balanced:.3f} in a balanced "
-        "design without leakage"
+        "design without leakage; read the models that Block.is_reference allows"
     )
 
 

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.attacks.thresholds import LossThreshold
 from leakscope.errors import InputError
-from leakscope.evaluate.attack_figures import attack_figures
-from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
+from leakscope.evaluate.results import AttackFigures, EvaluationConfig
+from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import advantage_interval, clopper_pearson
 from leakscope.stats.roc import auc, split_scores
 from leakscope.stats.thresholds import thresholds_of_others
+from leakscope.types import Design, Signals
 
 CONFIG = EvaluationConfig("records", ("loss",), (0.1, 0.0001))
 SCORES = st.one_of(
@@ -30,6 +32,16 @@ def scored(n_targets: int, shift: float = 1.0, seed: int = 0, n: int = 600) -> t
     rng = np.random.default_rng(seed)
     in_mask = rng.random((n_targets, n)) < 0.5
     return rng.normal(size=in_mask.shape) + shift * in_mask, in_mask
+
+
+def figures(
+    scores: FloatArray, in_mask: BoolArray, config: EvaluationConfig = CONFIG, groups: Groups | None = None
+) -> AttackFigures:
+    """Figures of scores that use no reference models."""
+    signals = Signals({"loss": -scores[:, None]}, (1,), np.zeros(scores.shape[1]))
+    sample = Sample.of(signals, Design(in_mask), np.arange(len(scores)))
+    evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.records)
+    return attack_figures(evidence, config, groups or {})
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,7 +63,7 @@ def test_the_others_threshold_is_the_lowest_that_keeps_the_budget(
 
 def test_calibrated_thresholds_reach_about_the_fpr_they_aim_at() -> None:
     scores, in_mask = scored(8)
-    tenth, tiny = attack_figures(scores, in_mask, CONFIG, {}).calibrated
+    tenth, tiny = figures(scores, in_mask).calibrated
     assert tenth.fpr.value == pytest.approx(0.1, abs=0.02)
     assert tenth.tpr.value == pytest.approx(0.39, abs=0.04)  # 1 - Phi(1.2816 - 1)
     assert tiny.fpr.value != tiny.fpr.value
@@ -59,7 +71,7 @@ def test_calibrated_thresholds_reach_about_the_fpr_they_aim_at() -> None:
 
 
 def test_balanced_accuracy_and_precision_follow_from_the_rates() -> None:
-    found = attack_figures(*scored(8), CONFIG, {})
+    found = figures(*scored(8))
     for end in ("value", "low", "high"):
         advantage = getattr(found.advantage, end)
         assert getattr(found.balanced_accuracy, end) == pytest.approx((1 + advantage) / 2)
@@ -70,34 +82,32 @@ def test_balanced_accuracy_and_precision_follow_from_the_rates() -> None:
 
 def test_epsilon_is_the_lower_median_of_bounds_that_pay_for_it() -> None:
     scores, in_mask = scored(6, shift=2.0)
-    found = attack_figures(scores, in_mask, CONFIG, {}).epsilon.general
+    found = figures(scores, in_mask).epsilon.general
     bounds = sorted(
         epsilon_of_split(split_scores(s, m), delta=1e-5, confidence=0.975).epsilon
         for s, m in zip(scores, in_mask, strict=True)
     )
     assert found.value == bounds[2]
     assert found.confidence == 0.95
-    alone = attack_figures(scores[:1], in_mask[:1], CONFIG, {}).epsilon.general
+    alone = figures(scores[:1], in_mask[:1]).epsilon.general
     first = split_scores(scores[0], in_mask[0])
     assert alone.value == epsilon_of_split(first, delta=1e-5).epsilon
 
 
 def test_the_gaussian_bound_is_given_only_where_it_holds() -> None:
     scores, in_mask = scored(3, shift=2.0, n=6_000)
-    assert attack_figures(scores, in_mask, CONFIG, {}).epsilon.gaussian.value > 2
-    refused = attack_figures(np.sign(scores), in_mask, CONFIG, {}).epsilon.gaussian
+    assert figures(scores, in_mask).epsilon.gaussian.value > 2
+    refused = figures(np.sign(scores), in_mask).epsilon.gaussian
     assert refused.value != refused.value
     assert refused.reason
 
 
 def test_one_target_has_intervals_over_records() -> None:
     scores, in_mask = scored(1)
-    found = attack_figures(scores, in_mask, CONFIG, {})
-    n_members = int(in_mask.sum())
-    exact = clopper_pearson(round(found.tpr_at_fpr[0].value * n_members), n_members)
-    assert (found.tpr_at_fpr[0].low, found.tpr_at_fpr[0].high) == (exact.low, exact.high)
-    wide = advantage_interval(found.advantage.value, n_members, 600 - n_members)
-    assert (found.advantage.low, found.advantage.high) == (wide.low, wide.high)
+    found = figures(scores, in_mask)
+    for figure in (found.auc, found.advantage, found.tpr_at_fpr[0]):
+        assert figure.low < figure.value < figure.high
+        assert figure.these_low is None and figure.these_high is None  # nothing is known of other trainings
     assert found.calibrated == ()
 
 
@@ -106,7 +116,7 @@ def test_groups_are_judged_by_their_own(n_targets: int) -> None:
     scores, in_mask = scored(n_targets, shift=0.0)
     town = np.where(np.arange(600) < 200, "leaky", "quiet")
     scores = scores + 3 * in_mask * (town == "leaky")
-    leaky, quiet = attack_figures(scores, in_mask, CONFIG, {"town": Grouping.of(town)}).groups["town"]
+    leaky, quiet = figures(scores, in_mask, groups={"town": Grouping.of(town)}).groups["town"]
     assert (leaky.group, leaky.records) == ("leaky", 200)
     assert leaky.auc.low > 0.9
     assert quiet.auc.low < 0.5 < quiet.auc.high
@@ -124,9 +134,9 @@ def two_towns() -> tuple[FloatArray, BoolArray, Grouping]:
 def test_each_group_has_the_figures_of_its_records() -> None:
     scores, in_mask, towns = two_towns()
     config = replace(CONFIG, fpr_budgets=(0.1, 0.001))
-    a, b, tiny = attack_figures(scores, in_mask, config, {"town": towns}).groups["town"]
+    a, b, tiny = figures(scores, in_mask, config, {"town": towns}).groups["town"]
     assert [(one.group, one.records) for one in (a, b, tiny)] == [("a", 400), ("b", 400), ("tiny", 12)]
-    alone = attack_figures(scores[:, :400], in_mask[:, :400], config, {})
+    alone = figures(scores[:, :400], in_mask[:, :400], config)
     assert (b.auc, b.advantage) == (alone.auc, alone.advantage)
     assert (b.tpr_at_fpr[0].value, b.tpr_at_fpr[0].low) == (
         alone.tpr_at_fpr[0].value,
@@ -144,7 +154,7 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
     in_mask = rng.random((6, 812)) < 0.5
     in_mask[0, town == "a"] = True  # target 0 has no non-members in "a"
     scores = rng.standard_normal((6, 812)) + 2 * (in_mask & (town == "b"))
-    a, b, tiny = attack_figures(scores, in_mask, CONFIG, {"town": towns}).groups["town"]
+    a, b, tiny = figures(scores, in_mask, CONFIG, {"town": towns}).groups["town"]
     for one, targets in ((a, slice(1, None)), (b, slice(None))):
         expected = [
             auc(s[town == one.group], m[town == one.group])
@@ -158,4 +168,4 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
 
 def test_groups_need_one_label_per_record() -> None:
     with pytest.raises(InputError, match="one label per record"):
-        attack_figures(*scored(2), CONFIG, {"town": Grouping.of(["a"])})
+        figures(*scored(2), CONFIG, {"town": Grouping.of(["a"])})

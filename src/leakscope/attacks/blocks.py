@@ -27,7 +27,8 @@ from leakscope.types import Design, Signals
 
 Result = TypeVar("Result")
 
-_SAMPLED_RECORDS = 20_000
+_SAMPLED_RECORDS = 4_000
+_FEWEST_FOR_PAIRS = 4  # of fewer models, leaving out two leaves too little to compare with
 _LAST_LOT = np.uint64(2**64 - 1)
 
 
@@ -103,7 +104,8 @@ class Blocks:
     @cached_property
     def leaves_pairs_out(self) -> bool:
         """Whether targets are left out together with a partner; false: alone."""
-        return design_reveals_targets(self.design, self.targets)
+        enough = self.design.n_models >= _FEWEST_FOR_PAIRS
+        return enough and design_reveals_targets(self.design, self.targets)
 
     def whole(self) -> Block:
         """All records at once, for attacks that hold the signals in memory."""
@@ -156,7 +158,7 @@ def design_reveals_targets(design: Design, targets: IntArray) -> bool:
 
 
 def _sample(design: Design) -> BoolArray:
-    """`in_mask` of at most 20,000 records drawn at random; bool (models, records)."""
+    """`in_mask` of at most 4,000 records drawn at random; bool (models, records)."""
     if design.n_records <= _SAMPLED_RECORDS:
         return design.in_mask
     records = np.random.default_rng(0).choice(design.n_records, _SAMPLED_RECORDS, replace=False)

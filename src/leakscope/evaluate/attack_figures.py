@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,7 @@ from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
 _LEVEL = 0.95
+_UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 Groups = Mapping[str, Grouping]
 
 
@@ -140,15 +141,13 @@ def figure_of_targets(
     """
     defined = values[~np.isnan(values)]
     if not len(defined):
-        return Figure(float("nan"), None, None, None)
+        return _UNDEFINED
     mean = float(defined.mean())
     value = min(max(mean, 0.0), 1.0)
     sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
     several = len(values) > 1
-    if several and not variance.degrees:
-        return Figure(value, None, None, sd)
-    if not np.isfinite(variance.scatter):
-        return Figure(value, None, None, sd)
+    if (several and not variance.degrees) or not np.isfinite(variance.scatter):
+        return replace(_UNDEFINED, value=value, sd=sd)
     if variance.scatter <= 0:
         bounds = (otherwise(value).low, otherwise(value).high)
         return Figure(value, *bounds, sd, *(bounds if several else ()))
@@ -277,8 +276,7 @@ def _reached(
     reason: str,
 ) -> CalibratedRate:
     if reason:
-        undefined = Figure(float("nan"), None, None, None)
-        return CalibratedRate(budget, undefined, undefined, reason)
+        return CalibratedRate(budget, _UNDEFINED, _UNDEFINED, reason)
 
     def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
         rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])

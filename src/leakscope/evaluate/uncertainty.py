@@ -179,6 +179,8 @@ def curve_parts(fpr_budgets: Sequence[float]) -> Parts:
     """Parts of the AUC, of the advantage and of the TPR at each FPR."""
 
     def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
+        if not scores.size:
+            return np.full((2 + len(fpr_budgets), scores.shape[1]), np.nan)
         ranks, calls = ranked(scores, in_mask), advantage_calls(scores, in_mask)
         rates = [tpr_parts(ranks, budget) for budget in fpr_budgets]
         return np.stack([auc_parts(ranks), advantage_parts(calls, in_mask), *rates])
