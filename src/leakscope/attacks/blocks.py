@@ -29,6 +29,8 @@ Result = TypeVar("Result")
 
 _SAMPLED_RECORDS = 4_000
 _FEWEST_FOR_PAIRS = 4  # of fewer models, leaving out two leaves too little to compare with
+# Between -1, a balanced design, and 0, independent memberships; a quarter of the models may have diverged.
+_SLOPE_OF_PAIRS = -0.75
 _LAST_LOT = np.uint64(2**64 - 1)
 
 
@@ -154,7 +156,7 @@ def design_reveals_targets(design: Design, targets: IntArray) -> bool:
     others = in_mask.sum(axis=0) - in_mask[targets]
     spread = (members**2).sum(axis=1)
     slopes = (members * others).sum(axis=1)[spread > 0] / spread[spread > 0]
-    return bool(len(slopes)) and float(slopes.mean()) < -0.5
+    return bool(len(slopes)) and float(slopes.mean()) < _SLOPE_OF_PAIRS
 
 
 def _sample(design: Design) -> BoolArray:

@@ -93,8 +93,10 @@ def strongest_sentence(results: AuditResults) -> str:
 
 def how_often(results: AuditResults) -> str:
     """The AUC of the strongest attack as a share of the time, with its interval."""
-    auc = results.attacks[results.strongest_attack].auc
+    auc = results.headline.auc
     interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
+    if auc.these_low is not None:
+        interval += f" for records like these, {auc.these_low:.1%} to {auc.these_high:.1%} for these records"
     return f"{auc.value or 0:.1%} of the time ({interval}; guessing gives 50%)"
 
 
@@ -154,7 +156,7 @@ def limitations(results: AuditResults) -> list[str]:
         ]
     return [
         "The figures hold for these attacks and this many models; a stronger attack may learn more.",
-        "They say nothing about other training data or another recipe.",
+        "They hold for this recipe, on these records and on others drawn like them.",
     ]
 
 

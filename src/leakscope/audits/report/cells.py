@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.results import AuditResults, Figure
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
@@ -19,12 +19,41 @@ def attack_table(results: AuditResults) -> Table:
     ]
     n_targets = results.population.targets
     caption = (
-        f"Mean over {n_targets} targets ± half the width of its 95% t interval over targets."
+        f"Mean over {n_targets} targets ± half the width of its 95% interval for records like these (another "
+        "sample of records, and models trained on it)."
         if n_targets > 1
-        else "One target ± half the width of its 95% interval over records: DeLong for the AUC, "
-        "Dvoretzky-Kiefer-Wolfowitz for the advantage, Clopper-Pearson for the TPR."
+        else "One target ± half the width of its 95% interval over records."
     )
     return Table(head, rows, caption)
+
+
+def interval_table(results: AuditResults) -> list[Table]:
+    """Both 95% intervals of every figure; none for one target, which has one kind only."""
+    if results.population.targets == 1:
+        return []
+    rows = [
+        [label, name, *(show(low, high) for low, high in _both_intervals(figure))]
+        for label, figures in results.attacks.items()
+        for name, figure, show in (
+            ("AUC", figures.auc, "{:.3f} to {:.3f}".format),
+            ("advantage", figures.advantage, "{:.3f} to {:.3f}".format),
+            *(
+                (f"TPR at {percent(p.fpr)} FPR", p, "{:.2%} to {:.2%}".format)
+                for p in figures.tpr_at_fpr
+                if not p.reason
+            ),
+        )
+        if None not in (figure.low, figure.these_low)
+    ]
+    caption = (
+        "95% intervals. Records like these: another sample of records, and models trained on it. These "
+        "records: other models trained on random halves of them."
+    )
+    return [Table(["attack", "figure", "records like these", "these records"], rows, caption)] if rows else []
+
+
+def _both_intervals(figure: Figure) -> tuple[tuple[float, float], tuple[float, float]]:
+    return (figure.low or 0, figure.high or 0), (figure.these_low or 0, figure.these_high or 0)
 
 
 def unmeasurable(results: AuditResults) -> list[str]:

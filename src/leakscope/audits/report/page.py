@@ -81,7 +81,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
 
 def headline(results: AuditResults) -> list[str]:
     """The verdict: failed checks first, then whether membership is detectable, then what else matters."""
-    low = results.attacks[results.strongest_attack].auc.low
+    low = results.headline.auc.low
     is_detectable = low is not None and low > 0.5
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
     lead = f"Membership {verdict}. {strongest_sentence(results)}"
@@ -151,7 +151,7 @@ def _badge(results: AuditResults) -> Badge:
 def audit_gauge(results: AuditResults) -> Gauge:
     """The gate's tightest limit or, without a gate, the AUC of the strongest attack."""
     if results.gate is None or results.config.gate is None:
-        auc = results.attacks[results.strongest_attack].auc
+        auc = results.headline.auc
         return Gauge(_AUC, auc.value, auc.low, auc.high, 0.5, 1.0, reference=0.5, percent=True)
     tightest = min(results.gate.limits, key=lambda limit: (limit.passed, _margin(limit)))
     return _of_limit(tightest, results, results.config.gate)

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.audits.report.cells import NOT_MEASURABLE, attack_table, number, percent, rate, unmeasurable
+from leakscope.audits.report.cells import (
+    NOT_MEASURABLE,
+    attack_table,
+    interval_table,
+    number,
+    percent,
+    rate,
+    unmeasurable,
+)
 from leakscope.disk.scratch import evict_pages, over_blocks
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults, GroupFigures
@@ -49,7 +57,9 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
         "line, the more an attack gains over guessing."
     )
     picture = Chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), 460, png="roc")
-    return Section("roc", "ROC", [attack_table(results), *unmeasurable(results), picture], note)
+    return Section(
+        "roc", "ROC", [attack_table(results), *interval_table(results), *unmeasurable(results), picture], note
+    )
 
 
 def _roc_figure(results: AuditResults, bands: Mapping[str, RocBand]) -> PlotlyFigure:

@@ -103,19 +103,23 @@ def reproduce_section(results: AuditResults, bank: Bank) -> Section:
 
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:
     intervals = (
-        "95% over records: DeLong for the AUC, Dvoretzky-Kiefer-Wolfowitz for the advantage, "
-        "Clopper-Pearson for a TPR."
+        "95%, for other records queried on the same model. They say nothing about another training."
         if results.population.targets == 1
-        else "95% t intervals of means over targets. For a single record: Clopper-Pearson for its rates and "
-        "Newcombe's square-and-add for their difference, over models trained with and without it."
+        else "95%. Intervals are for records like these: another sample of records, with models trained on "
+        "it. Narrower ones, for these records (other models trained on random halves of them), are in the "
+        "table of intervals. Both allow for references and records that targets share. For a single record: "
+        "Clopper-Pearson for its rates and Newcombe's square-and-add for their difference, over models "
+        "trained with and without it."
     )
     lines = [
         ("Member", "A record of the model's training set. Higher scores always mean member."),
         ("ROC", "Ties are exact: a threshold includes all records with the same score or none. There is no "
          "interpolation."),
-        ("TPR at an FPR", "The highest TPR whose FPR is within the budget; the threshold is chosen on the "
-         "target itself."),
-        ("Advantage", "The largest difference TPR - FPR over all thresholds."),
+        ("TPR at an FPR", "The TPR at the threshold whose expected FPR is the given one; a model that leaks "
+         "nothing has a TPR equal to the FPR on average. The threshold is chosen on the target itself."),
+        ("Advantage", "TPR - FPR on each half of the records, at the best threshold of the other half."),
+        ("Strongest attack", "The attack that is strongest on one half of the records is measured on the "
+         "other half, so its AUC is not raised by the choice."),
         ("Intervals", intervals),
         ("Not measurable", "An FPR below one over the number of non-members cannot be observed."),
     ]  # fmt: skip
