@@ -44,7 +44,7 @@ from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates, calibrat
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
+from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split, wilson
 from leakscope.stats.parts import best_threshold, halves
 from leakscope.stats.roc import (
     SplitScores,
@@ -131,6 +131,8 @@ def figure_of_targets(
     values: FloatArray,
     variance: Variance,
     otherwise: Callable[[float], Interval],
+    *,
+    is_rate: bool = True,
 ) -> Figure:
     """The mean over targets with both intervals, or the value of the only target with one; all from 0 to 1.
 
@@ -138,24 +140,26 @@ def figure_of_targets(
         values: float64 (targets,); NaN: undefined.
         variance: of the mean.
         otherwise: the interval where the variance is 0, as for an attack that is always right.
+        is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
     """
     defined = values[~np.isnan(values)]
     if not len(defined):
         return _UNDEFINED
-    mean = float(defined.mean())
+    mean, several = float(defined.mean()), len(values) > 1
     value = min(max(mean, 0.0), 1.0)
     sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
-    several = len(values) > 1
-    if (several and not variance.degrees) or not np.isfinite(variance.scatter):
+    if (several and not variance.degrees) or not np.isfinite(variance.like_these):
         return replace(_UNDEFINED, value=value, sd=sd)
-    if variance.scatter <= 0:
-        bounds = (otherwise(value).low, otherwise(value).high)
-        return Figure(value, *bounds, sd, *(bounds if several else ()))
 
     def ends(*, these_records: bool) -> tuple[float, float]:
-        half_width = variance.half_width(_LEVEL, these_records=these_records)
-        low, high = np.clip([mean - half_width, mean + half_width], 0.0, 1.0).tolist()
-        return min(low, value), max(high, value)
+        error = variance.standard_error(these_records=these_records)
+        if error == 0:
+            return otherwise(value).low, otherwise(value).high
+        quantile = variance.quantile(_LEVEL, these_records=these_records)
+        if is_rate and 0 < value < 1:
+            return wilson(value, error, quantile)
+        low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
+        return low, high
 
     return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
 
@@ -179,8 +183,15 @@ def _curve_figures(
     counts = np.array([min(map(len, side)) >= max(n_least, 1) for side in sides])
     n_members = len(sides[0].members)
 
-    def figure(values: Sequence[float], variance: Variance, otherwise: Callable[[float], Interval]) -> Figure:
-        return figure_of_targets(np.where(counts, np.array(values), np.nan), variance, otherwise)
+    def figure(
+        values: Sequence[float],
+        variance: Variance,
+        otherwise: Callable[[float], Interval],
+        *,
+        is_rate: bool = True,
+    ) -> Figure:
+        defined = np.where(counts, np.array(values), np.nan)
+        return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
 
     def of_rate(rate: float) -> Interval:
         return clopper_pearson(round(rate * n_members), n_members)
@@ -194,7 +205,7 @@ def _curve_figures(
         figure([tpr_at_expected_fpr(side, budget) for side in sides], variance, of_rate)
         for budget, variance in zip(budgets, variances[2:], strict=True)
     ]
-    return auc, figure(advantages.tolist(), variances[1], of_rate), tprs
+    return auc, figure(advantages.tolist(), variances[1], of_rate, is_rate=False), tprs
 
 
 def _advantages(scored: Scored, replicates: Replicates, records: IntArray) -> FloatArray:

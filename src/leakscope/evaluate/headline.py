@@ -62,16 +62,26 @@ def headline(aucs: Mapping[str, HalfAucs], n_in_left_out: FloatArray | None, n_r
     means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
     chosen = [max(means, key=lambda label: float(means[label][1 - half])) for half in (0, 1)]
     of_targets = np.mean([aucs[label].of_targets[half] for half, label in enumerate(chosen)], axis=0)
-    parts = np.sum([aucs[label].parts[half] for half, label in enumerate(chosen)], axis=0) / 2
-    without = [aucs[label].without[:, half] for half, label in enumerate(chosen) if len(aucs[label].without)]
-    variance = two_way_variance(
-        parts, np.sum(without, axis=0) / 2 if without else None, n_in_left_out, n_records
+    variances = {
+        label: two_way_variance(
+            one.parts.sum(axis=0) / 2,
+            one.without.sum(axis=1) / 2 if len(one.without) else None,
+            n_in_left_out,
+            n_records,
+        )
+        for label, one in aucs.items()
+    }
+    strongest = max(means, key=lambda label: float(means[label].mean()))
+    reach = float(means[strongest].mean()) - 2 * variances[strongest].standard_error(these_records=False)
+    # Another sample may choose any attack within reach, so the least certain of these counts.
+    variance = max(
+        (variances[label] for label in aucs if label == strongest or float(means[label].mean()) >= reach),
+        key=lambda own: own.standard_error(these_records=False),
     )
     n_pairs = max(n_records // 4, 1)
     figure = figure_of_targets(
         of_targets, variance, lambda auc: clopper_pearson(round(auc * n_pairs), n_pairs)
     )
-    strongest = max(means, key=lambda label: float(means[label].mean()))
     return Headline(strongest, figure)
 
 

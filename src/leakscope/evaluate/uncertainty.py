@@ -63,11 +63,13 @@ class Replicates:
         without: one per group; empty where there are too few models.
         n_in_left_out: float64 (groups, records), models of each group trained with the record; None where the
             design draws memberships independently.
+        uses_references: whether values of a target depend on other models.
     """
 
     whole: Replicate
     without: tuple[Replicate, ...]
     n_in_left_out: FloatArray | None
+    uses_references: bool
 
     def of_records(self, columns: IntArray) -> Replicates:
         """Of some of the records, and of the targets with enough members and non-members among them."""
@@ -79,7 +81,7 @@ class Replicates:
             return Replicate(replicate.values[counts][:, columns], in_mask[counts])
 
         counts = None if self.n_in_left_out is None else self.n_in_left_out[:, columns]
-        return Replicates(some(self.whole), tuple(map(some, self.without)), counts)
+        return Replicates(some(self.whole), tuple(map(some, self.without)), counts, self.uses_references)
 
     def variances(self, parts_of: Parts, n_records: int) -> list[Variance]:
         """The variance of each figure; without replicates, over records alone.
@@ -91,10 +93,15 @@ class Replicates:
         parts = parts_of(self.whole.values, self.whole.in_mask)
         without = [parts_of(replicate.values, replicate.in_mask) for replicate in self.without]
         return [
-            two_way_variance(own, np.stack([w[at] for w in without]) if without else None,
-                             self.n_in_left_out, n_records)
+            two_way_variance(
+                own,
+                np.stack([w[at] for w in without]) if without else None,
+                self.n_in_left_out,
+                n_records,
+                self.uses_references,
+            )
             for at, own in enumerate(parts)
-        ]  # fmt: skip
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +173,7 @@ class Sample:
         counts = None
         if groups and design_reveals_targets(self.design, self.targets):
             counts = np.stack([self.design.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)
-        return Replicates(whole, tuple(replicates), counts)
+        return Replicates(whole, tuple(replicates), counts, without is not None)
 
     def _groups(self) -> list[IntArray]:
         """Groups of models of nearly equal size, at most 16; none where targets or models are too few."""

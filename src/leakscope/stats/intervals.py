@@ -101,6 +101,22 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
     return Bounds(low, high)
 
 
+def wilson(rate: float, standard_error: float, quantile: float) -> tuple[float, float]:
+    """Interval of a rate whose variance is proportional to p (1 - p) (Wilson 1927); stays in [0, 1].
+
+    Where a small rate is smaller still by chance, so is its standard error; this interval does not trust it.
+
+    Args:
+        rate: above 0 and below 1.
+        standard_error: of the rate.
+        quantile: half width in standard errors.
+    """
+    n = rate * (1 - rate) / standard_error**2 / quantile**2  # effective size of the sample
+    middle = (rate + 0.5 / n) / (1 + 1 / n)
+    half_width = np.sqrt(rate * (1 - rate) / n + 0.25 / n**2) / (1 + 1 / n)
+    return float(max(middle - half_width, 0.0)), float(min(middle + half_width, 1.0))
+
+
 def delong(scores: npt.ArrayLike, is_member: npt.ArrayLike, level: float = 0.95) -> AucEstimate:
     """AUC with DeLong's standard error (1988) and an interval on the logit scale, so it stays in [0, 1].
 

@@ -17,13 +17,18 @@ record to record, and do. With influences D (groups, records), scaled as in a de
     together = sum over groups of (sum over records of D)^2
     apart    = sum over groups of the sum over records of D^2
 
-so `together - apart` is the variance of the common changes alone. Then
+so `together - apart` is the variance of the common changes alone. A jackknife counts effects of pairs and
+triples of models two and three times. Where that makes `apart` exceed the scatter over records, which is
+exact where nothing leaks, both are scaled down by the same factor. Then
 
-- *these records*, another training on another random half of them: `common + min(apart, scatter)`. A
-  jackknife counts effects of pairs and triples of models two and three times, so `apart` is too large where
-  nothing leaks; the scatter over records is exact there, and too large where records differ in what they
-  leak.
-- *records like these*, another sample as well: `common + scatter`.
+- *these records*, other models trained on random halves of them: `common + min(apart, scatter)`.
+- *records like these*, another sample as well: `2 common + scatter`. The second `common` stands for what
+  another sample changes in all models at once. A population cannot measure that: it sees how much its models
+  differ, not which part of it comes from their training sets. Of all intervals these hold least often
+  (docs/coverage.md).
+
+A figure without reference models, such as the accuracy, is a plain mean over models, and `together` is its
+variance.
 """
 
 from __future__ import annotations
@@ -41,26 +46,27 @@ class Variance(NamedTuple):
 
     Attributes:
         common: of changes that all records share; has `degrees` degrees of freedom.
-        apart: of changes that are independent from record to record, for these records.
-        scatter: of the parts, over records.
-        degrees: of freedom.
+        these_records: of changes that are independent from record to record, for these records.
+        like_these: the same for other records, with what these change in all models.
+        degrees: of freedom; 0 where only records vary.
     """
 
     common: float
-    apart: float
-    scatter: float
+    these_records: float
+    like_these: float
     degrees: int
 
-    def half_width(self, level: float, *, these_records: bool) -> float:
-        """Of the interval with this confidence, for these records or for records like these."""
-        rest = min(self.apart, self.scatter) if these_records else self.scatter
-        total = self.common + rest
-        # Satterthwaite's degrees of freedom, on the safe side: `common` is itself a difference.
+    def standard_error(self, *, these_records: bool) -> float:
+        """For these records, or for records like these."""
+        return float(np.sqrt(self.common + (self.these_records if these_records else self.like_these)))
+
+    def quantile(self, level: float, *, these_records: bool) -> float:
+        """Half width of the interval with this confidence, in standard errors."""
+        total = self.standard_error(these_records=these_records) ** 2
+        # Satterthwaite's degrees of freedom, on the safe side: `common` is itself a difference. A million are
+        # as good as infinitely many, which scipy's t distribution does not have.
         degrees = self.degrees * total / self.common if self.common > 0 else np.inf
-        quantile = (
-            special.stdtrit(degrees, (1 + level) / 2) if degrees < 1e6 else special.ndtri((1 + level) / 2)
-        )
-        return float(quantile * np.sqrt(total))
+        return float(special.stdtrit(min(degrees, 1e6), (1 + level) / 2))
 
 
 def two_way_variance(
@@ -68,6 +74,7 @@ def two_way_variance(
     without: FloatArray | None,
     n_in_left_out: FloatArray | None,
     n_records: int,
+    uses_references: bool = True,
 ) -> Variance:
     """The variance of a figure from its parts.
 
@@ -79,6 +86,7 @@ def two_way_variance(
             where the design fixes the total: what a record loses with a member it gains elsewhere, so only
             deviations from that exchange count. None where memberships are independent.
         n_records: number of records of the population.
+        uses_references: whether a model that is left out changes the parts of other targets.
     """
     share = len(parts) / n_records
     scatter = float(share * len(parts) * parts.var(ddof=1))
@@ -89,7 +97,12 @@ def two_way_variance(
     scale = (n_groups - 1) ** 2 / (n_groups * degrees)
     together = scale * float((influence.sum(axis=1) ** 2).sum())
     apart = scale * float((influence**2).sum())
-    return Variance(max(together - apart, 0.0), share * apart, scatter, degrees)
+    common = max(together - apart, 0.0)
+    if not uses_references:
+        of_models = max(together - (1 - share) * apart, share * apart)
+        return Variance(of_models, 0.0, common + max(scatter - share * apart, 0.0), degrees)
+    common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
+    return Variance(common, min(share * apart, scatter), common + scatter, degrees)
 
 
 def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[FloatArray, int]:

@@ -1,0 +1,99 @@
+"""Parts of records add up to the figures, and say how sure these are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakscope.stats.intervals import delong, wilson
+from leakscope.stats.parts import (
+    advantage_calls,
+    advantage_parts,
+    auc_parts,
+    halves,
+    ranked,
+    rate_parts,
+    tpr_parts,
+)
+from leakscope.stats.roc import auc, split_scores
+from leakscope.stats.roc_summary import tpr_at_expected_fpr
+from leakscope.stats.two_way import two_way_variance
+
+populations = st.tuples(st.integers(1, 4), st.integers(8, 40), st.integers(0, 10**6), st.booleans()).map(
+    lambda size: (
+        np.round(np.random.default_rng(size[2]).normal(size=size[:2]), 1 if size[3] else 9),
+        np.arange(size[1]) % 2 == np.random.default_rng(size[2]).integers(0, 2, (size[0], 1)),
+    )
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(populations)
+def test_parts_add_up_to_the_mean_over_targets(population) -> None:
+    scores, in_mask = population
+    rows = list(zip(scores, in_mask, strict=True))
+    ranks = ranked(scores, in_mask)
+    assert auc_parts(ranks).sum() == pytest.approx(np.mean([auc(*row) for row in rows]))
+    for fpr in (0.3, 0.5):
+        expected = np.mean([tpr_at_expected_fpr(split_scores(*row), fpr) for row in rows])
+        assert tpr_parts(ranks, fpr).sum() == pytest.approx(expected)
+    calls = scores > 0
+    shares = [called[members].mean() for called, members in zip(calls, in_mask, strict=True)]
+    assert rate_parts(calls.astype(float), in_mask).sum() == pytest.approx(np.mean(shares))
+
+
+def test_the_scatter_of_one_target_s_parts_is_delong_s_variance() -> None:
+    rng = np.random.default_rng(0)
+    is_member = rng.random(4_000) < 0.5
+    scores = rng.normal(size=4_000) + 0.7 * is_member
+    variance = two_way_variance(auc_parts(ranked(scores[None], is_member[None])), None, None, 4_000)
+    expected = delong(scores, is_member).standard_error
+    assert variance.standard_error(these_records=False) == pytest.approx(expected, rel=0.01)
+
+
+def test_the_advantage_is_measured_where_its_threshold_was_not_chosen() -> None:
+    rng = np.random.default_rng(1)
+    in_mask = rng.random((4, 300)) < 0.5
+    scores = rng.normal(size=in_mask.shape) + 2.0 * in_mask
+    calls, fold = advantage_calls(scores, in_mask), halves(300)
+    changed = scores.copy()
+    changed[:, fold == 0] = -changed[:, fold == 0]
+    again = advantage_calls(changed, in_mask)
+    thresholds = [scores[:, fold == 0][calls[:, fold == 0] == 1].min()]
+    assert changed[:, fold == 0][again[:, fold == 0] == 1].min() >= thresholds[0] - 0.2
+    assert advantage_parts(calls, in_mask).sum() == pytest.approx(0.683, abs=0.06)  # 2 Phi(1) - 1
+
+
+def test_without_leakage_the_tpr_is_the_fpr_and_the_advantage_is_zero_on_average() -> None:
+    rng = np.random.default_rng(2)
+    tprs, advantages = [], []
+    for _ in range(400):
+        in_mask = np.arange(200) % 2 == 0
+        scores = rng.normal(size=(1, 200))
+        tprs.append(tpr_at_expected_fpr(split_scores(scores[0], in_mask), 0.05))
+        advantages.append(advantage_parts(advantage_calls(scores, in_mask[None]), in_mask[None]).sum())
+    for values, truth in ((tprs, 0.05), (advantages, 0.0)):
+        assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(400)
+
+
+def test_variance_of_independent_targets_is_that_of_their_mean() -> None:
+    """Targets without references and with own effects: the variance over populations is the estimated one."""
+    rng = np.random.default_rng(3)
+    estimates, means = [], []
+    for _ in range(300):
+        values = rng.normal(0, 0.2, (12, 1)) + rng.normal(0, 1, (12, 80))
+        counted = np.ones(values.shape, dtype=bool)
+        parts = rate_parts(values, counted)
+        without = np.stack([rate_parts(np.delete(values, m, 0), np.delete(counted, m, 0)) for m in range(12)])
+        variance = two_way_variance(parts, without, None, 80, uses_references=False)
+        estimates.append(variance.standard_error(these_records=True) ** 2)
+        means.append(values.mean())
+    assert np.mean(estimates) == pytest.approx(np.var(means, ddof=1), rel=0.25)
+
+
+def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:
+    low, high = wilson(0.01, 0.003, 1.96)
+    assert 0 < low < 0.01 - 0.003 and high > 0.01 + 1.96 * 0.003
+    assert wilson(0.5, 0.05, 1.96) == pytest.approx((0.402, 0.598), abs=0.003)
