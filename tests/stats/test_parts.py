@@ -38,7 +38,7 @@ def test_parts_add_up_to_the_mean_over_targets(population) -> None:
     assert auc_parts(ranks).sum() == pytest.approx(np.mean([auc(*row) for row in rows]))
     for fpr in (0.3, 0.5):
         expected = np.mean([tpr_at_expected_fpr(split_scores(*row), fpr) for row in rows])
-        assert tpr_parts(ranks, fpr).sum() == pytest.approx(expected)
+        assert tpr_parts(ranks, fpr, 1.5).sum() == pytest.approx(expected)
     calls = scores > 0
     shares = [called[members].mean() for called, members in zip(calls, in_mask, strict=True)]
     assert rate_parts(calls.astype(float), in_mask).sum() == pytest.approx(np.mean(shares))

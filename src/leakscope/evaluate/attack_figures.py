@@ -40,7 +40,7 @@ from leakscope.evaluate.results import (
     TprAtFpr,
     TprFigure,
 )
-from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates, calibrated_parts, curve_parts
+from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, CurveVariances, Replicates, curve_variances
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
@@ -97,7 +97,12 @@ def attack_figures(
         sides.append(side)
         bounds.append(_bounds(side, config, len(scores)))
         evict_pages(*side)
-    variances = scored.replicates.variances(curve_parts(budgets), scores.shape[1])
+    variances = curve_variances(
+        scored.replicates,
+        scores.shape[1],
+        _measurable(budgets, sides[0]),
+        [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
+    )
     advantages = _advantages(scored, scored.replicates, np.arange(scores.shape[1]))
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
@@ -105,7 +110,7 @@ def attack_figures(
         advantage=advantage,
         balanced_accuracy=_balanced_accuracy(advantage),
         tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
-        calibrated=_calibrated(budgets, sides, scored) if len(sides) > 1 else (),
+        calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
         targets=len(sides),
@@ -167,7 +172,7 @@ def figure_of_targets(
 def _curve_figures(
     sides: Sequence[SplitScores],
     advantages: FloatArray,
-    variances: Sequence[Variance],
+    variances: CurveVariances,
     budgets: Sequence[float],
     n_least: int = 0,
 ) -> tuple[Figure, Figure, list[Figure]]:
@@ -176,7 +181,7 @@ def _curve_figures(
     Args:
         sides: sorted scores of each target.
         advantages: float64 (targets,).
-        variances: of the AUC, the advantage and each TPR.
+        variances: of the figures.
         budgets: the FPRs.
         n_least: targets with fewer members or fewer non-members do not count.
     """
@@ -197,15 +202,30 @@ def _curve_figures(
         return clopper_pearson(round(rate * n_members), n_members)
 
     aucs = [auc_of_split(side) for side in sides]
-    auc = figure(aucs, variances[0], lambda _: delong_of_split(sides[0]).interval)
+    auc = figure(aucs, variances.auc, lambda _: delong_of_split(sides[0]).interval)
     if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
         interval = delong_of_split(sides[0]).interval
         auc = Figure(auc.value, interval.low, interval.high, None)
+    undefined = [float("nan")] * len(sides)
     tprs = [
-        figure([tpr_at_expected_fpr(side, budget) for side in sides], variance, of_rate)
-        for budget, variance in zip(budgets, variances[2:], strict=True)
+        figure(
+            [tpr_at_expected_fpr(side, budget) for side in sides] if budget in variances.tpr else undefined,
+            variances.tpr.get(budget, variances.auc),
+            of_rate,
+        )
+        for budget in budgets
     ]
-    return auc, figure(advantages.tolist(), variances[1], of_rate, is_rate=False), tprs
+    return auc, figure(advantages.tolist(), variances.advantage, of_rate, is_rate=False), tprs
+
+
+def _measurable(budgets: Sequence[float], sides: SplitScores) -> list[float]:
+    return [budget for budget in budgets if not why_unresolvable(budget, *map(len, sides))]
+
+
+def _why_not_calibrated(budget: float, sides: Sequence[SplitScores]) -> str:
+    """Why the other targets' non-members cannot set a threshold for this budget; empty when they can."""
+    n_nonmembers = [len(side.nonmembers) for side in sides]
+    return why_unresolvable(budget, 1, sum(n_nonmembers) - max(n_nonmembers))
 
 
 def _advantages(scored: Scored, replicates: Replicates, records: IntArray) -> FloatArray:
@@ -260,32 +280,17 @@ def _precision(tpr: Figure, fpr: float, prior: float) -> Precision:
 
 
 def _calibrated(
-    budgets: Sequence[float], sides: Sequence[SplitScores], scored: Scored
+    budgets: Sequence[float], sides: Sequence[SplitScores], variances: CurveVariances
 ) -> tuple[CalibratedRate, ...]:
     """TPR and FPR that each target's threshold reaches when it comes from the other models."""
     thresholds = thresholds_of_others([side.nonmembers for side in sides], budgets)
-    variances = scored.replicates.variances(calibrated_parts(budgets), scored.scores.shape[1])
-    n_nonmembers = [len(side.nonmembers) for side in sides]
-    n_fewest = sum(n_nonmembers) - max(n_nonmembers)
-    return tuple(
-        _reached(
-            budget,
-            thresholds[:, at],
-            sides,
-            variances[2 * at : 2 * at + 2],
-            why_unresolvable(budget, 1, n_fewest),
-        )
-        for at, budget in enumerate(budgets)
-    )
+    return tuple(_reached(budget, thresholds[:, at], sides, variances) for at, budget in enumerate(budgets))
 
 
 def _reached(
-    budget: float,
-    thresholds: FloatArray,
-    sides: Sequence[SplitScores],
-    variances: Sequence[Variance],
-    reason: str,
+    budget: float, thresholds: FloatArray, sides: Sequence[SplitScores], variances: CurveVariances
 ) -> CalibratedRate:
+    reason = _why_not_calibrated(budget, sides)
     if reason:
         return CalibratedRate(budget, _UNDEFINED, _UNDEFINED, reason)
 
@@ -294,8 +299,9 @@ def _reached(
         n = len(rows[0])
         return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))
 
-    tpr = figure([side.members for side in sides], variances[0])
-    fpr = figure([side.nonmembers for side in sides], variances[1])
+    of_tpr, of_fpr = variances.calibrated[budget]
+    tpr = figure([side.members for side in sides], of_tpr)
+    fpr = figure([side.nonmembers for side in sides], of_fpr)
     return CalibratedRate(budget, tpr, fpr, None)
 
 
@@ -353,7 +359,7 @@ def _group_figures(
     """The figures of one group; `columns` are its records among all, and among the sample."""
     records, sampled = columns
     replicates = scored.replicates.of_records(sampled)
-    variances = replicates.variances(curve_parts(budgets), len(records))
+    variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
     advantages = _advantages(scored, replicates, records)
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import design_reveals_targets
-from leakscope.disk.scratch import gather_records
+from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.parts import (
     advantage_calls,
     advantage_parts,
@@ -26,7 +27,6 @@ from leakscope.stats.parts import (
     tpr_parts,
     tpr_slope,
 )
-from leakscope.stats.thresholds import thresholds_of_others
 from leakscope.stats.two_way import Variance, two_way_variance
 from leakscope.types import Design, Signals
 
@@ -90,8 +90,10 @@ class Replicates:
             parts_of: what the figures are.
             n_records: number of records they are about, of which these are a sample.
         """
-        parts = parts_of(self.whole.values, self.whole.in_mask)
-        without = [parts_of(replicate.values, replicate.in_mask) for replicate in self.without]
+        with worker_threads() as threads:  # numpy releases Python's lock
+            parts, *without = threads.map(
+                lambda one: parts_of(one.values, one.in_mask), (self.whole, *self.without)
+            )
         return [
             two_way_variance(
                 own,
@@ -161,19 +163,22 @@ class Sample:
         in_mask, models = self.design.rows(self.targets), np.arange(self.design.n_models)
         whole = Replicate(np.asarray(values), in_mask)
         groups = self._groups()
-        replicates = []
-        for group in groups:
+
+        def replicate(group: IntArray) -> Replicate:
             others = np.setdiff1d(models, group)
             is_left = np.isin(self.targets, others)
             if without is None:
-                left = values[is_left]
-            else:
-                left = without(others, np.searchsorted(others, self.targets[is_left]))
-            replicates.append(Replicate(left, in_mask[is_left]))
+                return Replicate(values[is_left], in_mask[is_left])
+            return Replicate(
+                without(others, np.searchsorted(others, self.targets[is_left])), in_mask[is_left]
+            )
+
+        with worker_threads() as threads:  # numpy releases Python's lock
+            replicates = tuple(threads.map(replicate, groups))
         counts = None
         if groups and design_reveals_targets(self.design, self.targets):
             counts = np.stack([self.design.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)
-        return Replicates(whole, tuple(replicates), counts, without is not None)
+        return Replicates(whole, replicates, counts, without is not None)
 
     def _groups(self) -> list[IntArray]:
         """Groups of models of nearly equal size, at most 16; none where targets or models are too few."""
@@ -182,36 +187,62 @@ class Sample:
         return np.array_split(np.arange(self.design.n_models), min(self.design.n_models, _MOST_GROUPS))
 
 
-def curve_parts(fpr_budgets: Sequence[float]) -> Parts:
-    """Parts of the AUC, of the advantage and of the TPR at each FPR."""
+class CurveVariances(NamedTuple):
+    """Variances of the figures of one attack.
+
+    Attributes:
+        auc: of the AUC.
+        advantage: of the advantage.
+        tpr: FPR -> of the TPR at it.
+        calibrated: FPR -> of TPR and FPR at a threshold that comes from the other targets.
+    """
+
+    auc: Variance
+    advantage: Variance
+    tpr: dict[float, Variance]
+    calibrated: dict[float, tuple[Variance, Variance]]
+
+
+def curve_variances(
+    replicates: Replicates, n_records: int, fprs: Sequence[float], calibrated: Sequence[float] = ()
+) -> CurveVariances:
+    """The variances of every figure; arguments as in `Replicates.variances` and `curve_parts`."""
+    auc, advantage, *rates = replicates.variances(_curve_parts(fprs, calibrated), n_records)
+    own, of_others = rates[: len(fprs)], rates[len(fprs) :]
+    pairs = zip(of_others[::2], of_others[1::2], strict=True)
+    return CurveVariances(
+        auc, advantage, dict(zip(fprs, own, strict=True)), dict(zip(calibrated, pairs, strict=True))
+    )
+
+
+def _curve_parts(fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
+    """Parts of the AUC, the advantage and the TPR at each FPR, then of TPR and FPR at calibrated thresholds.
+
+    Calibrated thresholds come from the non-members of all targets together, which differs from those of the
+    others by one part in the number of targets.
+    """
 
     def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
         if not scores.size:
-            return np.full((2 + len(fpr_budgets), scores.shape[1]), np.nan)
+            return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
         ranks, calls = ranked(scores, in_mask), advantage_calls(scores, in_mask)
-        rates = [tpr_parts(ranks, budget) for budget in fpr_budgets]
-        return np.stack([auc_parts(ranks), advantage_parts(calls, in_mask), *rates])
-
-    return parts
-
-
-def calibrated_parts(fpr_budgets: Sequence[float]) -> Parts:
-    """Parts of TPR and FPR, budget by budget, at thresholds that come from the other targets."""
-
-    def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
-        nonmembers = [np.sort(row[~members]) for row, members in zip(scores, in_mask, strict=True)]
-        thresholds = thresholds_of_others(nonmembers, fpr_budgets)  # (targets, budgets)
-        ranks = ranked(scores, in_mask)
-        rows = []
-        for at, budget in enumerate(fpr_budgets):
-            calls = (scores >= thresholds[:, at : at + 1]).astype(np.float64)
-            of_nonmembers = rate_parts(calls, ~in_mask)
-            # The non-members of all targets set the thresholds, and move them up where they are many.
-            moved = of_nonmembers - of_nonmembers.mean()
-            rows += [rate_parts(calls, in_mask) - tpr_slope(ranks, budget) * moved, of_nonmembers]
+        rows = [auc_parts(ranks), advantage_parts(calls, in_mask)]
+        rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
+        if calibrated:
+            thresholds = np.quantile(scores[~in_mask], 1 - np.array(calibrated), method="higher")
+            for fpr, threshold in zip(calibrated, thresholds, strict=True):
+                rows += _calibrated_parts(scores >= threshold, in_mask, tpr_slope(ranks, fpr))
         return np.stack(rows)
 
     return parts
+
+
+def _calibrated_parts(calls: BoolArray, in_mask: BoolArray, slope: float) -> list[FloatArray]:
+    """Parts of TPR and FPR; the non-members set the threshold, and move it up where they are many."""
+    called = calls.astype(np.float64)
+    of_nonmembers = rate_parts(called, ~in_mask)
+    moved = of_nonmembers - of_nonmembers.mean()
+    return [rate_parts(called, in_mask) - slope * moved, of_nonmembers]
 
 
 def half_auc_parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:

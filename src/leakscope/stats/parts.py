@@ -88,14 +88,14 @@ def auc_parts(ranks: Ranked) -> FloatArray:
     return rate_parts(of_members, ranks.is_member) + _deviations(of_nonmembers, ~ranks.is_member)
 
 
-def tpr_parts(ranks: Ranked, fpr: float) -> FloatArray:
-    """Parts in the mean TPR at an expected FPR; float64 (records,).
+def tpr_parts(ranks: Ranked, fpr: float, slope: float) -> FloatArray:
+    """Parts in the mean TPR at an expected FPR, where the ROC curve has this slope; float64 (records,).
 
     Non-members set the threshold, so they have a part: one more above it moves it up, which costs as many
     members as the ROC curve's slope says.
     """
     called = _called(ranks, fpr)
-    return rate_parts(called, ranks.is_member) - tpr_slope(ranks, fpr) * _deviations(called, ~ranks.is_member)
+    return rate_parts(called, ranks.is_member) - slope * _deviations(called, ~ranks.is_member)
 
 
 def tpr_slope(ranks: Ranked, fpr: float) -> float:
