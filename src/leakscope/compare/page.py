@@ -40,8 +40,8 @@ _BADGES: Mapping[Outcome, Badge] = {
 }
 
 
-def write_report(results: ComparisonResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/differences.png."""
+def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/differences.png, or the redacted page."""
     comparisons = results.comparisons
     sections = [_differences_section(results)]
     if all(comparison.accuracy for comparison in comparisons):
@@ -57,6 +57,7 @@ def write_report(results: ComparisonResults, folder: Path) -> None:
         sections=sections,
         limits=_LIMITS,
         gauge=_gauge(most_important, results.strongest_attack),
+        redacted=redacted,
         badge=_badge(comparisons),
     ).write(folder)
 

@@ -27,10 +27,11 @@ from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.predictions import Predictions
 from leakscope.data.registry import load
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
+from leakscope.report.page import pages_to_write
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
 from leakscope.single_model.page import PRIVATE_TRUTH
 from leakscope.single_model.results import Figures
@@ -108,7 +109,8 @@ def run(
             published=PUBLISHED,
         )
         results = write_results(out, computed)
-        write_reports(out, results)
+        for disclosure in pages_to_write(out):
+            write_reports(out, results, disclosure)
         return results
 
 
@@ -152,11 +154,9 @@ def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
     )
 
 
-def write_reports(
-    folder: Path, results: EnsembleResults, disclosure: Disclosure = DEFAULT_DISCLOSURE
-) -> None:
-    """Writes the reports, from the results, the bank and the scores on disk."""
+def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports, from the results, the bank and the scores on disk."""
     from leakscope.single_model.page import page
     from leakscope.studies.ensemble.report import study_context
 
-    page(results, folder, study_context(results, folder), disclosure).write(folder)
+    page(results, folder, study_context(results, folder), disclosure.redacted is True).write(folder)

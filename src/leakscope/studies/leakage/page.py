@@ -33,13 +33,13 @@ from leakscope.studies.leakage.report import (
 from leakscope.studies.leakage.results import Control, LeakageResults
 
 
-def write_report(results: LeakageResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/*.png."""
-    page(results, folder).write(folder)
+def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/*.png, or the redacted page."""
+    page(results, folder, redacted).write(folder)
 
 
-def page(results: LeakageResults, folder: Path) -> Page:
-    """The report."""
+def page(results: LeakageResults, folder: Path, redacted: bool = False) -> Page:
+    """The report; no page of this study says anything about a single record."""
     figures = results.figures
     rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
     checks = [Table(("claim", "outcome", "numbers"), rows), *_control(results.shuffled)]
@@ -61,6 +61,7 @@ def page(results: LeakageResults, folder: Path) -> Page:
         sections,
         _limits(results),
         folder_facts(folder),
+        redacted=redacted,
         badge=Badge(failed, "bad") if n_failed else Badge("no claim failed", "good"),
     )
 

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
+from leakscope.report.page import pages_to_write
 from leakscope.studies.leakage.config import NETWORK, LeakageConfig, settings
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.stored import is_complete, read_experiments, write_experiments
@@ -56,7 +57,8 @@ def run(
                 write_experiments(out, figure, train(config, universe, figure, points, log))
         log("judging")
         results = write_results(out, recompute(out, config))
-        write_reports(out, results)
+        for disclosure in pages_to_write(out):
+            write_reports(out, results, disclosure)
         return results
 
 
@@ -67,8 +69,8 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
     return judged(config, read_experiments(out, config))
 
 
-def write_reports(out: Path, results: LeakageResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
-    """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
+def write_reports(out: Path, results: LeakageResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports."""
     from leakscope.studies.leakage.page import write_report
 
-    write_report(results, out)
+    write_report(results, out, disclosure.redacted is True)

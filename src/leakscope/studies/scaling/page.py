@@ -32,13 +32,13 @@ _SIZE = "parameters (log scale)"
 _GAP = "overfitting gap (train minus test accuracy)"
 
 
-def write_report(results: ScalingResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/*.png."""
-    page(results, folder).write(folder)
+def write_report(results: ScalingResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/*.png, or the redacted page."""
+    page(results, folder, redacted).write(folder)
 
 
-def page(results: ScalingResults, folder: Path) -> Page:
-    """The report."""
+def page(results: ScalingResults, folder: Path, redacted: bool = False) -> Page:
+    """The report; no page of this study says anything about a single record."""
     answer: Body = [predictor_table(results), partial_table(results), ANSWER_NOTE]
     sections = [
         Section("answer", "Gap or size", answer, "Which one predicts attack success across widths?"),
@@ -60,6 +60,7 @@ def page(results: ScalingResults, folder: Path) -> Page:
         sections,
         _limits(results.config),
         folder_facts(folder),
+        redacted=redacted,
     )
 
 
