@@ -110,6 +110,36 @@ def order_correlations(page: str, known: FloatArray) -> list[float]:
     ]
 
 
+def members_by_curve(page: str, attack: str, scores: FloatArray, n_members: int) -> BoolArray:
+    """Who is a member of the target, by the steps of a ROC curve: each says how many of the next are.
+
+    Args:
+        page: report.html as text.
+        attack: whose curve.
+        scores: float (records,), of this attack, which the reader computed.
+        n_members: as the page says.
+    """
+    (curve,) = (
+        trace
+        for text in _JSON.findall(page)
+        for trace in _traces(json.loads(text))
+        if str(trace.get("name", "")).startswith(f"{attack} (AUC")
+    )
+    called_nonmembers = np.floor(np.array(curve["x"]) * (len(scores) - n_members) * (1 + 1e-9))
+    called_members = np.rint(np.array(curve["y"]) * n_members)
+    ranking, start, guess = np.argsort(-scores, kind="stable"), 0, np.zeros(len(scores), dtype=np.bool_)
+    members = nonmembers = 0
+    for more_nonmembers, more_members in zip(called_nonmembers, called_members, strict=True):
+        end = int(more_nonmembers + more_members)
+        guess[ranking[start:end]] = more_members - members > more_nonmembers - nonmembers
+        start, members, nonmembers = max(start, end), more_members, more_nonmembers
+    return guess
+
+
+def _traces(figure: Any) -> list[dict[str, Any]]:
+    return [t for t in figure.get("data", ()) if "x" in t] if isinstance(figure, dict) else []
+
+
 def members_by_bits(
     shown: FloatArray, target: FloatArray, references: FloatArray, in_mask: BoolArray
 ) -> BoolArray:
@@ -122,11 +152,13 @@ def members_by_bits(
         in_mask: bool (references, records), their members.
     """
     values = np.concatenate([target[None], references])
-    guess = np.zeros(len(target), dtype=np.bool_)
-    for _ in range(3):  # the prior over records depends a little on the other guesses
+    guess = np.random.default_rng(12_345).random(len(target)) < 0.5
+    for _ in range(
+        2
+    ):  # what all records have in common depends a little on the guesses; the median removes it
         distances = []
-        for side in (False, True):
-            sides = np.concatenate([np.full((1, len(guess)), side), in_mask])
-            distances.append(np.abs(bits_per_record(values, sides).bits - shown))
-        guess = distances[1] < distances[0]
+        for side in (guess, ~guess):
+            bits = bits_per_record(values, np.concatenate([side[None], in_mask])).bits
+            distances.append(np.abs(bits - shown - np.median(bits - shown)))
+        guess = guess ^ (distances[1] < distances[0])
     return guess

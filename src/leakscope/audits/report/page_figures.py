@@ -134,7 +134,8 @@ def groups_section(results: AuditResults, fewest_records: int) -> Section:
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
     absent = [] if all_columns else [Absent(no_groups)]
     if n_small:
-        absent.append(Absent(f"{n_small} groups of fewer than {fewest_records} records are left out."))
+        noun = "group" if n_small == 1 else "groups"
+        absent.append(Absent(f"Left out: {n_small} {noun} of fewer than {fewest_records} records."))
     note = f"Does the risk differ between groups? Attack: {attack}. Each group has its own 95% interval."
     reasons = [f"Not evaluated by {column}: {reason}." for column, reason in results.groups_left_out.items()]
     return Section("groups", "Groups", [*charts, *reasons, *absent], note)
