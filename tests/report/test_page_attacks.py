@@ -28,7 +28,7 @@ from tests.report import page_attacks as reader
 from tests.report.html.made_up import made_up_study, setting
 from tests.synthetic_runs import Synthetic
 
-SEEDS = [pytest.param(range(2), id="2 seeds"), pytest.param(range(20), id="20", marks=pytest.mark.slow)]
+SEEDS = [pytest.param(range(1), id="1 seed"), pytest.param(range(20), id="20", marks=pytest.mark.slow)]
 N_EXPOSED = 24
 POPULATION = Synthetic(n_records=10 * N_EXPOSED, n_models=32, n_checkpoints=1, leak=8.0, attacks=("lira",))
 N_RECORDS, N_REFERENCES = 240, 16
@@ -180,22 +180,27 @@ def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, s
     assert np.mean(by_curve) < 0.5 + 0.02 + 4 * error
 
 
-def test_what_a_report_says_about_records_does_not_depend_on_a_given_models_members(tmp_path: Path) -> None:
-    target = Target(0)
-    page = target.audited(tmp_path / "true")
-    for at, others in enumerate((np.roll(target.is_member, 1), ~target.is_member)):
-        other = target.audited(tmp_path / f"{at}", others)
-        first, second = reader.arrays(page), reader.arrays(other)
-        assert first.keys() == second.keys() and "bits" in first
-        for name, values in first.items():
-            np.testing.assert_array_equal(values, second[name], err_msg=name)
-        rows = [text.split('<section id="records"')[1].split("</section>")[0] for text in (page, other)]
-        assert rows[0] == rows[1]
+@pytest.fixture(scope="module")
+def two_pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Reports of the same outputs with two member lists that have no record in common."""
+    target, folder = Target(0), tmp_path_factory.mktemp("targets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+        return [target.audited(folder / "true"), target.audited(folder / "other", ~target.is_member)]
 
 
-def test_no_hash_on_a_given_models_report_confirms_a_guess_of_its_members(tmp_path: Path) -> None:
+def test_what_a_report_says_about_records_does_not_depend_on_a_given_models_members(
+    two_pages: list[str],
+) -> None:
+    first, second = map(reader.arrays, two_pages)
+    assert first.keys() == second.keys() and "bits" in first
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, second[name], err_msg=name)
+    rows = [page.split('<section id="records"')[1].split("</section>")[0] for page in two_pages]
+    assert rows[0] == rows[1]
+
+
+def test_no_hash_on_a_given_models_report_confirms_a_guess_of_its_members(two_pages: list[str]) -> None:
     """A reader who knows all members but a few could try every rest against a hash of the list."""
-    target = Target(0)
-    pages = [target.audited(tmp_path / "true"), target.audited(tmp_path / "other", ~target.is_member)]
-    hashes = [set(re.findall(r">([0-9a-f]{16,64})<", page)) for page in pages]
+    hashes = [set(re.findall(r">([0-9a-f]{16,64})<", page)) for page in two_pages]
     assert hashes[0] == hashes[1] != set()
