@@ -33,6 +33,7 @@ class Synthetic:
     n_models: int = 16
     n_checkpoints: int = 3
     leak: float = 3.0
+    seed: int = 0
     ids: npt.NDArray[np.str_] | None = None
     class_names: tuple[str, ...] = ("calm", "busy")
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
@@ -60,7 +61,8 @@ class Synthetic:
         """A finished bank; memorised records' answers grow apart over the checkpoints."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / RUN, {"kind": "audit", "config": {}})
-        design, rng = make_design("balanced", self.n_models, self.n_records, 0), np.random.default_rng(0)
+        design = make_design("balanced", self.n_models, self.n_records, self.seed)
+        rng = np.random.default_rng(self.seed)
         shape = (self.n_models, self.n_checkpoints, self.n_records)
         share = np.arange(1, self.n_checkpoints + 1)[None, :, None] / self.n_checkpoints
         memorised = self.leak * (np.arange(self.n_records) % 10 == 0)
@@ -72,7 +74,7 @@ class Synthetic:
                 "net": "mlp", "net_options": {"width": 8}, "optimizer": "adam", "lr": 0.01, "batch_size": 8,
                 "epochs": self.n_checkpoints, "evaluated_epochs": list(range(1, self.n_checkpoints + 1)),
             },
-            seed=0,
+            seed=self.seed,
             signals=("correct", "log_odds", "loss"),
             block_size=self.n_models,
         )  # fmt: skip

@@ -1,14 +1,15 @@
-"""What a report discloses about single records when it leaves the run folder.
+"""What a report discloses about single records; docs/redaction.md has the threat model.
 
-A redacted report contains nothing about a single record but its figures. Features, thumbnails, labels and
-groups of single records are left out, and ids are replaced by their HMAC-SHA256 under a key that is stored in
-the run folder only: with the folder a record can be identified, with the report alone not even a guess can be
-tested.
+The reader of a report may have the records in order, the config and black-box access to the models. Training
+is reproducible, so this reader can rebuild the design, train every model again and recompute any figure of a
+record: whatever a page says about a row, the reader can search the records for it.
 
-Membership: the models of a population are trained on random halves, so which of them saw a record says
-nothing about a person, and reports show it. For a *given* model, membership is the secret itself. A record's
-score beside the ROC curve would reveal it too (each step of the curve is one record), so a report about a
-given model shows membership and scores of single records only with `with_membership`.
+A *redacted* page therefore says nothing about a row. It has figures of many records together and the ids of
+the exposed records, replaced by their HMAC-SHA256 under a key that stays in the run folder, in the order of
+these hashes. It is a file of its own, and a run that has the key stays redacted when it is run again.
+
+For a *given* model, membership is the secret itself. Its page shows nothing about a record that depends on
+the target's membership, unless `with_membership` says so.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.disk.storage import open_regular, write_bytes
-from leakscope.errors import CorruptBankError
+from leakscope.errors import CorruptBankError, InputError
 
 KEY = "redaction.key"
+FEWEST_RECORDS = 20
+"""Fewest records that a page gives figures about where single records are secret."""
 _HEX_DIGITS = 12
 _KEY_BYTES = 32
 
@@ -35,26 +38,33 @@ class Disclosure:
     """What a report may disclose about single records.
 
     Attributes:
-        redacted: leave out features, thumbnails, labels and groups of records, and hash their ids.
+        redacted: write a page without single records; None: if the run was redacted before.
         with_membership: show which records a given model was trained on.
     """
 
-    redacted: bool = False
+    redacted: bool | None = None
     with_membership: bool = False
+
+    def __post_init__(self) -> None:
+        if self.redacted and self.with_membership:
+            raise InputError("a redacted report has no membership: choose --redact or --with-membership")
 
 
 DEFAULT_DISCLOSURE = Disclosure()
 
 
-def shown_ids(folder: Path, ids: npt.NDArray[np.str_], redacted: bool) -> npt.NDArray[np.str_]:
-    """The ids a report shows: as they are or, redacted, hashed with the run's own key; str (records,)."""
-    if not redacted:
-        return ids
-    key = _key(folder)
+def keyed_ids(folder: Path, ids: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:
+    """The ids as a redacted page shows them: hashed with the run's own key; str (records,)."""
+    key = redaction_key(folder)
     return np.array([hmac.digest(key, i.encode(), hashlib.sha256).hex()[:_HEX_DIGITS] for i in ids.tolist()])
 
 
-def _key(folder: Path) -> bytes:
+def is_redacted(folder: Path) -> bool:
+    """True for a run folder whose report was to be redacted once."""
+    return (folder / KEY).exists()
+
+
+def redaction_key(folder: Path) -> bytes:
     """The run's key, created when first needed; a secret, so it does not derive from a seed."""
     path = folder / KEY
     if not path.exists():
@@ -62,6 +72,8 @@ def _key(folder: Path) -> bytes:
     try:
         with open_regular(path) as file:
             key = file.read(_KEY_BYTES + 1)
+        if path.stat().st_mode & 0o077:  # copied, or fetched from an object store
+            path.chmod(0o600)
     except OSError as error:
         raise CorruptBankError(f"{path} cannot be read ({error.strerror})") from error
     if len(key) != _KEY_BYTES:

@@ -20,9 +20,11 @@ from leakscope.audits.given import read_members
 from leakscope.audits.planning.plan import plan_audit
 from leakscope.audits.settings import AuditSettings
 from leakscope.data.digits import digits
+from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
 from leakscope.models.registry import build
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.verification import verify_run
 from leakscope.types import Records, digest_arrays
 from tests.cli.command import run_command
@@ -119,7 +121,9 @@ def test_the_report_says_what_was_given_and_what_was_trained(tmp_path: Path, tar
     assert facts["references"] == "8 models trained on balanced halves of the same records"
     assert "with 8 reference models, trained for this audit." in str(verdict)
     page = (tmp_path / "run" / "report.html").read_text()
-    for text in (sha256, members, "200 of 400 records", "reference models were trained for this audit"):
+    assert members not in page, "a reader could test guesses of the list against it"
+    assert members in rebuild_report(tmp_path / "run", Disclosure(with_membership=True)).read_text()
+    for text in (sha256, "200 of 400 records", "reference models were trained for this audit"):
         assert text in page
     for text in (page, (tmp_path / "run" / "report.md").read_text()):
         assert "nothing was trained" not in text.lower() and "no model was trained" not in text.lower()

@@ -63,6 +63,17 @@ def test_a_run_killed_while_it_claimed_can_start_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_the_owner_can_read_a_run_folder(tmp_path: Path, exists: bool) -> None:
+    if exists:
+        (tmp_path / "run").mkdir(mode=0o755)
+    claim(tmp_path / "run", "study", CONFIG)
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "run").chmod(0o750)  # the owner's own choice
+    claim(tmp_path / "run", "study", CONFIG)
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
+
+
 def test_a_file_as_run_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StorageError, match="a file is in the way"):

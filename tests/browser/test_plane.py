@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leakscope.disclosure import Disclosure
 from tests.report.html.made_up import CLASSES, HOSTILE, Study, made_up_study, setting, written
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ def test_several_runs_share_the_plane(tmp_path: Path, open_page: Open) -> None:
 
 def test_one_checkpoint_has_nothing_to_move(tmp_path: Path, open_page: Open) -> None:
     found = made_up_study(tmp_path, (setting(epochs=2),))
-    page = ready(open_page(written(found, Disclosure(redacted=True))))
+    page = ready(open_page(written(found)))
     assert part(page, "epoch").is_disabled() and part(page, "play").is_disabled()
     page.locator("[data-part=rows] button").first.click()
     assert part(page, "record").locator("circle").count() == 2  # one dot a rate: a line would be invisible

@@ -13,6 +13,6 @@ from leakscope.studies.scaling import page as scaling
 @pytest.fixture(autouse=True, scope="package")
 def quick_studies() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scaling, "write_report", lambda results, out: None)
+        patched.setattr(scaling, "write_report", lambda *_: None)
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
         yield

@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from leakscope.audits.run import audit
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge
+from leakscope.disclosure import is_redacted, redaction_key
 from leakscope.engine import request
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import EstimatorRecipe
@@ -93,7 +94,9 @@ def test_a_broken_gate_is_exit_code_1(tmp_path: Path) -> None:
 
 def test_unfinished_copies_say_what_is_missing(tmp_path: Path, halves: tuple[Path, Path]) -> None:
     out = tmp_path / "merged"
+    redaction_key(halves[1])
     done = run_command("bank", "merge", *halves, "--out", out)
+    assert is_redacted(out), "for the audit that completes it"
     assert done.exit_code == 0, done
     said, following = done.out.splitlines()
     assert said == (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.report.page import PAGE
+from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import KINDS, kind_module
 from tests.cli.command import run_command
 from tests.cli.test_gate import audited
@@ -36,18 +36,25 @@ def test_report_writes_the_reports_again_and_prints_where(folder: Path) -> None:
     assert run_command("report", folder, "--quiet").out == ""
 
 
-def test_a_redacted_report_hides_the_ids(folder: Path) -> None:
-    assert "person-" in (folder / PAGE).read_text()
-    assert run_command("report", folder, "--redact").exit_code == 0
-    assert "person-" not in (folder / PAGE).read_text()
+def test_a_redacted_report_is_a_file_of_its_own(folder: Path) -> None:
+    private = (folder / PAGE).read_text()
+    done = run_command("report", folder, "--redact")
+    assert (done.exit_code, done.out.strip()) == (0, str(folder / REDACTED_PAGE))
+    assert "person-" in private and "person-" not in (folder / REDACTED_PAGE).read_text()
+    assert (folder / PAGE).read_text() == private
+    both = run_command("report", folder, "--redact", "--with-membership")
+    assert both.exit_code == 2 and "choose --redact or --with-membership" in both.err
 
 
 def test_an_audit_names_its_report_and_can_be_redacted_from_the_start(tmp_path: Path) -> None:
     done = audited(tmp_path, "", "", "--redact")
     assert done.exit_code == 0, done
-    assert f"Open {tmp_path / 'run' / PAGE}" in done.out
-    assert "Redacted" in (tmp_path / "run" / PAGE).read_text()
-    assert not (tmp_path / "run" / "previews.npz").exists()
+    page = tmp_path / "run" / REDACTED_PAGE
+    assert f"Open {page}" in done.out and "Redacted" in page.read_text()
+    assert run_command("open", tmp_path / "run", "--print-only").out.strip() == str(page)
+    assert not (tmp_path / "run" / PAGE).exists() and not (tmp_path / "run" / "previews.npz").exists()
+    assert run_command("report", tmp_path / "run", "--no-redact").exit_code == 0
+    assert (tmp_path / "run" / PAGE).exists()
 
 
 def test_open_shows_the_report_in_the_browser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def report(rng: Random, folder: Path) -> Example:
 
     kind = rng.choice(("answers", "audit", "pictures", "compare"))
     run = _spoiled(rng, folder, kind)
-    disclosure = Disclosure(rng.random() < 0.3, rng.random() < 0.3)
+    disclosure = rng.choice((Disclosure(), Disclosure(redacted=True), Disclosure(with_membership=True)))
     runs = [run, template_of(kind) / "run"]
     rng.shuffle(runs)
     if kind != "compare" and rng.random() < 0.5:

@@ -16,7 +16,7 @@ import pytest
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge, write_merge
-from leakscope.disclosure import KEY, shown_ids
+from leakscope.disclosure import KEY, keyed_ids
 from leakscope.errors import CorruptBankError, LeakscopeError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.runs.verification import verify_run
@@ -145,18 +145,18 @@ def test_targets_that_are_none(run: Path) -> None:
 def test_keys_that_hash_nothing(tmp_path: Path) -> None:
     """With an emptied key whoever has a redacted report could test a guess of an id."""
     ids = np.array(["a", "b"])
-    first = shown_ids(tmp_path, ids, redacted=True)
+    first = keyed_ids(tmp_path, ids)
     key = (tmp_path / KEY).read_bytes()
     for spoiled in (b"", key[:-1], key + b"x"):
         (tmp_path / KEY).write_bytes(spoiled)
         with pytest.raises(CorruptBankError, match=r"redaction\.key is damaged"):
-            shown_ids(tmp_path, ids, redacted=True)
+            keyed_ids(tmp_path, ids)
     (tmp_path / KEY).write_bytes(key)
-    assert (shown_ids(tmp_path, ids, redacted=True) == first).all()
+    assert (keyed_ids(tmp_path, ids) == first).all()
     (tmp_path / KEY).unlink()
     (tmp_path / KEY).mkdir()
     with pytest.raises(CorruptBankError, match=r"redaction\.key cannot be read"):
-        shown_ids(tmp_path, ids, redacted=True)
+        keyed_ids(tmp_path, ids)
 
 
 @pytest.mark.parametrize("name", ["run.json", "results.json", "identity.json", "manifest.json", "design.npy"])

@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """One good run of each kind, to be copied before it is harmed."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scaling_report, "write_report", lambda results, out: None)
+        patched.setattr(scaling_report, "write_report", lambda *_: None)
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
         study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")

@@ -44,7 +44,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures and few bootstrap draws."""
-    monkeypatch.setattr(page, "write_report", lambda results, out: None)
+    monkeypatch.setattr(page, "write_report", lambda *_: None)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
 
 

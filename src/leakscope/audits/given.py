@@ -26,7 +26,7 @@ from leakscope.bank.identity import DesignIdentity
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.evaluate.results import Source
+from leakscope.evaluate.results import MEMBERS_SHA256, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
@@ -74,7 +74,7 @@ class GivenTarget:
             logits = self.model.outputs(records.features, records.class_names).logits
         facts = {
             **self.model.describe(),
-            "member list sha256": digest_arrays(records.ids[self.is_member]),
+            MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
             "references": f"{settings.models} models trained on {settings.design} halves of the same records",
         }

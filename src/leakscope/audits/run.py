@@ -18,12 +18,13 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, locked_run_folder
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import Disclosure, redaction_key
 from leakscope.errors import InputError, LeakscopeError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
+from leakscope.report.page import pages_to_write
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def run_audit(
     prepared = prepare(settings, source)  # before anything is written
     _check_out(out)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
+        if settings.disclosure.redacted:
+            redaction_key(folder)  # first, so that the run stays redacted when it is resumed
         return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 
 
@@ -126,8 +129,10 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     evidence.metadata.write(folder)
     write_record_table(folder, evidence.metadata, judged)
     results = write_results(folder, judged.results)
-    _write_previews(folder, evidence, judged, disclosure)
-    write_report(results, judged.attacked, disclosure)
+    pages = pages_to_write(folder, disclosure)
+    _write_previews(folder, evidence, judged, is_private=not pages[0].redacted)
+    for page in pages:
+        write_report(results, judged.attacked, page)
     return Verdict(results, folder)
 
 
@@ -142,11 +147,11 @@ def _with_earlier_attacks(config: EvaluationConfig, folder: Path) -> EvaluationC
     return replace(config, attacks=tuple(dict.fromkeys([*earlier.attacks, *config.attacks])))
 
 
-def _write_previews(folder: Path, evidence: Evidence, judged: Judged, disclosure: Disclosure) -> None:
-    """Previews of the most exposed records; a redacted audit has none, not even an earlier run's."""
+def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private: bool) -> None:
+    """Previews of the most exposed records; a run with a redacted page alone has none."""
     from leakscope.report.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
 
-    if disclosure.redacted:
+    if not is_private:
         (folder / PREVIEWS).unlink(missing_ok=True)
     elif evidence.records is not None:
         advantage = None if judged.risk is None else judged.risk.column("advantage")
@@ -163,7 +168,7 @@ def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
 
 
 def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -> None:
-    """Writes the reports again, from the results and the bank."""
+    """Writes one of the reports again, from the results and the bank."""
     from leakscope.audits.report.page import write_report
     from leakscope.evaluate.judge import attacked
 

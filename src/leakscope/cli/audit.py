@@ -57,7 +57,7 @@ def audit(
         str | None, typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.")
     ] = None,
     data_dir: DataDir = None,
-    redact: Redact = False,
+    redact: Redact = None,
     with_membership: WithMembership = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -113,7 +113,7 @@ def judge(
     run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
     attacks: Attacks = None,
     fpr: FprBudgets = None,
-    redact: Redact = False,
+    redact: Redact = None,
     with_membership: WithMembership = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -174,7 +174,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.audits.report.cells import attack_table, unmeasurable
     from leakscope.evaluate.sentences import check_sentences, gate_sentences
-    from leakscope.report.page import PAGE
+    from leakscope.report.page import page_path
 
     results, attacks = verdict.results, attack_table(verdict.results)
     n_targets = results.population.targets
@@ -191,6 +191,6 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         for line in unmeasurable(results):
             screen.print(line, style="dim")
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"
-        print_lines(screen, [where, f"Open {verdict.folder / PAGE} for the whole report"])
+        print_lines(screen, [where, f"Open {page_path(verdict.folder)} for the whole report"])
 
     show_results(results, show_verdict, quiet, as_json)

@@ -25,7 +25,7 @@ def _root() -> None:
 def merge(
     parts: Annotated[list[Path], typer.Argument(help="Run folders of audits, or folders of banks.")],
     out: Annotated[Path, typer.Option(help="Folder of the merged run; an interrupted merge in it resumes.")],
-    redact: Redact = False,
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:

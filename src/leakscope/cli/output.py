@@ -24,9 +24,12 @@ N = TypeVar("N", int, float)
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
 Redact = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--redact", help="Leave features, labels and images of records out of report.html; hash ids."
+        "--redact/--no-redact",
+        show_default=False,
+        help="Write report-redacted.html, a page to hand on that says nothing about a single record; or the "
+        "private report.html. By default, whichever the run has.",
     ),
 ]
 WithMembership = Annotated[

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: RunFolder, redact: Redact = False, with_membership: WithMembership = False, quiet: Quiet = False
+    run: RunFolder, redact: Redact = None, with_membership: WithMembership = False, quiet: Quiet = False
 ) -> None:
-    """Write a run's report.html, report.md and figures again; nothing is trained."""
+    """Write a run's report.html, report.md and figures again, or its redacted page; nothing is trained."""
     from leakscope.disclosure import Disclosure
     from leakscope.runs.kinds import rebuild_report
 
@@ -46,14 +46,14 @@ def open_(
     run: RunFolder,
     print_only: Annotated[bool, typer.Option("--print-only", help="Only print the path.")] = False,
 ) -> None:
-    """Open a run's report.html in the browser, and print its path."""
+    """Open a run's report in the browser, and print its path."""
     import webbrowser
 
     from leakscope.bank.run_folder import read_run
-    from leakscope.report.page import PAGE
+    from leakscope.report.page import page_path
 
     read_run(run)  # raises where this is no run folder
-    page = run / PAGE
+    page = page_path(run)
     if not page.exists():
         raise InputError(f"{page} is missing; write it with: leakscope report {run}")
     console().print(str(page.resolve()), soft_wrap=True)

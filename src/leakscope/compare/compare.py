@@ -39,9 +39,10 @@ from leakscope.compare.results import (
 from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
+from leakscope.report.page import pages_to_write
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
 from leakscope.stats.intervals import Interval
 
@@ -101,7 +102,8 @@ def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
         results = write_results(folder, computed)
         if spec.record_attack is not None:
             write_changes(folder, audits[0].folder, {audit.name: audit.folder for audit in audits[1:]})
-        write_reports(folder, results)
+        for disclosure in pages_to_write(folder):
+            write_reports(folder, results, disclosure)
     return Comparison(results, folder)
 
 
@@ -111,11 +113,11 @@ def recompute(folder: Path, config: ComparisonConfig) -> ComparisonResults:
     return _results(audits, common_spec(audits), config)
 
 
-def write_reports(folder: Path, results: ComparisonResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
-    """Writes the reports; they reveal nothing about single records."""
+def write_reports(folder: Path, results: ComparisonResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports; none says anything about a single record."""
     from leakscope.compare.page import write_report
 
-    write_report(results, folder)
+    write_report(results, folder, disclosure.redacted is True)
 
 
 class _Row(NamedTuple):

@@ -40,13 +40,15 @@ _BADGES: Mapping[Outcome, Badge] = {
 }
 
 
-def write_report(results: ComparisonResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/differences.png."""
+def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/differences.png, or the redacted page."""
     comparisons = results.comparisons
     sections = [_differences_section(results)]
     if all(comparison.accuracy for comparison in comparisons):
         sections.append(_trade_off_section(results))
-    sections += [_run_section(results, index) for index in range(len(comparisons))]
+    # A group may be a single record, whose figures a redacted page or that of a given model must not show.
+    has_groups = not redacted and all(run.targets > 1 for run in results.runs)
+    sections += [_run_section(results, index, has_groups) for index in range(len(comparisons))]
     sections.append(Section("method", "Method", method_sentences(results)))
     sections.append(_reproduce_section(results))
     most_important = next((c for c in comparisons if c.is_regression), comparisons[0])
@@ -57,6 +59,7 @@ def write_report(results: ComparisonResults, folder: Path) -> None:
         sections=sections,
         limits=_LIMITS,
         gauge=_gauge(most_important, results.strongest_attack),
+        redacted=redacted,
         badge=_badge(comparisons),
     ).write(folder)
 
@@ -190,21 +193,23 @@ def _trade_off_points(results: ComparisonResults) -> list[tuple[str, float | Non
     return [baseline, *((name, accuracy.other, auc.other) for name, accuracy, auc in pairs)]
 
 
-def _run_section(results: ComparisonResults, index: int) -> Section:
+def _run_section(results: ComparisonResults, index: int, has_groups: bool) -> Section:
     comparison, baseline = results.comparisons[index], results.baseline.name
     is_only_run = len(results.comparisons) == 1  # its summary is on the first screen
     lines = [] if is_only_run else run_summary(results, comparison)
     records, accuracy = record_table(comparison), accuracy_table(comparison)
     no_records = "Single records are not compared: every run needs several targets."
     no_groups = "Groups are not compared: the runs have no groups in common."
+    if comparison.groups:
+        no_groups = "Groups are left out, because a small one would reveal single records."
     body: Body = [
         *lines,
         recipe_sentence(comparison, baseline),
         leakage_table(comparison),
         *([accuracy] if accuracy else []),
         *([records, share_sentence(comparison)] if records else [no_records]),
-        *group_tables(comparison, results.strongest_attack),
-        *([] if comparison.groups else [no_groups]),
+        *(group_tables(comparison, results.strongest_attack) if has_groups else []),
+        *([] if has_groups and comparison.groups else [no_groups]),
     ]
     return Section(f"run-{index}", comparison.run, body)
 

@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
@@ -74,9 +74,12 @@ def _refuse_outside(path: Path) -> None:
 
 
 def create_folder(folder: Path) -> None:
-    """Creates the folder, readable by its owner only, unless it exists: runs hold what is known of people."""
+    """A folder that only its owner can read, new or empty so far: runs hold what is known of people."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
+    if not any(folder.iterdir()):
+        with suppress(PermissionError):  # somebody else's folder, who decides who may read it
+            folder.chmod(0o700)
 
 
 @contextmanager

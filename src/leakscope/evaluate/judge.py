@@ -101,7 +101,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     in_mask = design.rows(targets)
     risk = _risk(evidence.scores, in_mask)
     exposed = None if risk is None else _exposed(risk)
-    leakage = bank_leakage(signals, design)
+    leakage = bank_leakage(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
     attacks, strongest = _attack_figures(evidence, config, groups, sample)
     results = AuditResults(
@@ -208,6 +208,22 @@ def _every_model_attacked(
         design = Design(gather_records(design.in_mask, sample, 1))
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
     return EveryModel(EbLira(fitted_records=2_000)(signals, design).values, design.in_mask)
+
+
+def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:
+    """The models whose outputs give the bits of a record: all, or the references of a given target.
+
+    With the target among them, a record's bits would depend on whether it is a member, which is secret.
+    """
+    signals, design = evidence.signals, evidence.design
+    if config.targets is None or design.columns is not None:
+        return signals, design
+    n_targets = len(evidence.targets)
+    is_first = (evidence.targets == np.arange(n_targets)).all()
+    others = np.setdiff1d(np.arange(design.n_models), evidence.targets)
+    rows = slice(n_targets, None) if is_first else others  # a slice makes no copy
+    outputs = {name: values[rows] for name, values in signals.arrays.items()}
+    return Signals(outputs, signals.epochs, signals.labels), Design(design.in_mask[rows])
 
 
 def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None:

@@ -15,6 +15,8 @@ from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.leakage.checkpoints import LeakageFigures
 from leakscope.stats.estimate import Estimate
 
+MEMBERS_SHA256 = "member list sha256"
+"""The fact about a given model that could confirm a guess of its members."""
 SourceKind = Literal["population", "given model", "predictions", "merged"]
 
 

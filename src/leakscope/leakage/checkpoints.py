@@ -75,7 +75,9 @@ class BankLeakage(NamedTuple):
 
 
 def bank_leakage(signals: Signals, design: Design) -> BankLeakage:
-    """Leakage through one signal at every checkpoint; all models count, targets or not."""
+    """Leakage through one signal at every checkpoint."""
+    if not design.n_models:
+        return _undefined("there are no reference models")
     signal = next((name for name in LEAKAGE_SIGNALS if name in signals.arrays), None)
     if signal is None:
         return _undefined(f"the bank stores neither {LEAKAGE_SIGNALS[0]} nor {LEAKAGE_SIGNALS[1]}")

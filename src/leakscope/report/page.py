@@ -3,7 +3,7 @@
     page = Page(title, headline, facts, sections, limits)
     page.render()         report.html as text: the whole page in one file
     page.markdown()       report.md as text, for a pull request
-    page.write(folder)    both, and the charts' PNG files in figures/
+    page.write(folder)    both, and the charts' PNG files in figures/; a redacted page is one file of its own
 
 A page starts with title, `headline`, an optional gauge, `facts` about the run and `limits` of what it says;
 one `Section` after another follows, listed in a menu. Style, scripts, plotly and numbers are embedded. A
@@ -28,7 +28,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -36,6 +36,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, is_redacted, redaction_key
 from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
 from leakscope.report.charts import Chart, Grid
@@ -44,6 +45,7 @@ from leakscope.report.gauge import Gauge
 from leakscope.report.templates import template
 
 PAGE, MARKDOWN = "report.html", "report.md"
+REDACTED_PAGE = "report-redacted.html"
 Tone = Literal["good", "bad", "plain"]
 
 
@@ -95,7 +97,7 @@ class Page:
         provenance: facts that differ between runs of the same recipe, such as dates; report.md omits them.
         arrays: numbers for the scripts.
         gauge: where the main figure lies relative to its limit or scale.
-        redacted: whether raw features and ids were left out, which the page then says.
+        redacted: whether single records were left out, which the page then says.
         badge: a word or two beside the title.
         scripts: names of the files in assets/ that this page needs in addition to page.js and charts.js.
     """
@@ -113,9 +115,13 @@ class Page:
     scripts: Sequence[str] = ()
 
     def write(self, folder: Path) -> None:
-        """Writes report.md, report.html and the PNG files of all charts that have one."""
+        """Writes report.md, report.html and the charts' PNG files; redacted, the redacted page alone."""
         from leakscope.report.png import draw_png
 
+        if self.redacted:
+            redaction_key(folder)  # from now on, the run stays redacted
+            write_bytes(folder / REDACTED_PAGE, self.render().encode("utf-8", "replace"))
+            return
         for block in (block for section in self.sections for block in section.body):
             charts = block.charts if isinstance(block, Grid) else [block] if isinstance(block, Chart) else []
             drawings = [(block.png, charts)] if isinstance(block, Grid) else []
@@ -150,6 +156,24 @@ class Page:
             plotly=_packed_plotly(),
             policy=_policy([*code, _plotly()]),
         )
+
+
+def pages_to_write(folder: Path, wanted: Disclosure = DEFAULT_DISCLOSURE) -> tuple[Disclosure, ...]:
+    """What each page of a run may disclose, one entry per page: the private one first, then the redacted one.
+
+    A page that exists is written again with every rerun. A run that began as a redacted one gets no private
+    page, not even when it is resumed without the option.
+    """
+    stays_redacted = is_redacted(folder) or wanted.redacted is True
+    is_private = wanted.redacted is False or wanted.with_membership or (folder / PAGE).exists()
+    private = [replace(wanted, redacted=False)] if is_private or not stays_redacted else []
+    return (*private, *([Disclosure(redacted=True)] if stays_redacted else []))
+
+
+def page_path(folder: Path) -> Path:
+    """The page of a run folder: the private one or, where only that exists, the redacted one."""
+    redacted = folder / REDACTED_PAGE
+    return redacted if redacted.exists() and not (folder / PAGE).exists() else folder / PAGE
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,9 +34,11 @@ class RocBand(NamedTuple):
     yes: tuple[float, float] | None
 
 
-def roc_bands(scores: Mapping[str, Scores], design: Design) -> dict[str, RocBand]:
-    """One band per attack."""
-    return {label: _band(attack_scores, design) for label, attack_scores in scores.items()}
+def roc_bands(
+    scores: Mapping[str, Scores], design: Design, rates: Sequence[float] = ()
+) -> dict[str, RocBand]:
+    """One band per attack; at the measurable ones of these false positive rates only, if any are given."""
+    return {label: _band(attack_scores, design, rates) for label, attack_scores in scores.items()}
 
 
 def tpr_on_grid(sides: SplitScores, grid: FloatArray) -> FloatArray:
@@ -50,9 +52,12 @@ def tpr_on_grid(sides: SplitScores, grid: FloatArray) -> FloatArray:
     return tpr
 
 
-def _band(scores: Scores, design: Design) -> RocBand:
+def _band(scores: Scores, design: Design, rates: Sequence[float]) -> RocBand:
     in_mask = design.rows(scores.targets)
-    grid = np.geomspace(1 / int((in_mask.shape[1] - in_mask.sum(axis=1)).min()), 1, _POINTS)
+    smallest = 1 / int((in_mask.shape[1] - in_mask.sum(axis=1)).min())
+    grid = np.geomspace(smallest, 1, _POINTS)
+    if rates:
+        grid = np.unique([*(rate for rate in rates if rate >= smallest), 1.0])
     curves = np.stack(
         [
             tpr_on_grid(split_scores(row, members), grid)

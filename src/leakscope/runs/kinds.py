@@ -4,7 +4,8 @@ A kind's module offers
 
     RESULTS_TYPE                              the dataclass that results.json holds
     recompute(folder, config) -> results      every number again, from the folder alone
-    write_reports(folder, results, disclosure)    report.html, report.md and figures from the results
+    write_reports(folder, results, disclosure)    one page from the results: the private one, with report.md
+                                              and figures, or the redacted one
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from leakscope.disk.parquet import as_corrupt_table_error
 from leakscope.disk.storage import confined_to, refuse_links
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.judge import RECORDS
-from leakscope.report.page import PAGE
+from leakscope.report.page import PAGE, REDACTED_PAGE, pages_to_write
 
 KINDS = {
     "audit": "leakscope.audits.run",
@@ -68,8 +69,9 @@ def schema(kind: str) -> dict[str, Any]:
 
 
 def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
-    """Writes report.html, report.md and figures of a finished run again; returns the path of report.html.
+    """Writes the pages of a finished run again; returns the path of the first.
 
+    These are the pages that the folder has, or only the one that `disclosure` asks for.
     Nothing is trained. Numbers come from results.json; what the pages draw beside them (curves, planes,
     outputs on single records) comes from the banks.
     """
@@ -78,5 +80,8 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
     tables = as_corrupt_table_error(folder / RECORDS)
     with as_corrupt_run_error(folder), tables, confined_to(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
-        module.write_reports(folder, read_results(folder, module.RESULTS_TYPE), disclosure)
-    return folder / PAGE
+        results = read_results(folder, module.RESULTS_TYPE)
+        pages = pages_to_write(folder, disclosure) if disclosure.redacted is None else (disclosure,)
+        for page in pages:
+            module.write_reports(folder, results, page)
+    return folder / (REDACTED_PAGE if pages[0].redacted else PAGE)

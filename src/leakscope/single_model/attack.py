@@ -21,10 +21,11 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import sha256_of, write_array, write_bytes
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, seed_integer
+from leakscope.report.page import pages_to_write
 from leakscope.single_model.results import (
     BEST,
     AttackConfig,
@@ -82,7 +83,8 @@ def attack(
     with locked_run_folder(folder, KIND, asdict(config)):
         findings = run_attack(public, private, folder, settings)
         results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
-        write_reports(folder, results)
+        for disclosure in pages_to_write(folder):
+            write_reports(folder, results, disclosure)
         return results
 
 
@@ -161,12 +163,12 @@ def recompute(folder: Path, config: AttackConfig) -> AttackResults:
     return replace(recomputed_findings(folder, read_results(folder, AttackResults)), config=config)
 
 
-def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> None:
-    """Writes the reports, from the results and the scores on disk."""
+def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports, from the results and the scores on disk."""
     from leakscope.single_model.page import page
     from leakscope.single_model.report import attack_context
 
-    page(results, folder, attack_context(results), disclosure).write(folder)
+    page(results, folder, attack_context(results), disclosure.redacted is True).write(folder)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:

@@ -11,7 +11,6 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.bank.run_folder import stored_array
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.report.blocks import Absent, Body, Bullets, Table
 from leakscope.report.charts import Chart, PlotlyFigure, colour, guessing, line, rate_axes
 from leakscope.report.gauge import Gauge
@@ -48,16 +47,19 @@ def page(
     findings: AttackFindings,
     folder: Path,
     context: ReportContext,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    redacted: bool = False,
 ) -> Page:
-    """The report with report.html, report.md and figures/roc.png; it reveals nothing about single records."""
+    """The report with report.html, report.md and figures/roc.png.
+
+    Each step of a ROC curve is one record, so a redacted page has a table of rates in its place.
+    """
     truth = context.truth
     validation: Body = [Table(HEADINGS, validation_rows(findings)), Bullets(notes(findings))]
     compared = [Section("truth", TRUTH_TITLE, [truth.comparison], truth.note)] if truth else []
     sections = [
         *compared,
         Section("validation", "Validation", validation),
-        Section("roc", "ROC", roc_body(list(findings.attackers), folder, truth is not None)),
+        Section("roc", "ROC", roc_body(list(findings.attackers), folder, truth is not None, redacted)),
         Section("attackers", "Attackers", _attackers(findings)),
         conventions([*DEFINITIONS, _HOLDOUT]),
         reproduce(context.command, context.seed, context.versions),
@@ -70,7 +72,7 @@ def page(
         _limits(findings, truth),
         folder_facts(folder),
         gauge=_gauge(findings, truth),
-        redacted=disclosure.redacted,
+        redacted=redacted,
     )
 
 
@@ -157,14 +159,16 @@ def scored(attackers: Sequence[str], folder: Path, truth_known: bool) -> Iterato
                 yield Scored(name, part, scores, stored_array(truth))
 
 
-def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool) -> Body:
-    """Every attacker's curve, with the TPR at four FPRs as a table behind it."""
+def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool, redacted: bool = False) -> Body:
+    """Every attacker's curve, with the TPR at four FPRs as a table behind it; redacted, the table alone."""
     curves = [(one, roc(one.scores, one.is_member)) for one in scored(attackers, folder, truth_known)]
     if not curves:
         return [Absent("The run folder no longer holds the scores, so no curve can be drawn.")]
     unknown = Absent("The membership of the private records is unknown, so they have no curve.")
-    figure, numbers = _figure(curves, attackers), _rates(curves)
-    drawn = Chart("roc-chart", figure, _alt(curves), numbers, 520, png="roc")
+    numbers = _rates(curves)
+    if redacted:
+        return [numbers]
+    drawn = Chart("roc-chart", _figure(curves, attackers), _alt(curves), numbers, 520, png="roc")
     return [drawn] if truth_known else [drawn, unknown]
 
 

@@ -14,7 +14,6 @@ from leakscope.bank.manifest import Provenance
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.storage import write_json
 from leakscope.report.page import PAGE
 from leakscope.studies.dynamics import study as dynamics
@@ -122,8 +121,8 @@ def setting(**changes: Any) -> Setting:
     return Setting(**{**usual, **changes})
 
 
-def written(study: Study, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
-    """The study's report.html."""
+def written(study: Study, redacted: bool = False) -> Path:
+    """The study's report.html, redacted or not."""
     path = study.folder / PAGE
-    path.write_text(page(study.results, study.runs, study.folder, disclosure).render())
+    path.write_text(page(study.results, study.runs, study.folder, redacted).render())
     return path

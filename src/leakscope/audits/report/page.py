@@ -18,9 +18,10 @@ from leakscope.audits.report.page_method import (
     method_section,
     reproduce_section,
 )
-from leakscope.audits.report.page_records import record_rows, records_section
+from leakscope.audits.report.page_records import RecordRows, record_rows, records_section
+from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.bank.bank import Bank
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.evaluate.gate import Gate, LimitOutcome
 from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.results import AuditResults, TprAtFpr
@@ -46,34 +47,34 @@ _LIMITATIONS = (
 
 
 def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
-    """Writes report.html, report.md and figures/roc.png to the folder of the bank.
-
-    `disclosure` limits what report.html reveals about single records; the other files reveal nothing.
-    """
-    bank = attacked.bank
-    bands = roc_bands({label: attacked.scores[label] for label in results.attacks}, attacked.design)
-    rows = record_rows(results, attacked, disclosure)
+    """Writes report.html, report.md and figures/roc.png to the folder of the bank, or the redacted page."""
+    bank, redacted = attacked.bank, disclosure.redacted is True
+    is_secret = results.is_of_one_model and not disclosure.with_membership
+    scores = {label: attacked.scores[label] for label in results.attacks}
+    bands = roc_bands(scores, attacked.design, results.config.fpr_budgets if is_secret else ())
+    rows = RecordRows() if redacted else record_rows(results, attacked, is_secret)
+    records = redacted_records_section(results, bank.folder) if redacted else records_section(rows, results)
     Page(
         title=title(results),
         headline=headline(results),
         facts=facts(results),
         sections=[
-            roc_section(results, bands),
+            roc_section(results, bands, is_secret),
             precision_section(results),
-            scores_section(results, attacked),
-            records_section(rows, results),
-            groups_section(results),
+            scores_section(results, attacked, is_secret),
+            records,
+            groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             bits_section(results),
             checks_section(results),
             bounds_section(results),
             method_section(results, disclosure),
-            reproduce_section(results, bank),
+            reproduce_section(results, bank, is_secret),
         ],
         limits=[*limitations(results), *_LIMITATIONS],
-        provenance=provenance(bank),
+        provenance=provenance(bank, is_secret),
         arrays=rows.arrays,
         gauge=audit_gauge(results),
-        redacted=disclosure.redacted,
+        redacted=redacted,
         badge=_badge(results),
         scripts=("audit.js",),
     ).write(bank.folder)
@@ -104,14 +105,17 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
     return [(name, value) for name, value in known if value]
 
 
-def provenance(bank: Bank) -> list[tuple[str, str]]:
-    """When, where and by which version the bank was made."""
+def provenance(bank: Bank, is_secret: bool) -> list[tuple[str, str]]:
+    """When, where and by which version the bank was made.
+
+    The hash of a design that has the secret members of a target could confirm a guess of them.
+    """
     manifest = bank.manifest
     trained = "" if manifest.device is None else f"{manifest.device}, {manifest.seconds:,.0f} s"
     known = [
         ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
         ("Trained on", trained),
-        ("Design sha256", bank.identity.design.sha256[:_SHOWN_HASH]),
+        ("Design sha256", "" if is_secret else bank.identity.design.sha256[:_SHOWN_HASH]),
         ("leakscope", manifest.versions.get("leakscope", "")),
     ]
     return [(name, value) for name, value in known if value]

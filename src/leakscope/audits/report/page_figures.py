@@ -45,8 +45,8 @@ _TAIL = 0.02
 _SAMPLED = 2_000_000  # scores that set the range of the histogram
 
 
-def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
-    """ROC on log axes, and the table of all attacks."""
+def roc_section(results: AuditResults, bands: Mapping[str, RocBand], is_secret: bool) -> Section:
+    """ROC on log axes, and the table of all attacks; `is_secret`: the bands have few points."""
     n_targets = results.population.targets
     alt = "True positive rate against false positive rate of every attack, both on logarithmic axes."
     if n_targets > 1:
@@ -56,6 +56,8 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand]) -> Section:
         "(FPR) is the share of non-members it takes for members. The further a curve lies above the dashed "
         "line, the more an attack gains over guessing."
     )
+    if is_secret:
+        note += " The curves have few points, because each step of a finer one would be a record."
     picture = Chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), 460, png="roc")
     return Section(
         "roc", "ROC", [attack_table(results), *interval_table(results), *unmeasurable(results), picture], note
@@ -131,13 +133,19 @@ def _precision(tpr: float, fpr: float, prior: float) -> float:
     return prior * tpr / called if called else float("nan")
 
 
-def groups_section(results: AuditResults) -> Section:
-    """AUC by group with intervals, of the strongest attack."""
+def groups_section(results: AuditResults, fewest_records: int) -> Section:
+    """AUC by group with intervals, of the strongest attack; groups of fewer records are left out."""
     attack = results.strongest_attack
-    columns = results.attacks[attack].groups
+    all_columns = results.attacks[attack].groups
+    shown = {name: [g for g in groups if g.records >= fewest_records] for name, groups in all_columns.items()}
+    columns = {name: groups for name, groups in shown.items() if groups}
+    n_small = sum(map(len, all_columns.values())) - sum(map(len, columns.values()))
     charts = [_group_chart(k, name, columns[name], attack) for k, name in enumerate(columns)]
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
-    absent = [] if columns else [Absent(no_groups)]
+    absent = [] if all_columns else [Absent(no_groups)]
+    if n_small:
+        noun = "group" if n_small == 1 else "groups"
+        absent.append(Absent(f"Left out: {n_small} {noun} of fewer than {fewest_records} records."))
     note = f"Does the risk differ between groups? Attack: {attack}. Each group has its own 95% interval."
     reasons = [f"Not evaluated by {column}: {reason}." for column, reason in results.groups_left_out.items()]
     return Section("groups", "Groups", [*charts, *reasons, *absent], note)
@@ -208,8 +216,13 @@ def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Chart:
     return Chart("bits-chart", {"data": traces, "layout": layout}, alt)
 
 
-def scores_section(results: AuditResults, attacked: Attacked) -> Section:
-    """How the scores of members and non-members are distributed."""
+def scores_section(results: AuditResults, attacked: Attacked, is_secret: bool) -> Section:
+    """How the scores of members and non-members are distributed; left out where members are secret."""
+    if is_secret:
+        absent = (
+            "Left out: a bar of one record would reveal its membership. `--with-membership` includes them."
+        )
+        return Section("scores", "Scores", [Absent(absent)])
     strongest, scores = results.strongest_attack, attacked.scores
     labels = [strongest, *(label for label in results.attacks if label != strongest)]
     traces = [

@@ -7,7 +7,7 @@ import json
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
-from leakscope.evaluate.results import AuditResults, EpsilonFigure, SourceKind
+from leakscope.evaluate.results import MEMBERS_SHA256, AuditResults, EpsilonFigure, SourceKind
 from leakscope.evaluate.sentences import seeds_text
 from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section
@@ -85,10 +85,12 @@ def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
     return Section("method", "Method", [Definitions(_definitions(results)), Raw(single.html())])
 
 
-def reproduce_section(results: AuditResults, bank: Bank) -> Section:
-    """Commands, what was audited, config file, versions."""
+def reproduce_section(results: AuditResults, bank: Bank, is_secret: bool) -> Section:
+    """Commands, what was audited, config file, versions; no hash of a secret member list."""
     source, population = results.config.source, results.population
-    facts = {**source.facts, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
+    hidden = {MEMBERS_SHA256} if is_secret else set()
+    known = {name: value for name, value in source.facts.items() if name not in hidden}
+    facts = {**known, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
     body = template(
         "reproduce.html.j2",
         run=bank.folder.name,
@@ -136,17 +138,20 @@ def _definitions(results: AuditResults) -> list[tuple[str, str]]:
 
 def _disclosure_text(results: AuditResults, disclosure: Disclosure) -> str:
     """What the page reveals about single records."""
+    if disclosure.redacted:
+        return (
+            "This page has figures of many records together. It has no row about a single record, says "
+            "nothing about which models were trained on it, and has no ids but keyed hashes."
+        )
     if not results.is_of_one_model:
-        membership = (
+        return (
             "This page says which models were trained on a record. These training sets were drawn at random "
             "for the audit, so this is no secret about a person."
         )
-    elif disclosure.with_membership:
-        membership = "As requested, this file says which records the model was trained on."
-    else:
-        membership = (
-            "This file does not say which records the model was trained on, and omits their scores, from "
-            "which membership could be inferred. `--with-membership` includes both."
-        )
-    redacted = " Raw features, labels and groups of single records are left out, and ids are hashed."
-    return membership + (redacted if disclosure.redacted else "")
+    if disclosure.with_membership:
+        return "As requested, this file says which records the model was trained on."
+    return (
+        "This file does not say which records the model was trained on, and nothing it says about a record "
+        "depends on that: outputs and bits of records are those of the reference models alone. "
+        "`--with-membership` includes membership and scores."
+    )

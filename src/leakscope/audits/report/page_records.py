@@ -2,7 +2,7 @@
 
 assets/audit.js draws the table from arrays: figures of the 100,000 most exposed records, in the table's
 order; for as many of the most exposed as fit a fixed number of bytes also every model's output, and mean
-outputs over training. `Disclosure` decides what the page may reveal about a single record.
+outputs over training. Where the membership of a given model is secret, only its references have outputs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disclosure import Disclosure, shown_ids
 from leakscope.disk.parquet import read_stored, read_stored_rows, stored_columns, stored_height
 from leakscope.disk.string_arrays import distinct
 from leakscope.evaluate.judge import RECORDS, Attacked
@@ -97,25 +96,23 @@ class RecordRows:
         self.arrays[column.key] = values
 
 
-def record_rows(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> RecordRows:
-    """The arrays and columns of the records' table."""
+def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> RecordRows:
+    """The arrays and columns of the table; `is_secret`: nothing depends on who the target's members are."""
     folder = attacked.bank.folder
     order, n_records = _most_exposed(folder)
     stored = read_stored_rows(folder / RECORDS, order)
     figures, texts = _columns(stored)
-    is_secret = results.is_of_one_model and not disclosure.with_membership
     rows = RecordRows()
-    rows.add(Column("id", "record", "id"), shown_ids(folder, texts.pop("id"), disclosure.redacted))
+    rows.add(Column("id", "record", "id"), texts.pop("id"))
     if len(order) < n_records:
         rows.absent.append(
             f"This page lists the {len(order):,} most exposed of {n_records:,} records; {RECORDS} has all."
         )
     _add_figures(rows, figures, is_secret)
-    if not disclosure.redacted:
-        _add_texts(rows, texts)
+    _add_texts(rows, texts)
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
     details = _add_outputs(rows, attacked, order, hidden_models)
-    _add_previews(rows, None if disclosure.redacted else Previews.read(folder), order)
+    _add_previews(rows, Previews.read(folder), order)
     others = [
         name for name in figures if name not in _KNOWN and not (is_secret and name.startswith("score_"))
     ]
@@ -245,7 +242,7 @@ def _range(values: FloatArray) -> tuple[float, float]:
 def _add_previews(rows: RecordRows, previews: Previews | None, order: IntArray) -> None:
     """Thumbnails or distinctive fields, by row of the table."""
     if previews is None:
-        rows.absent.append("This run stores no pictures or fields of its records, or the page is redacted.")
+        rows.absent.append("This run stores no pictures or fields of its records.")
         return
     row_of = {record: row for row, record in enumerate(order.tolist())}
     listed = np.array([record in row_of for record in previews.records.tolist()], dtype=np.bool_)

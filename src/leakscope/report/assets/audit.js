@@ -36,6 +36,7 @@
   }
 
   // ---- records ----
+  if (!byId("records-settings")) return; // a redacted page
   const ROWS = 25;
   const settings = JSON.parse(byId("records-settings").textContent);
   const { columns } = settings;

@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, shown_ids
 from leakscope.disk.parquet import read_stored
 from leakscope.evaluate.judge import RECORDS
 from leakscope.report.blocks import Absent, Body, Bullets, Heading, Picture, Raw, Table
@@ -19,7 +16,7 @@ from leakscope.report.page import Page, Section
 from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.studies.dynamics import page_charts as charts
 from leakscope.studies.dynamics import report
-from leakscope.studies.dynamics.page_plane import SCRIPTS, PlaneRun, plane
+from leakscope.studies.dynamics.page_plane import SCRIPTS, Plane, PlaneRun, plane
 from leakscope.studies.dynamics.plane_figures import draw_paths, draw_planes
 from leakscope.studies.dynamics.records import RunRecords
 from leakscope.studies.dynamics.results import DynamicsResults, RunResults
@@ -29,28 +26,36 @@ def write_report(
     results: DynamicsResults,
     runs: Sequence[RunRecords],
     folder: Path,
-    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    redacted: bool = False,
 ) -> None:
-    """Writes report.html, report.md and figures/*.png; with several runs, one folder of figures each."""
-    for records in runs:
+    """Writes report.html, report.md and figures/*.png; with several runs, one folder of figures each.
+
+    A redacted report is one page, without the plane and the paths of single records.
+
+    Args:
+        results: the results, as read from results.json.
+        runs: the records of each run.
+        folder: the study's folder.
+        redacted: write the redacted page instead.
+    """
+    for records in () if redacted else runs:
         figures, run = folder / "figures" / _figures_of(records, results), results.runs[records.name]
         draw_planes(run, records, results.config.side, figures / "plane.png")
         if len(run.epochs) > 1:
             draw_paths(records, results.config.side, figures / "trajectories.png")
-    page(results, runs, folder, disclosure).write(folder)
+    page(results, runs, folder, redacted).write(folder)
 
 
-def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, disclosure: Disclosure) -> Page:
-    """The report."""
+def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, redacted: bool) -> Page:
+    """The report; arguments as in `write_report`."""
     config = results.config
-    on_plane = plane([_plane_run(results, run, folder, disclosure) for run in runs], config.side)
+    on_plane = None if redacted else plane([_plane_run(results, run, folder) for run in runs], config.side)
     single = next(iter(results.runs.values())) if len(results.runs) == 1 else None
     datasets = dict.fromkeys(setting.dataset for setting in config.settings)
-    drawn = [picture for records in runs for picture in _plane_pictures(records, results)]
     sections = [
         *([] if single else [_comparison(results)]),
-        Section("plane-section", "The plane", [Raw(on_plane.body), *drawn], _plane_note(results)),
-        *(section for k, run in enumerate(runs) for section in _run_sections(k, run, results)),
+        *([_plane_section(on_plane, runs, results)] if on_plane else []),
+        *(section for k, run in enumerate(runs) for section in _run_sections(k, run, results, redacted)),
         conventions([], results.conventions),
         reproduce(report.command(config), config.settings[0].seed, results.runtime),
     ]
@@ -59,13 +64,18 @@ def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, dis
         report.headline(results),
         report.facts(results),
         sections,
-        [*report.limits(results), *on_plane.left_out],
+        [*report.limits(results), *(on_plane.left_out if on_plane else [])],
         folder_facts(folder),
-        on_plane.arrays,
+        on_plane.arrays if on_plane else {},
         gauge=report.gauge(single) if single else None,
-        redacted=disclosure.redacted,
-        scripts=SCRIPTS,
+        redacted=redacted,
+        scripts=SCRIPTS if on_plane else (),
     )
+
+
+def _plane_section(on_plane: Plane, runs: Sequence[RunRecords], results: DynamicsResults) -> Section:
+    drawn = [picture for records in runs for picture in _plane_pictures(records, results)]
+    return Section("plane-section", "The plane", [Raw(on_plane.body), *drawn], _plane_note(results))
 
 
 def _figures_of(records: RunRecords, results: DynamicsResults) -> str:
@@ -81,22 +91,14 @@ def _plane_pictures(records: RunRecords, results: DynamicsResults) -> list[Pictu
     return [density, paths] if len(records.paths.epochs) > 1 else [density]
 
 
-def _plane_run(
-    results: DynamicsResults, records: RunRecords, folder: Path, disclosure: Disclosure
-) -> PlaneRun:
+def _plane_run(results: DynamicsResults, records: RunRecords, folder: Path) -> PlaneRun:
     import polars as pl
 
     frame = read_stored(folder / RECORDS, ["run", "id", "label"]).filter(pl.col("run") == records.name)
     # Python strings: in an array of fixed width, a single long id would cost its length for every record.
     ids, labels = (frame[name].cast(str).fill_null("").to_numpy() for name in ("id", "label"))
     run = results.runs[records.name]
-    return PlaneRun(
-        records,
-        run.population.models,
-        run.figures.vulnerable.floor.mean,
-        shown_ids(folder, ids, disclosure.redacted),
-        np.full(len(labels), "redacted") if disclosure.redacted else labels,
-    )
+    return PlaneRun(records, run.population.models, run.figures.vulnerable.floor.mean, ids, labels)
 
 
 def _plane_note(results: DynamicsResults) -> str:
@@ -114,7 +116,7 @@ def _plane_note(results: DynamicsResults) -> str:
     )
 
 
-def _run_sections(k: int, records: RunRecords, results: DynamicsResults) -> list[Section]:
+def _run_sections(k: int, records: RunRecords, results: DynamicsResults, redacted: bool) -> list[Section]:
     """One section per topic for a single run; one section per run where there are several."""
     run, folder = results.runs[records.name], _figures_of(records, results)
     figures: Body = [
@@ -125,7 +127,7 @@ def _run_sections(k: int, records: RunRecords, results: DynamicsResults) -> list
         ("figures", "Figures", figures),
         ("over-training", "Over training", _over_training(k, run, folder)),
         ("moves", "Moves between cells", _moves(k, run, folder)),
-        ("hardness", "Hardness", _hardness(k, records, results)),
+        ("hardness", "Hardness", _hardness(k, records, results, redacted)),
     ]
     if len(results.runs) == 1:
         return [Section(id, title, body) for id, title, body in parts]
@@ -154,20 +156,21 @@ def _moves(k: int, run: RunResults, folder: str) -> Body:
     return [charts.transitions(f"run{k}-transitions", run.transitions, f"{folder}transitions")]
 
 
-def _hardness(k: int, records: RunRecords, results: DynamicsResults) -> Body:
+def _hardness(k: int, records: RunRecords, results: DynamicsResults, redacted: bool) -> Body:
     run, advantage = results.runs[records.name], records.paths.advantage[-1]
     if not run.hardness:
         return [Absent("No measure of hardness can be computed from the stored signals.")]
+    # Each dot of a chart is one record, in the order of the records.
     drawn = [
         charts.hardness(f"run{k}-hardness{m}", name, records.hardness[name], advantage, run.hardness[name])
-        for m, name in enumerate(charts.drawn_measures(run.hardness))
+        for m, name in enumerate([] if redacted else charts.drawn_measures(run.hardness))
     ]
     no_logits = Absent("Uncertainty over all classes and EL2N need the logits, which were not stored.")
     return [
         Table(report.HARDNESS, report.hardness_rows(run)),
         report.hardness_note(results.published),
         *([] if run.setting.store_logits else [no_logits]),
-        Grid(drawn, f"{_figures_of(records, results)}hardness"),
+        *([Grid(drawn, f"{_figures_of(records, results)}hardness")] if drawn else []),
     ]
 
 

@@ -30,6 +30,7 @@ from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.hardness.registry import gradient_measures
+from leakscope.report.page import pages_to_write
 from leakscope.studies.dynamics.records import bank_folder, stored_records, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -78,7 +79,8 @@ def run(
         run_records = [run.records for run in judged]
         write_record_table(out, run_records, [records for records, _ in populated])
         results = write_results(out, study_results(config, judged))
-        write_report(results, run_records, out)
+        for disclosure in pages_to_write(out):
+            write_report(results, run_records, out, disclosure.redacted is True)
         return results
 
 
@@ -114,10 +116,10 @@ def recompute(out: Path, config: DynamicsConfig) -> DynamicsResults:
 
 
 def write_reports(out: Path, results: DynamicsResults, disclosure: Disclosure) -> None:
-    """Writes the reports of a finished study again, from its results and banks."""
+    """Writes one of the reports of a finished study again, from its results and banks."""
     from leakscope.studies.dynamics.page import write_report
 
-    write_report(results, stored_records(out, results), out, disclosure)
+    write_report(results, stored_records(out, results), out, disclosure.redacted is True)
 
 
 def _store_gradient_norms(out: Path, setting: Setting, records: Records, design: Design, device: str) -> None:

@@ -27,10 +27,11 @@ from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.predictions import Predictions
 from leakscope.data.registry import load
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
+from leakscope.report.page import pages_to_write
 from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
 from leakscope.single_model.page import PRIVATE_TRUTH
 from leakscope.single_model.results import AttackFindings, Figures
@@ -102,7 +103,8 @@ def run(
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
         findings = run_attack(public, private, out, config, attackers)
         results = write_results(out, _results(out, config, findings))
-        write_reports(out, results)
+        for disclosure in pages_to_write(out):
+            write_reports(out, results, disclosure)
         return results
 
 
@@ -149,11 +151,9 @@ def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> 
     )
 
 
-def write_reports(
-    folder: Path, results: EnsembleResults, disclosure: Disclosure = DEFAULT_DISCLOSURE
-) -> None:
-    """Writes the reports, from the results, the bank and the scores on disk."""
+def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports, from the results, the bank and the scores on disk."""
     from leakscope.single_model.page import page
     from leakscope.studies.ensemble.report import study_context
 
-    page(results, folder, study_context(results, folder), disclosure).write(folder)
+    page(results, folder, study_context(results, folder), disclosure.redacted is True).write(folder)

@@ -23,13 +23,13 @@ from leakscope.studies.leakage.page_charts import bits_chart, bounds_chart, leak
 from leakscope.studies.leakage.results import Control, LeakageResults, OverRecords, Point
 
 
-def write_report(results: LeakageResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/*.png."""
-    page(results, folder).write(folder)
+def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/*.png, or the redacted page."""
+    page(results, folder, redacted).write(folder)
 
 
-def page(results: LeakageResults, folder: Path) -> Page:
-    """The report."""
+def page(results: LeakageResults, folder: Path, redacted: bool = False) -> Page:
+    """The report; no page of this study says anything about a single record."""
     figures = results.figures
     rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
     checks = [Table(("claim", "outcome", "numbers"), rows), *_control(results.shuffled)]
@@ -51,6 +51,7 @@ def page(results: LeakageResults, folder: Path) -> Page:
         sections,
         _limits(results),
         folder_facts(folder),
+        redacted=redacted,
         badge=Badge(failed, "bad") if n_failed else Badge("no claim failed", "good"),
     )
 

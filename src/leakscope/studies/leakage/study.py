@@ -23,10 +23,11 @@ from pathlib import Path
 from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import atomic_folder, write_array
 from leakscope.errors import CorruptBankError
 from leakscope.leakage.experiment import Experiment
+from leakscope.report.page import pages_to_write
 from leakscope.studies.leakage.config import NETWORK, LeakageConfig, settings
 from leakscope.studies.leakage.results import LeakageResults
 
@@ -60,7 +61,8 @@ def run(
                 _write_experiments(_folder(out, figure), train(config, universe, figure, points, log))
         log("judging")
         results = write_results(out, recompute(out, config))
-        write_reports(out, results)
+        for disclosure in pages_to_write(out):
+            write_reports(out, results, disclosure)
         return results
 
 
@@ -78,11 +80,11 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
     return judged(config, experiments)
 
 
-def write_reports(out: Path, results: LeakageResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
-    """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
+def write_reports(out: Path, results: LeakageResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports."""
     from leakscope.studies.leakage.page import write_report
 
-    write_report(results, out)
+    write_report(results, out, disclosure.redacted is True)
 
 
 def _is_complete(folder: Path) -> bool:

@@ -64,13 +64,13 @@ _CONVENTIONS = (
 )
 
 
-def write_report(results: ScalingResults, folder: Path) -> None:
-    """Writes report.html, report.md and figures/*.png."""
-    page(results, folder).write(folder)
+def write_report(results: ScalingResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/*.png, or the redacted page."""
+    page(results, folder, redacted).write(folder)
 
 
-def page(results: ScalingResults, folder: Path) -> Page:
-    """The report."""
+def page(results: ScalingResults, folder: Path, redacted: bool = False) -> Page:
+    """The report; no page of this study says anything about a single record."""
     answer: Body = [_predictor_table(results), _partial_table(results), _ANSWER_NOTE]
     comparison = Heading("Comparison with published values")
     widths: Body = [width_table(results), _TABLE_NOTE, comparison, _published_table(results)]
@@ -94,6 +94,7 @@ def page(results: ScalingResults, folder: Path) -> Page:
         sections,
         _limits(results.config),
         folder_facts(folder),
+        redacted=redacted,
     )
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
-from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.disclosure import Disclosure
+from leakscope.report.page import pages_to_write
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
 from leakscope.studies.scaling.results import ScalingResults
@@ -49,7 +50,8 @@ def run(
             request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
         results = write_results(out, recompute(out, config))
-        write_reports(out, results)
+        for disclosure in pages_to_write(out):
+            write_reports(out, results, disclosure)
         return results
 
 
@@ -60,11 +62,11 @@ def recompute(out: Path, config: ScalingConfig) -> ScalingResults:
     return judged(config, [Bank.open(bank_folder(out, width)) for width in config.widths])
 
 
-def write_reports(out: Path, results: ScalingResults, _: Disclosure = DEFAULT_DISCLOSURE) -> None:
-    """Writes the reports; they hold nothing about single records, so there is nothing to disclose."""
+def write_reports(out: Path, results: ScalingResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports."""
     from leakscope.studies.scaling.page import write_report
 
-    write_report(results, out)
+    write_report(results, out, disclosure.redacted is True)
 
 
 def bank_folder(out: Path, width: int) -> Path:

@@ -1,0 +1,66 @@
+"""What a redacted page says about the records: how many have which risk, and the exposed ones by keyed ids.
+
+Whoever trains the models again could match a row of figures with a record, so there are no rows. The ids of
+exposed records are hashed with the run's key and sorted by their hashes, whatever the order of the records.
+The owner of the run folder can name a record by its hash.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.array_types import AnyArray
+from leakscope.disclosure import FEWEST_RECORDS, keyed_ids
+from leakscope.disk.parquet import read_stored, stored_columns
+from leakscope.evaluate.judge import RECORDS
+from leakscope.evaluate.results import AuditResults
+from leakscope.report.blocks import Absent, Body, Code, Table
+from leakscope.report.page import Section
+
+_EDGES = np.linspace(-1, 1, 11)
+_MOST_IDS = 10_000
+_IDS_PER_LINE = 8
+
+
+def redacted_records_section(results: AuditResults, folder: Path) -> Section:
+    """Counts of records by risk, and the keyed ids of the exposed ones."""
+    if "advantage" not in stored_columns(folder / RECORDS):
+        absent = Absent("Records have no risk over models, because only one model was attacked.")
+        return Section("records", "Records", [absent])
+    stored = read_stored(folder / RECORDS, ["id", "advantage", "exposed"])
+    body: Body = [
+        _risk_table(stored["advantage"].to_numpy()),
+        *_exposed(folder, stored["id"].to_numpy()[stored["exposed"].to_numpy()]),
+    ]
+    note = "The risk of a record is the TPR of an attack on it over the models, minus the FPR."
+    if results.exposed:
+        n_exposed, n_records = results.exposed.records, results.population.records
+        note = f"{n_exposed:,} of {n_records:,} records are exposed. {note}"
+    return Section("records", "Records", body, note)
+
+
+def _risk_table(advantage: AnyArray) -> Table:
+    counts, _ = np.histogram(advantage[np.isfinite(advantage)], _EDGES)
+    rows = [
+        [f"{low:+.1f} to {high:+.1f}", f"{n:,}"]
+        for low, high, n in zip(_EDGES[:-1], _EDGES[1:], counts.tolist(), strict=True)
+    ]
+    return Table(("risk", "records"), rows, "Number of records by risk")
+
+
+def _exposed(folder: Path, ids: AnyArray) -> Body:
+    if len(ids) < FEWEST_RECORDS:
+        return [Absent(f"Exposed records are listed where there are at least {FEWEST_RECORDS}.")]
+    hashes = sorted(keyed_ids(folder, ids.astype(str)).tolist())
+    more = f" {_MOST_IDS:,} of them are listed." if len(hashes) > _MOST_IDS else ""
+    lines = [
+        " ".join(hashes[at : at + _IDS_PER_LINE])
+        for at in range(0, min(len(hashes), _MOST_IDS), _IDS_PER_LINE)
+    ]
+    sentence = (
+        "Exposed records, by the hashes of their ids, in the order of the hashes. Only who has the key of "
+        f"the run folder can tell which records these are.{more}"
+    )
+    return [sentence, Code("\n".join(lines))]
