@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
@@ -74,8 +75,12 @@ def attribute(value: Any) -> Any:
         return value.func
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
-    is_generated = isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<")
-    return ("generated", code_digest(value.__code__)[0], *enclosed(value)) if is_generated else value
+    inner = inspect.unwrap(value) if callable(value) else value
+    if not isinstance(inner, FunctionType) or not inner.__code__.co_filename.startswith("<"):
+        return value
+    digest, has_source = code_digest(inner.__code__)
+    used = {name: inner.__globals__.get(name) for name in global_names(inner.__code__)}
+    return value if has_source else (digest, dict(enclosed(inner)), used)
 
 
 def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:

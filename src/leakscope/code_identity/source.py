@@ -7,18 +7,21 @@ edited since it was imported.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import dis
 import hashlib
 import linecache
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from types import CodeType
 from typing import Any, NamedTuple
 
+_FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _BLOCKS = ("body", "orelse", "finalbody")
-_Key = tuple[str, int, bytes, bytes]
+_Key = tuple[str, bytes, str]
 
 
 class ModuleSource(NamedTuple):
@@ -47,7 +50,7 @@ def code_digest(code: CodeType) -> tuple[str, bool]:
     """Digest of a function's code, and whether its source has it."""
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))
-    plain = _plain_codes(text).get(_key(code)) if text else None
+    plain = _plain_codes(text, code.co_flags & _FUTURE).get(_key(code)) if text else None
     return _digest(plain or code), plain is not None
 
 
@@ -90,20 +93,19 @@ def imported_names(code: CodeType) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _plain_codes(text: str) -> dict[_Key, CodeType]:
+def _plain_codes(text: str, future_flags: int) -> dict[_Key, CodeType]:
     """Each code object of a source -> the one that its tree without docstrings and layout compiles to."""
     try:
-        written = compile(text, "<code>", "exec", dont_inherit=True)
-        plain = compile(
-            _one_per_line(_without_docstrings(ast.parse(text))), "<code>", "exec", dont_inherit=True
-        )
+        written = compile(text, "<code>", "exec", future_flags, dont_inherit=True)
+        tree = _one_per_line(_without_docstrings(ast.parse(text)))
+        plain = compile(tree, "<code>", "exec", future_flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return {_key(code): same for code, same in zip(_all_codes(written), _all_codes(plain), strict=True)}
 
 
 def _key(code: CodeType) -> _Key:
-    return code.co_qualname, code.co_firstlineno, code.co_code, code.co_linetable
+    return code.co_qualname, code.co_linetable, _digest(code)
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:

@@ -220,7 +220,8 @@ class _Walk:
         """Notes that a function runs code which cannot be seen."""
         of_builtins = set(global_names(value.__code__)) - set(value.__globals__)
         by_name = _RUN_TEXT if is_whole else _RUN_TEXT | {"globals"}
-        names = (_RUN_OTHER_CODE | _OTHER_PROGRAMS) & set(names_in(value.__code__))
+        imported = {name.partition(".")[0] for name in imported_names(value.__code__)}
+        names = _RUN_OTHER_CODE & set(names_in(value.__code__)) | _OTHER_PROGRAMS & imported
         for name in sorted(by_name & of_builtins | names):
             self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
 
