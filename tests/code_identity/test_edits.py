@@ -66,7 +66,7 @@ REUSED = {
         by_net,
         "own_layers.py",
         "        return self.last(bent(self.first(x)))",
-        "        return self.last(\n            bent((\n                self.first(x)\n            )),\n        )",
+        "        return self.last(  # the last\n            bent((self.first(x))),\n        )",
     ),
 }
 
