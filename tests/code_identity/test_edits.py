@@ -128,6 +128,22 @@ def test_reuse_takes_the_models_that_are_there_and_extends_them(project: Project
     project.audit(by_function, models=6, reuse=True)
 
 
+def test_code_that_cannot_be_compared_needs_reuse_every_time(project: Project) -> None:
+    def by_built(module: Any) -> leakscope.FunctionRecipe:
+        exec("def built(*arguments):\n    return train(*arguments)\n", built := {"train": module.train})
+        return leakscope.FunctionRecipe(built["built"])
+
+    project.audit(by_built)
+    with pytest.raises(BankMismatchError, match=r"may have been trained .*train was built at run time"):
+        project.audit(by_built)
+    with pytest.raises(BankMismatchError, match="may have been trained"):
+        project.audit(by_built, models=6)
+    assert not (project.folder / "run" / "parts.json").exists()
+    for n_models in (4, 6, 6):
+        verdict = project.audit(by_built, models=n_models, reuse=True)
+        assert verdict.results.population.models == n_models
+
+
 def test_fresh_trains_anew(project: Project) -> None:
     project.audit(by_function)
     before = signals_of(project.folder / "run")

@@ -253,6 +253,17 @@ def test_what_cannot_be_known_is_said(what: str, code: Code) -> None:
     assert len(identity.unknown) == 1, identity.unknown
 
 
+@pytest.mark.parametrize("name", [None, "nowhere", "__main__"])
+def test_what_exec_builds_is_compared_all_the_same(name: str | None) -> None:
+    def built(text: str) -> CodeIdentity:
+        namespace: dict[str, Any] = {"__name__": name} if name else {}
+        exec(f"class Trainer:\n    def __call__(self):\n        return {text}\n", namespace)
+        return code_identity(train=namespace["Trainer"]())
+
+    one, same, other = built("1"), built("1"), built("2")
+    assert one == same != other
+
+
 def test_ordinary_code_is_known(code: Code) -> None:
     code.write(
         user_main="import logging, re, threading\nfrom dataclasses import dataclass, field\n"

@@ -281,7 +281,8 @@ def _same_bank(folder: Path, identity: Identity, reuse: bool | None) -> Identity
     is_same = (folder / MANIFEST).exists() and read_manifest(folder).files[IDENTITY] == identity.sha256
     try:  # where the checksums agree, whatever has happened to identity.json since, this is the bank
         stored = wanted if is_same else read_json(folder / IDENTITY)
-        reason = "; ".join(differences(without_code(stored), without_code(wanted))[:4])
+        compared = (stored, wanted) if identity.parts else (without_code(stored), without_code(wanted))
+        reason = "; ".join(differences(*compared)[:4])
     except (InputError, CorruptBankError):  # not there, or damaged
         reason = f"its models have no {IDENTITY} that says what they are"
     if reason:
@@ -289,5 +290,6 @@ def _same_bank(folder: Path, identity: Identity, reuse: bool | None) -> Identity
             f"{folder} holds a different bank ({reason}); "
             "choose another folder with --out, or remove this one"
         )
-    refuse_other_code(folder, stored, wanted, reuse)
+    if not identity.parts:  # the parts of a merged bank were trained elsewhere, by code that is theirs
+        refuse_other_code(folder, stored, wanted, reuse)
     return identity if stored == wanted else parse_identity(stored, folder / IDENTITY)

@@ -15,6 +15,8 @@ PYTHON = "python"
 """Stands for the interpreter and the standard library; counts by its minor version."""
 OURS = "leakscope"
 """Does not count: a bank's format stands for what leakscope itself computes."""
+NOT_INSTALLED = "not installed"
+"""In place of a version: there is no such module."""
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # so common that looking it up, which takes 0.5 s, pays off
 _STANDARD_LIBRARY = tuple(Path(sysconfig.get_paths()[name]).resolve() for name in ("stdlib", "platstdlib"))
@@ -25,7 +27,7 @@ class Origin(NamedTuple):
 
     Attributes:
         package: the installed package it belongs to; None for a module of the user's.
-        version: of the package; "not installed" where there is no such module.
+        version: of the package, or `NOT_INSTALLED`.
         source: the source file of a user's module; None where it has none, such as a module in C.
         is_package: whether the source file is the `__init__.py` of a package.
     """
@@ -45,7 +47,7 @@ def origin_of(module: str) -> Origin | None:
     if file is None:
         if top in sys.stdlib_module_names:
             return Origin(PYTHON, _python_version())
-        return None if top in sys.modules or _spec(top) else Origin(top, "not installed")
+        return None if top in sys.modules or _spec(top) else Origin(top, NOT_INSTALLED)
     is_package = file.name == "__init__.py"
     root = file.parents[min(module.count(".") + is_package, len(file.parents) - 1)]
     if _is_for_installing(root) and (version := _version(top)) is not None:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.code_identity.origin import OURS, PYTHON, origin_of
+from leakscope.code_identity.origin import NOT_INSTALLED, OURS, PYTHON, origin_of
 from leakscope.code_identity.shapes import (
     Shape,
     array,
@@ -188,7 +188,12 @@ class _Walk:
             if origin.source is None:
                 self.unknown.add(f"{module} has no source in Python")
                 continue
-            source = module_source(origin.source.read_bytes(), module, origin.is_package)
+            try:
+                text = origin.source.read_bytes()
+            except OSError:
+                self.unknown.add(f"the source of {module} cannot be read")
+                continue
+            source = module_source(text, module, origin.is_package)
             self.modules[module] = source.digest[:16]
             waiting += source.imports
         return bool(self.modules.get(name))
@@ -196,10 +201,11 @@ class _Walk:
     def _is_users(self, module: str) -> bool:
         """True for a module of the user's, for the running script, and for one that was made at run time."""
         origin = self._origin(module)
-        return module == "__main__" or origin is None or origin.package is None
+        return module == "__main__" or origin is None or not origin.package or origin.version == NOT_INSTALLED
 
     def _function(self, value: FunctionType, where: str) -> Shape:
-        module = str(value.__globals__.get("__name__"))  # `functools.wraps` changes `__module__`
+        # Not its `__module__`, which `functools.wraps` changes. What `exec` built may have none.
+        module = str(value.__globals__.get("__name__") or "__main__")
         name, is_whole = f"function {module}:{value.__qualname__}", self.module(module)
         if not self._is_users(module):
             self._note_programs(module, where)
@@ -246,6 +252,8 @@ class _Walk:
 
     def _class(self, value: type, where: str) -> Shape:
         module, name = str(value.__module__), f"class {path_of(value)}"
+        if module == "builtins" and any(isinstance(inner, FunctionType) for inner in vars(value).values()):
+            module = "__main__"  # built by `exec`
         is_whole = self.module(module)
         if not self._is_users(module):
             self._note_programs(module, where)
@@ -270,9 +278,9 @@ class _Walk:
                 parts = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
             else:
                 parts = list(copied(value))
+                parts.append(("wrapped", getattr(value, "__wrapped__", None)))  # the function behind a cache
         except Exception:  # an object that cannot be copied may raise anything
             if not self._is_in_source:
                 self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
             parts = []
-        wrapped = getattr(value, "__wrapped__", None)  # such as the function behind a cache
-        return Shape("object", [("class", cls), *parts, ("wrapped", wrapped)])
+        return Shape("object", [("class", cls), *parts])
