@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,48 @@ def test_an_edit_of_any_file_that_runs_is_noticed(what: str, code: Code) -> None
     code.write(**edited)
     assert code.identity() != first
     assert first.unknown == ()
+
+
+EDITED_LINES = {
+    "a number": ("def train():\n    return 1\n", "return 1", "return 1.0"),
+    "a truth": ("def train():\n    return 1\n", "return 1", "return True"),
+    "what a try covers": (
+        "def train(a, b):\n    try:\n        a()\n    finally:\n        print()\n        b()\n",
+        "        b()", "    b()",
+    ),
+    "a class within a function": (
+        "def train():\n    class A:\n        x = 1\n    return A\n", "x = 1", "x = 2",
+    ),
+    "a metaclass": (
+        "class M(type):\n    def __call__(self):\n        return 1\nclass train(metaclass=M):\n    pass\n",
+        "return 1", "return 2",
+    ),
+    "a registered function": (
+        "import functools\n@functools.singledispatch\ndef f(x):\n    return 0\n@f.register\n"
+        "def _(x: int):\n    return 1\ndef train():\n    return f(1)\n", "return 1", "return 2",
+    ),
+    "an enumeration": (
+        "from enum import Enum\nclass E(Enum):\n    A = 1\ndef train():\n    return E.A\n", "A = 1", "A = 2",
+    ),
+    "a default of a data class": (
+        "from dataclasses import dataclass\n@dataclass\nclass O:\n    lr: float = 0.1\n"
+        "def train():\n    return O()\n", "0.1", "0.2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", EDITED_LINES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_edit_of_a_line_is_noticed(what: str, whole: bool, code: Code) -> None:
+    """Also by the objects alone, as in a notebook: without the digests of whole modules."""
+    text, old, new = EDITED_LINES[what]
+    assert text.count(old) == 1
+
+    def digests(text: str) -> CodeIdentity:
+        code.write(user_main=text)
+        return code.identity() if whole else replace(code.identity(), modules={})
+
+    assert digests(text) == digests(text + "# a comment\n") != digests(text.replace(old, new))
 
 
 def test_files_that_do_not_run_do_not_count(code: Code) -> None:
