@@ -140,12 +140,13 @@ def records(n: int = 24) -> leakscope.Records:
 
 
 class Project:
-    """The files in a folder that is on the module search path."""
+    """The files in a folder that is on the module search path; written unless they are there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name, text in FILES.items():
-            (folder / name).write_text(text)
+            if not (folder / name).exists():
+                (folder / name).write_text(text)
 
     def edit(self, file: str, old: str, new: str) -> None:
         """Replaces a text that must be in the file."""
