@@ -15,7 +15,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "leakscope"
 
 ORDER = (
-    "errors", "array_types", "user_code", "disk", "types", "randomness", "design", "recipe", "disclosure",
+    "errors", "array_types", "user_code", "disk", "types", "code_identity", "randomness", "design",
+    "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
     "evaluate", "audits", "single_model", "compare", "studies", "runs", "cli",

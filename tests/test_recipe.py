@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from math import cos, pi
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
 from leakscope.recipe import EstimatorRecipe, Recipe
 
@@ -141,8 +143,10 @@ def test_a_change_of_any_field_changes_the_recipe(name):
 
 
 def described(estimator):
-    """As it comes back from a file."""
-    return json.loads(json.dumps(EstimatorRecipe(estimator).description()))
+    """As it comes back from a file, with the identity of its code."""
+    recipe = EstimatorRecipe(estimator)
+    code = asdict(code_identity(**recipe.code))
+    return json.loads(json.dumps({**recipe.description(), "code": code}))
 
 
 def test_an_estimator_is_described_by_class_and_every_parameter():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import inspect
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 
 from leakscope.errors import InputError
 from leakscope.types import digest_arrays
+from leakscope.user_code import path_of
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
@@ -108,6 +108,11 @@ class EstimatorRecipe:
         described: dict[str, object] = _described(self.estimator)
         return described
 
+    @property
+    def code(self) -> dict[str, object]:
+        """Objects whose code decides what the models are."""
+        return {"estimator": type(self.estimator), "parameters": _unfitted(self.estimator)}
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionRecipe:
@@ -126,11 +131,16 @@ class FunctionRecipe:
     @property
     def name(self) -> str:
         """ "module:name" of the function."""
-        return f"train={_named(self.train).split()[0]}"
+        return f"train={_name(self.train)}"
 
     def description(self) -> dict[str, object]:
-        """The function's name and a digest of its source; part of a bank's identity."""
-        return {"train": _described(self.train)}
+        """The function's name; part of a bank's identity, as `code` is."""
+        return {"train": _name(self.train)}
+
+    @property
+    def code(self) -> dict[str, object]:
+        """Objects whose code decides what the models are."""
+        return {"train": self.train}
 
 
 AnyRecipe = Recipe | EstimatorRecipe | FunctionRecipe
@@ -148,23 +158,35 @@ def _described(value: Any) -> Any:
         return [_described(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        params = value.get_params(deep=False)
-        described = {name: _described(params[name]) for name in sorted(params) if name != "random_state"}
-        return {"estimator": _named(type(value)), "parameters": described}
-    return _named(value) if inspect.isroutine(value) or isinstance(value, type) else repr(value)
+    if _is_estimator(value):
+        described = {name: _described(inner) for name, inner in _parameters(value).items()}
+        return {"estimator": path_of(type(value)), "parameters": described}
+    return repr(value) if isinstance(value, float | np.generic) else _name(value)
 
 
-def _named(thing: Any) -> str:
-    """ "module:name" of a class or function; with a digest of its source unless a library defines it."""
-    name = f"{thing.__module__}:{thing.__qualname__}"
-    if name.split(".")[0] in ("sklearn", "numpy", "scipy"):
-        return name
-    try:
-        source = inspect.getsource(thing)
-    except (OSError, TypeError):
-        return name
-    return f"{name} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+def _unfitted(value: Any) -> Any:
+    """The value with each estimator in it replaced by its class and parameters: all that a clone has."""
+    if _is_estimator(value):
+        return type(value), {name: _unfitted(inner) for name, inner in _parameters(value).items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_unfitted, value))
+    return {key: _unfitted(inner) for key, inner in value.items()} if type(value) is dict else value
+
+
+def _is_estimator(value: Any) -> bool:
+    return hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    parameters = estimator.get_params(deep=False)
+    return {name: parameters[name] for name in sorted(parameters) if name != "random_state"}
+
+
+def _name(value: Any) -> str:
+    """ "module:name" of a class or function, of the function of a partial, of the class of an object."""
+    if isinstance(value, functools.partial):
+        return _name(value.func)
+    return path_of(value if hasattr(value, "__qualname__") else type(value))
 
 
 def _recipe_problems(recipe: Recipe) -> list[str]:

@@ -103,7 +103,7 @@ def test_a_changed_signal_is_another_bank(tmp_path: Path, monkeypatch: pytest.Mo
         leakscope.audit(records, Recipe(epochs=1), tmp_path / "run", models=4, signals=signals, device="cpu")
 
     run("logits.amax(-1)")
-    with pytest.raises(BankMismatchError, match="signals_sha256"):
+    with pytest.raises(BankMismatchError, match="module changing_signal has changed"):
         run("-logits.amin(-1)")
 
 

@@ -39,12 +39,23 @@ def test_another_run_is_refused_and_what_differs_named(
 ) -> None:
     claim(tmp_path, "study", CONFIG)
     before = (tmp_path / "run.json").read_bytes()
+    (tmp_path / "banks" / "first" / "blocks" / "00000").mkdir(parents=True)
+    (tmp_path / "banks" / "first" / "blocks" / "00000" / "block.json").write_text("{}")
     with pytest.raises(BankMismatchError) as refused:
         claim(tmp_path, kind, CONFIG | changes)
     assert named in str(refused.value)
     assert "choose another folder with --out" in str(refused.value)
     assert (tmp_path / "run.json").read_bytes() == before
     assert refused.value.exit_code == 2
+
+
+def test_a_run_that_trained_nothing_makes_room_for_another(tmp_path: Path) -> None:
+    claim(tmp_path, "study", CONFIG)
+    (tmp_path / "banks" / "first" / "blocks").mkdir(parents=True)
+    for name in ("identity.json", "design.npy", "labels.npy"):
+        (tmp_path / "banks" / "first" / name).write_text("written before the first model")
+    claim(tmp_path, "study", CONFIG | {"seed": 43})
+    assert read_run(tmp_path)[1]["seed"] == 43
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", ".hidden", ".notes.tmp-1", "folder/x"])

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
+from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
-from leakscope.models.registry import build, digest_of_net, factory
+from leakscope.models.registry import build, code_of_net, digest_of_net, factory
 from leakscope.recipe import Recipe
 
 
@@ -127,7 +128,7 @@ def test_a_cnn_without_batch_norm_has_biases_instead():
 class TestDigest:
     def digest(self, net, shape=(5,), n_classes=3, lr=0.001, **options):
         recipe = Recipe(net=net, net_options=tuple(options.items()), lr=lr)
-        return digest_of_net(recipe, build(recipe, shape, n_classes))
+        return digest_of_net(build(recipe, shape, n_classes))
 
     def test_it_follows_shape_classes_and_options(self):
         digests = [
@@ -155,14 +156,45 @@ class TestDigest:
         monkeypatch.setattr(torch.nn.BatchNorm2d, "extra_repr", lambda _: "said otherwise")
         assert self.digest("wide_resnet", shape=(3, 8, 8)) == first
 
-    def test_it_follows_the_source_of_a_user_s_factory(self, own_module):
-        name = own_module(SMALL)
-        before = self.digest(f"{name}:small")
-        assert self.digest(f"{name}:small") == before
-        own_module(SMALL.replace("def small(", "# the same net, but who can tell\n    def small("))
-        assert self.digest(f"{name}:small") != before
 
-    def test_it_follows_the_source_of_a_layer_from_another_module(self, own_module):
+class TestCode:
+    def identity(self, net, **options):
+        recipe = Recipe(net=net, net_options=tuple(options.items()))
+        return code_identity(**code_of_net(recipe, build(recipe, (5,), 3)))
+
+    def test_a_shipped_net_has_none(self):
+        assert code_of_net(Recipe(), build(Recipe(), (5,), 3)) == {}
+
+    def test_it_follows_the_code_of_a_user_s_factory_but_not_its_comments(self, own_module):
+        name = own_module(SMALL)
+        before = self.identity(f"{name}:small")
+        own_module(SMALL.replace("def small(", "# the same net\n    def small("))
+        assert self.identity(f"{name}:small") == before
+        own_module(SMALL.replace("def small(", "EXTRA = 1\n    def small("))
+        assert self.identity(f"{name}:small") != before
+
+    def test_it_follows_what_a_layer_holds(self, own_module):
+        """The net's structure, its shapes and every source stay as they were."""
+        name = own_module(
+            """
+            from torch import nn
+
+            class Scaled(nn.Module):
+                def __init__(self, scale):
+                    super().__init__()
+                    self._scale = lambda x: x * scale
+
+                def forward(self, x):
+                    return self._scale(x)
+
+            def net(input_shape, n_classes, options):
+                return nn.Sequential(nn.Linear(input_shape[0], n_classes), Scaled(len(options)))
+            """
+        )
+        assert self.identity(f"{name}:net", options="ab") == self.identity(f"{name}:net", options="cd")
+        assert self.identity(f"{name}:net", options="ab") != self.identity(f"{name}:net", options="abc")
+
+    def test_it_follows_the_code_of_a_layer_from_another_module(self, own_module):
         """The net's structure and shapes stay as they were: only the source can tell."""
         layer = """
             from torch import nn
@@ -181,7 +213,7 @@ class TestDigest:
                 return nn.Sequential(nn.Linear(input_shape[0], n_classes), Layer())
             """
         )
-        before = self.digest(f"{name}:net")
+        before = self.identity(f"{name}:net")
         own_module(layer.replace("FACTOR", "30"), "my_nets_for_a_test_layers")
         sys.modules.pop(name)
-        assert self.digest(f"{name}:net") != before
+        assert self.identity(f"{name}:net") != before

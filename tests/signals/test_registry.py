@@ -19,7 +19,7 @@ from leakscope.signals.registry import (
     file_name,
     find_signal,
     names_of,
-    source_digests,
+    own_functions,
 )
 
 
@@ -96,14 +96,12 @@ def test_a_module_in_the_given_folder_is_enough(tmp_path: Path, monkeypatch: pyt
     assert signal.is_own and signal.compute(None, torch.ones(2)).tolist() == [0.0, 0.0]
 
 
-def test_the_source_of_your_own_signals_has_a_checksum() -> None:
+def test_the_functions_of_your_own_signals_are_those_that_compute_them() -> None:
     own, other = f"{__name__}:label_margin", "torch.nn.functional:relu"
-    digests = source_digests(["loss", own, other])
-    assert list(digests) == sorted([own, other])
-    assert source_digests([own]) == {own: digests[own]}
-    assert digests[own] != digests[other]
-    with pytest.raises(InputError, match="its source cannot be read"):
-        source_digests(["builtins:abs"])
+    functions = own_functions(["loss", own, other])
+    assert list(functions) == sorted([own, other])
+    assert functions[other] is torch.nn.functional.relu
+    assert functions[own].__code__ == label_margin.__code__
 
 
 def test_file_names_are_valid_everywhere_and_differ() -> None:

@@ -49,7 +49,7 @@ def test_probabilities_become_the_signals_of_the_same_estimator(tmp_path: Path) 
     same = complete(tmp_path / "same", leakscope.EstimatorRecipe(KNeighborsClassifier(1), processes=1))
     for name in ("loss", "log_odds", "correct"):
         np.testing.assert_allclose(own.signals().last(name), same.signals().last(name), rtol=1e-5)
-    assert str(own.identity.recipe["train"]).startswith("tests.train.test_functions:neighbours ")
+    assert own.identity.recipe["train"] == "tests.train.test_functions:neighbours"
 
 
 def test_each_model_has_its_own_seed_and_keeps_it(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
-from leakscope.bank.bank import IDENTITY, Bank
-from leakscope.bank.identity import DesignIdentity, Identity
+from leakscope.bank.bank import IDENTITY, Bank, holds_models
+from leakscope.bank.identity import DesignIdentity, Identity, refuse_other_code
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.bank.run_folder import differences, read_json, to_jsonable
@@ -49,7 +49,7 @@ def trained_bank(
     from leakscope.engine.local import complete_bank
 
     stored = _stored_identity(folder)
-    request = _with_stored_signals(request, stored)
+    request = _like_stored(folder, request, stored)
     parts = _parts(folder, request, stored, design)
     if len(parts) == 1:
         return complete_bank(folder, request, engine, progress)
@@ -125,9 +125,9 @@ def _stored_parts(folder: Path) -> list[_Part]:
 
 
 def _stored_identity(folder: Path) -> Identity | None:
-    """The identity of the first part on disk, wherever it is; None where there is none."""
+    """The identity of the first part on disk, wherever it is; None where there are no models."""
     places = (folder, folder / PARTS_FOLDER / "0")  # a killed extension may have moved it
-    identities = [identity for identity in map(_identity, places) if identity is not None]
+    identities = [identity for place in places if holds_models(place) and (identity := _identity(place))]
     return next((identity for identity in identities if not identity.parts), None)
 
 
@@ -139,10 +139,18 @@ def _identity(folder: Path) -> Identity | None:
         return None
 
 
-def _with_stored_signals(request: TrainingRequest, stored: Identity | None) -> TrainingRequest:
-    """The request, with the signals of the bank on disk where these include all that are needed."""
-    names = () if stored is None else stored.signals
-    return replace(request, signals=names) if set(names) >= set(request.signals) else request
+def _like_stored(folder: Path, request: TrainingRequest, stored: Identity | None) -> TrainingRequest:
+    """The request, with the signals of the models on disk where these include all that are needed.
+
+    Where the user vouches for their code, the request gets that, too, so that new models belong to them.
+    """
+    if stored is None:
+        return request
+    if set(stored.signals) >= set(request.signals):
+        request = replace(request, signals=stored.signals)
+    refuse_other_code(folder, to_jsonable(stored), to_jsonable(request.identity), request.reuse)
+    code = stored.recipe.get("code") if request.reuse else None
+    return replace(request, code=code) if isinstance(code, dict) else request
 
 
 def _move_first_part(folder: Path) -> None:

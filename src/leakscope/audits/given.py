@@ -19,7 +19,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.audits.population import attacks_for, evaluation_config, training_request
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
@@ -53,7 +53,7 @@ class GivenTarget:
     is_member: BoolArray
     recipe: AnyRecipe
 
-    uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.registry import default_attacks
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
@@ -36,7 +36,7 @@ class TrainedPopulation:
     records: Records
     recipe: AnyRecipe
 
-    uses: ClassVar[frozenset[str]] = JUDGING | TRAINING
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property
@@ -68,7 +68,9 @@ def training_request(
     from leakscope.engine.request import TrainingRequest, check_request
 
     design = make_design(settings.design, settings.models, len(records), settings.seed)
-    request = TrainingRequest(records, design, recipe, settings.seed, settings.signals, settings.device)
+    request = TrainingRequest(
+        records, design, recipe, settings.seed, settings.signals, settings.device, settings.reuse
+    )
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
         check_request(request, engine.check_device)  # builds the network once

@@ -18,16 +18,18 @@ from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.population import evaluation_config
 from leakscope.audits.rows import signals_of, write_rows
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
+from leakscope.bank.run_folder import to_jsonable
+from leakscope.code_identity.walk import code_identity
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import Source
-from leakscope.signals.registry import source_digests
+from leakscope.signals.registry import own_functions
 from leakscope.types import Design, digest_arrays
 
 _AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
@@ -44,7 +46,7 @@ class SavedPredictions:
 
     given: Predictions | Path | str
 
-    uses: ClassVar[frozenset[str]] = JUDGING
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @cached_property
@@ -96,13 +98,15 @@ class SavedPredictions:
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
 
         def collect(folder: Path, _progress: Progress) -> Evidence:
-            bank = _write_bank(folder, predictions, members, names)
+            bank = _write_bank(folder, predictions, members, names, settings.reuse)
             return Evidence(bank, _metadata(predictions, members), config)
 
         return PreparedAudit(config, members[None], 1 + n_references, collect)
 
 
-def _write_bank(folder: Path, predictions: Predictions, is_member: BoolArray, names: tuple[str, ...]) -> Bank:
+def _write_bank(
+    folder: Path, predictions: Predictions, is_member: BoolArray, names: tuple[str, ...], reuse: bool
+) -> Bank:
     """The predictions as a bank: the target first, then the references."""
     scratch, references = Scratch(folder), predictions.shadow_logits
     design = _design(predictions, is_member, scratch)
@@ -112,7 +116,7 @@ def _write_bank(folder: Path, predictions: Predictions, is_member: BoolArray, na
         return signals_of(logits, predictions.labels, names, scratch)
 
     identity, note = _identity(predictions, design, names), "saved predictions; nothing was trained"
-    return write_rows(folder, identity, design, predictions.labels, row, note)
+    return write_rows(folder, identity, design, predictions.labels, row, note, reuse)
 
 
 def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
@@ -134,7 +138,7 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
             "saved": predictions.kind,
             "sha256": digest_arrays(predictions.logits, *references),
             "evaluated_epochs": [1],
-            **({"signals_sha256": own} if (own := source_digests(names)) else {}),
+            **({"code": to_jsonable(code_identity(**own))} if (own := own_functions(names)) else {}),
         },
         seed=0,
         signals=names,

@@ -47,9 +47,10 @@ def write_rows(
     labels: IntArray,
     row: Callable[[int], dict[str, AnyArray]],
     note: str,
+    reuse: bool = False,
 ) -> Bank:
     """A bank with one block per model, whose signals `row` gives; written where it is missing or damaged."""
-    bank = Bank.create(folder, identity, design, labels)
+    bank = Bank.create(folder, identity, design, labels, reuse)
     if not bank.is_complete or bank.damage():
         for model in range(design.n_models):
             bank.add_block(model, row(model))

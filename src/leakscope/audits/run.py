@@ -17,8 +17,8 @@ from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
-from leakscope.bank.run_folder import RESULTS, locked_run_folder
-from leakscope.disclosure import Disclosure, redaction_key
+from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_folder
+from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.errors import InputError, LeakscopeError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
@@ -52,7 +52,8 @@ def audit(
             `SavedPredictions`, `MergedRuns` or `FinishedRun`.
         recipe: how one model is trained, where `source` are records.
         out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
-            another run is refused.
+            another run is refused, and so is one whose code has changed (see `reuse` and `fresh` in
+            `AuditSettings`).
         progress: called with the models' worth of training that is done.
         **settings: fields of `AuditSettings`, such as `models=64` or `attacks=["eb_lira", "rmia"]`.
     """
@@ -101,7 +102,10 @@ def run_audit(
     prepared = prepare(settings, source)  # before anything is written
     _check_out(out)
     with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        if settings.disclosure.redacted:
+        was_redacted = is_redacted(folder) and settings.disclosure.redacted is not False
+        if settings.fresh:
+            clear_run_folder(folder)
+        if settings.disclosure.redacted or was_redacted:
             redaction_key(folder)  # first, so that the run stays redacted when it is resumed
         return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 

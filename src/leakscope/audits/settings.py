@@ -25,6 +25,8 @@ JUDGING = frozenset({"attacks", "fpr", "gate"})
 """Settings of the evaluation, which every audit uses."""
 TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
 """Settings of the population that is trained."""
+STORED = frozenset({"reuse", "fresh"})
+"""What to do with models that the run folder holds already."""
 
 _TYPES: dict[str, tuple[type[Any], str]] = {
     "gate": (Gate, "leakscope.Gate(max_auc=0.6)"),
@@ -58,6 +60,9 @@ class AuditSettings:
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
         engine: training backend, "local" (the default) or "ray".
         address: of the Ray cluster, "auto" or "HOST:PORT".
+        reuse: use the models in the run folder although the code that trained them has changed, or cannot be
+            compared: you know that it trains the same models.
+        fresh: start over: remove what the run folder holds.
         disclosure: what report.html may say about single records.
         config_text: the config file the settings were read from, for the report.
     """
@@ -72,6 +77,8 @@ class AuditSettings:
     device: str | None = None
     engine: Literal["local", "ray"] | None = None
     address: str | None = None
+    reuse: bool | None = None
+    fresh: bool | None = None
     disclosure: Disclosure = DEFAULT_DISCLOSURE
     config_text: str | None = None
 
@@ -86,7 +93,7 @@ class AuditSettings:
     def given(self) -> frozenset[str]:
         """The settings that were given and whose effect depends on the source."""
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None) & (
-            JUDGING | TRAINING
+            JUDGING | TRAINING | STORED
         )
 
     def resolve(
@@ -113,6 +120,7 @@ class AuditSettings:
             device=self.device or "auto",
             engine=self.engine or "local",
             address=self.address,
+            reuse=bool(self.reuse),
             config_text=self.config_text,
         )
 
@@ -136,6 +144,7 @@ class ResolvedSettings:
     device: str
     engine: Literal["local", "ray"]
     address: str | None
+    reuse: bool
     config_text: str | None
 
     @property
@@ -165,6 +174,9 @@ def _type_problems(settings: AuditSettings) -> list[str]:
         value = getattr(settings, name)
         if value is not None and (not isinstance(value, cls) or isinstance(value, bool)):
             problems.append(f"{name}={value!r}: write for example {name}={example}")
+    for name in sorted(STORED):
+        if not isinstance(getattr(settings, name), bool | None):
+            problems.append(f"{name}={getattr(settings, name)!r}: write {name}=True")
     for name, (cls, example) in _LISTS.items():
         values = getattr(settings, name)
         if values is not None and not _is_list_of(cls, values):
@@ -193,6 +205,8 @@ def _problems(settings: AuditSettings) -> list[str]:
     for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):
         if getattr(settings, name) not in (None, *known):
             problems.append(f"{name}={getattr(settings, name)!r}: choose one of {', '.join(known)}")
+    if settings.reuse and settings.fresh:
+        problems.append("reuse and fresh exclude each other: fresh removes what reuse would use")
     wrong = [rate for rate in settings.fpr or () if not 0 < rate <= 1]
     if wrong:
         problems.append(f"fpr={wrong}: must be rates above 0 and at most 1, like 0.01")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.damage import REPAIR, Damage, file_damage
-from leakscope.bank.identity import Identity, parse_identity
+from leakscope.bank.identity import Identity, parse_identity, refuse_other_code, without_code
 from leakscope.bank.manifest import (
     BANK_FILES,
     MANIFEST,
@@ -73,13 +73,27 @@ class Bank:
         return bank
 
     @classmethod
-    def create(cls, folder: Path, identity: Identity, design: Design, labels: AnyArray) -> Bank:
+    def create(
+        cls,
+        folder: Path,
+        identity: Identity,
+        design: Design,
+        labels: AnyArray,
+        reuse: bool | None = None,
+    ) -> Bank:
         """A new bank, or the one already in the folder if it has this identity.
 
+        Args:
+            folder: the bank's folder.
+            identity: of the wanted bank.
+            design: of the wanted bank.
+            labels: of the records.
+            reuse: whether the user vouches for the code of models in the folder; None: that is not offered.
+
         Raises:
-            BankMismatchError: the folder holds another bank.
+            BankMismatchError: the folder holds models of another bank, or of other code.
         """
-        _check_same_bank(folder, identity)
+        identity = _same_bank(folder, identity, reuse)
         with storage_errors(folder):
             create_folder(folder)
             refuse_links(folder)
@@ -250,17 +264,32 @@ class Bank:
         return join_blocks(self.folder, name, self.identity.design.models, blocks)
 
 
-def _check_same_bank(folder: Path, identity: Identity) -> None:
-    """Raises when the folder holds another bank, or one whose identity is unknown."""
-    if (folder / MANIFEST).exists() and read_manifest(folder).files[IDENTITY] == identity.sha256:
-        return  # whatever has happened to identity.json since, this is the bank
-    try:
-        reason = "; ".join(differences(read_json(folder / IDENTITY), to_jsonable(identity))[:4])
+def holds_models(folder: Path) -> bool:
+    """True when at least one block of models is there, whole or damaged."""
+    return (folder / MANIFEST).exists() or next((folder / "blocks").glob("*"), None) is not None
+
+
+def _same_bank(folder: Path, identity: Identity, reuse: bool | None) -> Identity:
+    """The identity of the bank in the folder, which is the wanted one, but for code the user vouches for.
+
+    Raises:
+        BankMismatchError: the folder holds models of another bank, of other code, or of an unknown bank.
+    """
+    if not holds_models(folder):
+        return identity
+    wanted = to_jsonable(identity)
+    is_same = (folder / MANIFEST).exists() and read_manifest(folder).files[IDENTITY] == identity.sha256
+    try:  # where the checksums agree, whatever has happened to identity.json since, this is the bank
+        stored = wanted if is_same else read_json(folder / IDENTITY)
+        compared = (stored, wanted) if identity.parts else (without_code(stored), without_code(wanted))
+        reason = "; ".join(differences(*compared)[:4])
     except (InputError, CorruptBankError):  # not there, or damaged
-        has_models = (folder / MANIFEST).exists() or (folder / "blocks").exists()
-        reason = f"its models have no {IDENTITY} that says what they are" if has_models else ""
+        reason = f"its models have no {IDENTITY} that says what they are"
     if reason:
         raise BankMismatchError(
             f"{folder} holds a different bank ({reason}); "
             "choose another folder with --out, or remove this one"
         )
+    if not identity.parts:  # the parts of a merged bank were trained elsewhere, by code that is theirs
+        refuse_other_code(folder, stored, wanted, reuse)
+    return identity if stored == wanted else parse_identity(stored, folder / IDENTITY)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from pydantic import Field
 from leakscope.array_types import IntArray
 from leakscope.bank.run_folder import FORBID_EXTRA, parse_as, to_jsonable
 from leakscope.disk.storage import json_bytes
-from leakscope.errors import InputError
+from leakscope.errors import BankMismatchError, InputError
 from leakscope.types import Design, Records
 
 FORMAT = 2
@@ -141,6 +141,55 @@ def parse_identity(content: Mapping[str, object], path: Path) -> Identity:
             "train the bank anew"
         )
     return parse_as(Identity, content, path)
+
+
+def without_code(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of identity.json, except for the identity of the user's code."""
+    recipe = content.get("recipe")
+    if not isinstance(recipe, Mapping):
+        return dict(content)
+    return {**content, "recipe": {name: value for name, value in recipe.items() if name != "code"}}
+
+
+def refuse_other_code(
+    folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], reuse: bool | None
+) -> None:
+    """Refuses models of other code, or of code that cannot be compared, unless the user vouches for them.
+
+    Args:
+        folder: of the models.
+        stored: content of their identity.json.
+        wanted: content of the identity.json that belongs to the code of now.
+        reuse: whether the user vouches for them; None: that is not offered.
+    """
+    there, now = (content["recipe"].get("code") or {} for content in (stored, wanted))
+    changes, unknown = _code_changes(there, now), now.get("unknown") or []
+    if reuse or not (changes or unknown):
+        return
+    remedies = "choose another folder with --out, or remove this one"
+    if reuse is not None:
+        remedies = (
+            "add --reuse (reuse=True in Python) if the code trains the same models, --fresh (fresh=True) to "
+            "train them anew, or choose another folder with --out"
+        )
+    what = f"were trained by other code ({'; '.join(changes[:4])})"
+    if not changes:
+        what = f"may have been trained by other code ({'; '.join(unknown[:4])})"
+    raise BankMismatchError(f"the models in {folder} {what}; {remedies}")
+
+
+def _code_changes(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two identities of code, in words."""
+    changes = []
+    for kind in ("modules", "values", "packages"):
+        before, after = there.get(kind) or {}, now.get(kind) or {}
+        for name in sorted({*before, *after}):
+            if before.get(name) == after.get(name):
+                continue
+            versions = f" from {before.get(name, 'none')} to {after.get(name, 'none')}"
+            what = f"module {name}" if kind == "modules" else name
+            changes.append(f"{what} has changed{versions if kind == 'packages' else ''}")
+    return changes
 
 
 def refuse_unless(checks: Mapping[str, bool]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +24,7 @@ from leakscope.array_types import AnyArray
 from leakscope.disk.lock import folder_lock
 from leakscope.disk.npy import ArrayFileError, load_array
 from leakscope.disk.storage import (
+    LOCK,
     is_temporary,
     open_regular,
     refuse_links,
@@ -34,6 +36,7 @@ from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 T = TypeVar("T")
 RUN, RESULTS = "run.json", "results.json"
+_BEFORE_THE_FIRST_MODEL = (RUN, "identity.json", "design.npy", "columns.npy", "labels.npy")
 _OURS = ("identity.json", "sha256.json", RESULTS)
 
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
@@ -70,18 +73,36 @@ def locked_run_folder(folder: Path, kind: str, config: dict[str, Any]) -> Iterat
 
 
 def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
-    """True when run.json says the same; a damaged one is ignored, since every bank has its own identity."""
+    """True when run.json says the same; false when it is damaged, or nothing has been trained."""
     try:
         kind, config = read_run(folder)
     except (InputError, CorruptBankError):
         return False
     differing = differences({"kind": kind, "config": config}, wanted)
+    if differing and not _holds_work(folder):
+        return False
     if differing:
         raise BankMismatchError(
             f"{folder} holds a different run ({'; '.join(differing[:4])}); "
             "choose another folder with --out, or remove this one"
         )
     return True
+
+
+def clear_run_folder(folder: Path) -> None:
+    """Removes what a run folder holds, so that the run which has reserved it starts over."""
+    with storage_errors(folder):
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != RUN and not path.name.startswith(LOCK):
+                path.unlink()
+
+
+def _holds_work(folder: Path) -> bool:
+    """True when there is more than what a run writes before it trains its first model."""
+    files = (path for path in folder.rglob("*") if not path.is_dir())
+    return any(not is_temporary(path) and path.name not in _BEFORE_THE_FIRST_MODEL for path in files)
 
 
 @contextmanager

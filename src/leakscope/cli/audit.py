@@ -57,6 +57,12 @@ def audit(
         str | None, typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.")
     ] = None,
     data_dir: DataDir = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Use trained models although your code has changed or is unknown.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over: remove what the run folder holds.")
+    ] = False,
     redact: Redact = None,
     with_membership: WithMembership = False,
     quiet: Quiet = False,
@@ -76,6 +82,8 @@ def audit(
         "fpr": rates(fpr),
         "engine": engine,
         "address": address,
+        "reuse": reuse or None,
+        "fresh": fresh or None,
     }
     settings, source = configured(config, predictions, data_dir, given)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))

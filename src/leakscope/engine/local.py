@@ -77,13 +77,13 @@ def complete_bank(
 
     Raises:
         InputError: the request cannot be trained.
-        BankMismatchError: the folder holds another bank.
+        BankMismatchError: the folder holds another bank, or models of other code.
         TrainingError: every model diverged, or one could not be trained.
     """
     engine = engine or LocalEngine()
     identity, n_models = check_request(request, engine.check_device), request.design.n_models
     with folder_lock(folder):
-        bank = Bank.create(folder, identity, request.design, request.records.labels)
+        bank = Bank.create(folder, identity, request.design, request.records.labels, request.reuse)
         is_whole = bank.is_complete and not bank.damage()
         pending = [] if is_whole else bank.pending()
         progress(n_models - sum(len(bank.blocks[b]) for b in pending))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,15 +12,16 @@ import torch
 
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
+from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
-from leakscope.models.registry import build, digest_of_net
+from leakscope.models.registry import build, code_of_net, digest_of_net
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.registry import (
     CLASSIFICATION,
     REGRESSION,
     default_signals,
     find_signal,
-    source_digests,
+    own_functions,
 )
 from leakscope.types import Design, Records
 
@@ -43,6 +44,8 @@ class TrainingRequest:
         seed: run seed; all randomness derives from it.
         signals: signals to store; empty: the usual ones of the task.
         device: "auto", "cpu", "cuda" (all GPUs) or "cuda:N".
+        reuse: whether the user vouches that models on disk are of the same code; None: that is not offered.
+        code: the code of the models that are reused, as their bank describes it; None: that of the recipe.
     """
 
     records: Records
@@ -51,6 +54,8 @@ class TrainingRequest:
     seed: int
     signals: tuple[str, ...] = ()
     device: str = "auto"
+    reuse: bool | None = None
+    code: Mapping[str, object] | None = None
 
     @cached_property
     def signal_names(self) -> tuple[str, ...]:
@@ -69,14 +74,18 @@ class TrainingRequest:
         """The identity of the bank to be trained; builds the network once to describe it."""
         recipe, records, design = self.recipe, self.records, self.design
         description = {**recipe.description(), "evaluated_epochs": list(recipe.evaluated_epochs)}
-        n_parameters = None
+        n_parameters, code = None, dict[str, object](own_functions(self.signal_names))
         if isinstance(recipe, Recipe):
-            net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
-            description["net_sha256"] = digest_of_net(recipe, net)
+            with torch.random.fork_rng(devices=()):  # any random numbers in it must be the same next time
+                torch.manual_seed(0)
+                net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
+            description["net_sha256"] = digest_of_net(net)
             n_parameters = sum(p.numel() for p in net.parameters())
-        own_signals = source_digests(self.signal_names)
-        if own_signals:
-            description["signals_sha256"] = own_signals
+            code |= code_of_net(recipe, net)
+        else:
+            code |= recipe.code
+        if code:
+            description["code"] = self.code or code_identity(**code)
         return Identity(
             records=RecordsIdentity.of(records),
             design=DesignIdentity.of(design),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 
@@ -46,18 +45,26 @@ def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Mo
     return net
 
 
-def digest_of_net(recipe: Recipe, net: nn.Module) -> str:
-    """Sha256 of the network's structure, its shapes and, for a user's own network, its source.
-
-    Guards against the worst mistake of a cache: a changed network that silently reuses old models.
-    """
+def digest_of_net(net: nn.Module) -> str:
+    """Sha256 of the network's structure and shapes."""
     shapes = [f"{name}{tuple(t.shape)}" for name, t in net.state_dict().items()]
     parts = [*(_described(name, module) for name, module in net.named_modules()), *shapes]
-    if names_code(recipe.net):
-        modules = {inspect.getmodule(o) for o in (factory(recipe.net), *map(type, net.modules()))}
-        own = {m for m in modules if m is not None and not m.__name__.startswith("torch.")}
-        parts += sorted(inspect.getsource(m) for m in own)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def code_of_net(recipe: Recipe, net: nn.Module) -> dict[str, object]:
+    """Objects whose code decides what a user's own network computes; empty for a shipped network."""
+    if not names_code(recipe.net):
+        return {}
+    internal = set(vars(nn.Module()))
+    layers = {
+        name or "net": (
+            type(module),
+            {key: value for key, value in vars(module).items() if key not in internal},
+        )
+        for name, module in net.named_modules()
+    }
+    return {"net": factory(recipe.net), "layers": layers}
 
 
 def _described(name: str, module: nn.Module) -> str:

@@ -8,10 +8,7 @@ returns a tensor (...,). For a regression model, `logits` are its outputs (..., 
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import inspect
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -120,26 +117,14 @@ def find_signal(name: str, task: Task, folder: Path | None = None) -> Signal:
     )
 
 
-def source_digests(names: Iterable[str]) -> dict[str, str]:
-    """A user's own signal -> sha256 of the source of its module, so that a change of it is noticed."""
-    own = sorted(name for name in names if names_code(name))
-    return {name: hashlib.sha256(_source(name).encode()).hexdigest() for name in own}
+def own_functions(names: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """A user's own signal -> its function, whose code belongs to the identity of a bank."""
+    return {name: _function(name) for name in sorted(names) if names_code(name)}
 
 
 def file_name(name: str) -> str:
     """The name of the file that a bank stores a signal in; a colon is not allowed in one everywhere."""
     return f"{name.replace(':', '-')}.npy"
-
-
-def _source(name: str) -> str:
-    function = _function(name)
-    try:
-        return inspect.getsource(sys.modules[function.__module__])
-    except (OSError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(
-            f"signals={name!r}: its source cannot be read, so a later change of it could not be noticed; "
-            "define it in a module of Python"
-        ) from error
 
 
 def _function(path: str) -> Callable[..., Any]:

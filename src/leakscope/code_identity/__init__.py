@@ -1,0 +1,1 @@
+"""What a user's code is: everything of theirs that it runs. A bank is reused only for the same code."""

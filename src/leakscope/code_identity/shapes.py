@@ -1,0 +1,136 @@
+"""Objects, taken apart: a text, and the objects they depend on."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CellType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leakscope.array_types import AnyArray
+from leakscope.code_identity.source import code_digest, global_names, names_in
+from leakscope.types import digest_arrays
+
+Parts = Iterable[tuple[str, Any]]
+"""Named objects that another depends on."""
+_CONTENT: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, int, float)
+
+
+class Shape(NamedTuple):
+    """An object, as a text and the objects it depends on.
+
+    Attributes:
+        text: what it is.
+        parts: objects it depends on.
+        parts_in_source: more of them, which a source that counts builds: nothing is unknown about one that
+            cannot be compared.
+    """
+
+    text: str
+    parts: Parts = ()
+    parts_in_source: Parts = ()
+
+
+def enclosed(value: FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function carries with it."""
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+    yield from ((name, cell.cell_contents) for name, cell in cells if _is_filled(cell))
+    yield "defaults", (value.__defaults__, value.__kwdefaults__)
+    yield from ((f"attribute {name}", inner) for name, inner in sorted(vars(value).items()))
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:  # a variable that has no value yet
+        return False
+
+
+def globals_of(value: FunctionType, is_users: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+    """The globals that a function names, and what it may name of modules of the user's among them."""
+    names = names_in(value.__code__)
+    waiting = [
+        (name, value.__globals__[name]) for name in global_names(value.__code__) if name in value.__globals__
+    ]
+    while waiting:
+        name, used = waiting.pop(0)
+        yield name, used
+        if isinstance(used, ModuleType) and name.count(".") < 8 and is_users(used.__name__):
+            waiting += [(f"{name}.{inner}", vars(used)[inner]) for inner in names if inner in vars(used)]
+
+
+def attribute(value: Any) -> Any:
+    """What an attribute of a class runs.
+
+    A method that a decorator such as `dataclass` generated has no source; its code is compared as it is.
+    """
+    if isinstance(value, property):
+        return value.fget, value.fset, value.fdel
+    if isinstance(value, functools.cached_property):
+        return value.func
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    inner = inspect.unwrap(value) if callable(value) else value
+    if not isinstance(inner, FunctionType) or not inner.__code__.co_filename.startswith("<"):
+        return value
+    digest, has_source = code_digest(inner.__code__)
+    used = {name: inner.__globals__.get(name) for name in global_names(inner.__code__)}
+    return value if has_source else (digest, dict(enclosed(inner)), used)
+
+
+def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Attributes of an object, without what it has cached; and its content where it is a container."""
+    cls = type(value)
+    slots = {
+        name for base in cls.__mro__ for name, a in vars(base).items() if isinstance(a, MemberDescriptorType)
+    }
+    attributes = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **vars(value)}
+    for name, inner in sorted(attributes.items()):
+        if not isinstance(getattr(cls, name, None), functools.cached_property):
+            yield name, inner
+    contents: list[Any] = [content(value) for content in _CONTENT if isinstance(value, content)]
+    yield from (("content", content) for content in contents)
+
+
+def copied(value: Any) -> Iterator[tuple[str, Any]]:
+    """What `copy` and `pickle` make the object from."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    reduced = reduce(value) if reduce else value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        yield "name", reduced
+        return
+    for name, part in zip(("function", "arguments", "state", "items", "pairs"), reduced, strict=False):
+        yield name, list(part) if name in ("items", "pairs") and part is not None else part
+
+
+def mapping(value: Mapping[Any, Any]) -> Shape:
+    """A dictionary."""
+    keys = [(f"key {index}", key) for index, key in enumerate(value)]
+    values = [(key if type(key) is str else f"value {at}", value[key]) for at, key in enumerate(value)]
+    return Shape("dict", [*keys, *values])
+
+
+def partial(value: functools.partial[Any]) -> Shape:
+    """A function with some of its arguments."""
+    arguments = [(f"argument {index}", argument) for index, argument in enumerate(value.args)]
+    named = sorted({**value.keywords, **vars(value)}.items())
+    return Shape("partial", [("function", value.func), *arguments, *named])
+
+
+def array(value: AnyArray) -> Shape:
+    """An array of numbers, texts or objects."""
+    if value.dtype.kind in "OT":
+        return Shape(f"array {value.shape}", [("items", value.tolist())])
+    return Shape(f"array {digest_arrays(np.asarray(value))}")
+
+
+def tensor(value: Any) -> Shape:
+    """A tensor of torch."""
+    torch: Any = sys.modules["torch"]
+    content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return Shape(f"tensor {value.dtype} {tuple(value.shape)} {digest_arrays(content)}")

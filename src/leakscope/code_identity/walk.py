@@ -1,0 +1,286 @@
+"""From a user's object to everything it runs.
+
+Modules of the user's count whole, with every module they import. What their source does not say counts by
+value: what a function encloses, its defaults, the globals it reads, the arguments of a partial, the
+attributes of an object. In the script or notebook that is being run, only what is used counts, so that the
+call of an audit can change. Where something cannot be compared, a reason is noted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from leakscope.code_identity.origin import NOT_INSTALLED, OURS, PYTHON, origin_of
+from leakscope.code_identity.shapes import (
+    Shape,
+    array,
+    attribute,
+    attributes_of,
+    copied,
+    enclosed,
+    globals_of,
+    mapping,
+    partial,
+    tensor,
+)
+from leakscope.code_identity.source import (
+    code_digest,
+    global_names,
+    imported_names,
+    module_source,
+    names_in,
+    sha256_of_text,
+)
+from leakscope.user_code import path_of
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range)
+_BY_NAME = (
+    BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
+    ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
+)  # fmt: skip
+_RUN_TEXT = frozenset({"exec", "eval", "compile", "__import__"})
+_RUN_OTHER_CODE = frozenset(
+    {"import_module", "spec_from_file_location", "run_path", "run_module", "system", "popen", "Popen"}
+)
+_OTHER_PROGRAMS = frozenset({"subprocess", "ctypes", "runpy"})
+_NOT_OF_A_CLASS = frozenset(
+    {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__abstractmethods__",
+     "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CodeIdentity:
+    """What code is, as far as it can be known.
+
+    Attributes:
+        modules: the user's modules -> digest of their source.
+        values: what belongs to the code besides -> digest of its value.
+        packages: installed packages that it uses -> version.
+        unknown: what cannot be compared, and why; if there is any, only the user knows whether the code is
+            the same.
+    """
+
+    modules: Mapping[str, str]
+    values: Mapping[str, str]
+    packages: Mapping[str, str]
+    unknown: tuple[str, ...] = ()
+
+
+def code_identity(**roots: object) -> CodeIdentity:
+    """The identity of the code that these objects run; their names appear in messages."""
+    walk = _Walk()
+    values: dict[str, str] = {}
+    for name, value in roots.items():
+        try:
+            values.update(walk.root(name, value))
+        except RecursionError:
+            walk.unknown.add(f"{name} is nested too deeply to be compared")
+    modules, packages = (dict(sorted(counted.items())) for counted in (walk.modules, walk.packages))
+    return CodeIdentity(modules, values, packages, tuple(sorted(walk.unknown)))
+
+
+class _Walk:
+    """A walk over objects, which collects modules, packages and what cannot be compared."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, str] = {}
+        self.packages: dict[str, str] = {}
+        self.unknown: set[str] = set()
+        self._digests: dict[tuple[int, bool], str] = {}
+        self._objects: list[object] = []  # as long as they live, no other object gets their ids
+        self._depths: dict[int, int] = {}  # of the objects that are being walked over
+        self._is_in_source = False
+        self._origin = functools.cache(origin_of)  # for one walk: modules may be loaded from elsewhere later
+
+    def root(self, name: str, value: object) -> dict[str, str]:
+        """Digests of an object and, one by one, of what it depends on."""
+        if type(value) in _PLAIN:
+            return {name: self.digest(value, name)[:16]}
+        self._is_in_source, self._depths = False, {id(value): 0}
+        self._objects.append(value)
+        shape = self._shape(value, name)
+        digests = {name: sha256_of_text(shape.text)[:16]}
+        for part, digest in self._digests_of_parts(shape, name):
+            label = f"{name}.{part}"
+            digests[label] = sha256_of_text(digests.get(label, ""), digest)[:16]  # labels may coincide
+        self._depths = {}
+        return digests
+
+    def digest(self, value: object, where: str) -> str:
+        """Digest of an object and of everything it depends on; `where` names it in a reason."""
+        if type(value) in _PLAIN:
+            return sha256_of_text(type(value).__name__, repr(value))
+        if id(value) in self._depths:
+            return f"{len(self._depths) - self._depths[id(value)]} levels up"
+        key = id(value), self._is_in_source
+        if key not in self._digests:
+            self._objects.append(value)
+            self._depths[id(value)] = len(self._depths)
+            shape = self._shape(value, where)
+            parts = [f"{name} {digest}" for name, digest in self._digests_of_parts(shape, where)]
+            del self._depths[id(value)]
+            self._digests[key] = sha256_of_text(shape.text, *parts)
+        return self._digests[key]
+
+    def _digests_of_parts(self, shape: Shape, where: str) -> Iterator[tuple[str, str]]:
+        for name, value in shape.parts:
+            yield name, self.digest(value, f"{where}.{name}")
+        before, self._is_in_source = self._is_in_source, True
+        for name, value in shape.parts_in_source:
+            yield name, self.digest(value, f"{where}.{name}")
+        self._is_in_source = before
+
+    def _shape(self, value: Any, where: str) -> Shape:
+        if type(value) in (dict, MappingProxyType):
+            return mapping(value)
+        if type(value) in (list, tuple):
+            return Shape(type(value).__name__, [(str(index), item) for index, item in enumerate(value)])
+        if type(value) in (set, frozenset):
+            return Shape(
+                type(value).__name__, [("", d) for d in sorted(self.digest(v, where) for v in value)]
+            )
+        if isinstance(value, functools.partial):
+            return partial(value)
+        if isinstance(value, MethodType):
+            return Shape("method", [("function", value.__func__), ("object", value.__self__)])
+        if isinstance(value, np.ndarray):
+            return array(value)
+        if isinstance(value, FunctionType):
+            return self._function(value, where)
+        if isinstance(value, (ModuleType, type, *_BY_NAME)):
+            return self._named(value, where)
+        return self._object(value, where)
+
+    def module(self, name: str) -> bool:
+        """Counts a module and what it imports; true for one that counts by its whole source."""
+        waiting = [name]
+        while waiting:
+            module = waiting.pop()
+            origin = None if module in self.modules or module == "__main__" else self._origin(module)
+            if origin is None or origin.package == OURS:
+                continue
+            if origin.package is not None:
+                self.packages[origin.package] = origin.version
+                continue
+            waiting.append(module.rpartition(".")[0] or module)  # a package runs before what is in it
+            self.modules[module] = ""
+            if origin.source is None:
+                self.unknown.add(f"{module} has no source in Python")
+                continue
+            try:
+                text = origin.source.read_bytes()
+            except OSError:
+                self.unknown.add(f"the source of {module} cannot be read")
+                continue
+            source = module_source(text, module, origin.is_package)
+            self.modules[module] = source.digest[:16]
+            waiting += source.imports
+        return bool(self.modules.get(name))
+
+    def _is_users(self, module: str) -> bool:
+        """True for a module of the user's, for the running script, and for one that was made at run time."""
+        origin = self._origin(module)
+        return module == "__main__" or origin is None or not origin.package or origin.version == NOT_INSTALLED
+
+    def _function(self, value: FunctionType, where: str) -> Shape:
+        # Not its `__module__`, which `functools.wraps` changes. What `exec` built may have none.
+        module = str(value.__globals__.get("__name__") or "__main__")
+        name, is_whole = f"function {module}:{value.__qualname__}", self.module(module)
+        if not self._is_users(module):
+            self._note_programs(module, where)
+            return Shape(name, enclosed(value))
+        digest, has_source = code_digest(value.__code__)
+        if not has_source:
+            self.unknown.add(f"{where} was built at run time, or its file was edited after it was imported")
+        self.packages[PYTHON] = f"{sys.version_info.major}.{sys.version_info.minor}"
+        self._note_opaque(value, where, is_whole)
+        parts, used = list(enclosed(value)), list(globals_of(value, self._is_users))
+        if is_whole:
+            return Shape(f"{name} {digest}", parts, used)
+        for imported in imported_names(value.__code__):
+            self.module(imported)
+        return Shape(f"{name} {digest}", [*parts, *used])
+
+    def _note_opaque(self, value: FunctionType, where: str, is_whole: bool) -> None:
+        """Notes that a function runs code which cannot be seen."""
+        of_builtins = set(global_names(value.__code__)) - set(value.__globals__)
+        by_name = _RUN_TEXT if is_whole else _RUN_TEXT | {"globals"}
+        imported = {name.partition(".")[0] for name in imported_names(value.__code__)}
+        names = _RUN_OTHER_CODE & set(names_in(value.__code__)) | _OTHER_PROGRAMS & imported
+        for name in sorted(by_name & of_builtins | names):
+            self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
+
+    def _note_programs(self, module: str, where: str) -> None:
+        if module.partition(".")[0] in _OTHER_PROGRAMS:
+            self.unknown.add(f"{where} is of {module}, and what that runs cannot be seen")
+
+    def _named(self, value: Any, where: str) -> Shape:
+        """A module, a class, or what is written in C."""
+        if isinstance(value, ModuleType):
+            self.module(value.__name__)
+            self._note_programs(value.__name__, where)
+            return Shape(f"module {value.__name__}")
+        if isinstance(value, type):
+            return self._class(value, where)
+        owner = getattr(value, "__self__", None)
+        module = getattr(value, "__module__", None) or getattr(owner, "__name__", "builtins")
+        self.module(str(module))
+        self._note_programs(str(module), where)
+        is_bound = owner is not None and not isinstance(owner, ModuleType | type)
+        return Shape(f"{module}:{value.__qualname__}", [("object", owner)] if is_bound else ())
+
+    def _class(self, value: type, where: str) -> Shape:
+        module, name = str(value.__module__), f"class {path_of(value)}"
+        if module == "builtins" and any(isinstance(inner, FunctionType) for inner in vars(value).values()):
+            module = "__main__"  # built by `exec`
+        is_whole = self.module(module)
+        if not self._is_users(module):
+            self._note_programs(module, where)
+            return Shape(name)
+        attributes = [
+            (key, attribute(inner))
+            for key, inner in sorted(vars(value).items())
+            if key not in _NOT_OF_A_CLASS
+        ]
+        bases = [*((f"base {base.__name__}", base) for base in value.__bases__), ("metaclass", type(value))]
+        return Shape(name, bases, attributes) if is_whole else Shape(name, [*bases, *attributes])
+
+    def _object(self, value: Any, where: str) -> Shape:
+        """An object of the user's by its attributes, any other by what copies it."""
+        cls = type(value)
+        if self._is_users(str(cls.__module__)) and hasattr(value, "__dict__"):
+            return Shape("object", [("class", cls), *attributes_of(value)])
+        try:
+            if cls.__module__.partition(".")[0] == "torch" and hasattr(value, "untyped_storage"):
+                return tensor(value)
+            if dataclasses.is_dataclass(value):
+                parts = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+            else:
+                parts = list(copied(value))
+                parts.append(("wrapped", getattr(value, "__wrapped__", None)))  # the function behind a cache
+        except Exception:  # an object that cannot be copied may raise anything
+            if not self._is_in_source:
+                self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
+            parts = []
+        return Shape("object", [("class", cls), *parts])
