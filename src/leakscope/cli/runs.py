@@ -22,7 +22,7 @@ from leakscope.cli.output import (
     show_results,
     text_table,
 )
-from leakscope.errors import CorruptBankError, InputError
+from leakscope.errors import CorruptBankError, ExitCode, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,7 +97,7 @@ def compare(
             for run in comparison.results.comparisons:
                 for line in regressions(run):
                     print(f"leakscope: {line}", file=sys.stderr)
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.GATE_FAILED)
 
 
 def _default_folder(runs: list[Path]) -> Path:

@@ -17,6 +17,7 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups, attack_figures, figure_of_targets
+from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -26,7 +27,6 @@ from leakscope.evaluate.results import (
     AccuracyFigures,
     AuditResults,
     EvaluationConfig,
-    ExposedRecords,
     Figure,
     PopulationFigures,
 )
@@ -39,7 +39,6 @@ from leakscope.stats.rates import rates_by_model
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
-_FALSE_DISCOVERY_RATE = 0.05
 _MOST_GROUPS = 50
 _CHECKED_RECORDS = 200_000
 
@@ -95,7 +94,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     groups, groups_left_out = _evaluated_groups(metadata)
     in_mask = design.rows(targets)
     risk = _risk(evidence.scores, in_mask)
-    exposed = None if risk is None else _exposed(risk)
+    decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
+    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
+    hygiene = () if metadata is None else _hygiene(evidence, metadata)
     leakage = bank_leakage(signals, design)
     attacks = {
         attack.label: attack_figures(
@@ -111,9 +112,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
-        hygiene=() if metadata is None else _hygiene(evidence, metadata),
+        hygiene=hygiene,
         exposed=exposed,
-        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed),
+        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene),
     )
     return Judged(results, evidence, risk, leakage.last)
 
@@ -140,7 +141,7 @@ def converged_models(bank: Bank) -> tuple[Signals, Design]:
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
     """records.parquet: ids, labels, groups, each record's risk and bits; for one target, also its scores."""
-    exposed = None if judged.risk is None else judged.risk.exposed(_FALSE_DISCOVERY_RATE)
+    exposed = None if judged.risk is None else judged.risk.exposed(FALSE_DISCOVERY_RATE)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }
@@ -202,16 +203,6 @@ def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None
 
     over_blocks(n_records, fill, values, in_mask)
     return risk_of_counts(counts)
-
-
-def _exposed(risk: RecordRisk) -> ExposedRecords:
-    exposed = risk.exposed(_FALSE_DISCOVERY_RATE)
-    return ExposedRecords(
-        records=int(exposed.sum()),
-        share=float(exposed.mean()),
-        false_discovery_rate=_FALSE_DISCOVERY_RATE,
-        decision=f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references",
-    )
 
 
 def _evaluated_groups(metadata: RecordMetadata | None) -> tuple[Groups, dict[str, str]]:

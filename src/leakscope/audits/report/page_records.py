@@ -128,7 +128,9 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
     empty: dict[str, Any] = {"data": [], "layout": {}}
     note = "Most exposed first. Select a record to see every model's output on it."
     if results.exposed:
-        note = f"{results.exposed.records:,} of {results.population.records:,} records are exposed. {note}"
+        exposed, n_records = results.exposed, results.population.records
+        count = f"{exposed.records:,} of {n_records:,} records are exposed"
+        note = f"{count if exposed.records is not None else f'Exposed records: {exposed.reason}'}. {note}"
     table = {"columns": rows.columns, "records": len(rows.ids), "others": rows.others}
     body = template(
         "records.html.j2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, prediction_test
+from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, prediction_test
 from leakscope.stats.rates import rates_by_model
 
 NAME = "accuracy"
@@ -40,9 +40,10 @@ def check_accuracy(correct: AnyArray | None, in_mask: BoolArray, targets: IntArr
         return Outcome(NAME, "ok", "Targets and reference models have similar accuracy.", numbers)
     sentence = (
         f"A target has an accuracy of {own:.1%} on its {side}, the other models have {others:.1%} on theirs. "
-        "They were not trained like the target, so attacks that use them as references are not reliable."
+        "Attacks that use them as references are not reliable."
     )
-    return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers)
+    causes = CAUSES if len(targets) == 1 else ()
+    return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers, causes)
 
 
 def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[float, float, float]:
