@@ -80,7 +80,7 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator, share: flo
 
 
 def bernoulli(n_models: int, n_records: int, rng: np.random.Generator, share: float) -> BoolArray:
-    """Each membership is an independent coin flip, true with probability `share`; no model is empty or full."""
+    """Each membership is an independent coin flip with probability `share`; no model is empty or full."""
     in_mask = np.stack([rng.random(n_records) < share for _ in range(n_models)])
     sizes = in_mask.sum(axis=1)
     in_mask[sizes == 0, 0] = True

@@ -13,7 +13,7 @@ from leakscope import __version__
 from leakscope.cli import attack, audit, bank, data, plan, runs, study
 from leakscope.errors import ExitCode, LeakscopeError
 
-_EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
+_EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
 
 app = typer.Typer(
     help="Measure what a trained model reveals about who was in its training set.",

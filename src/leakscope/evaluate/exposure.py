@@ -9,6 +9,7 @@ p-values are at most q k / n, so few models cannot detect few records, however e
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -28,8 +29,7 @@ def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords
     n_tested = int(is_tested.sum())
     # The typical record: with a Bernoulli design, each has its own counts.
     p_value = float(np.median(smallest_p_value(n_in[is_tested], n_out[is_tested]))) if n_tested else 1.0
-    fewest = _fewest(p_value, n_tested, q)
-    reason = None if fewest == 1 else _reason(int((n_in + n_out).max()), n_tested, fewest, q)
+    fewest, reason = _detectable(p_value, int((n_in + n_out).max()), n_tested, q)
     is_known = reason is None or bool(exposed.any())
     return ExposedRecords(
         records=int(exposed.sum()) if is_known else None,
@@ -42,11 +42,26 @@ def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords
     )
 
 
-def unresolvable_records(n_models: int, n_records: int, q: float = FALSE_DISCOVERY_RATE) -> str | None:
-    """What so many models cannot detect, half of them trained on each record; None: they can detect one."""
+class Detectable(NamedTuple):
+    """What a number of models can detect.
+
+    Attributes:
+        fewest: fewer exposed records than this cannot be detected.
+        reason: what cannot be detected, in words; None where a single exposed record can.
+    """
+
+    fewest: int
+    reason: str | None
+
+    def decides(self, limit: float, n_records: int) -> bool:
+        """Whether a share of exposed records above `limit` could be detected."""
+        return self.fewest <= math.floor(limit * n_records + 1e-9) + 1
+
+
+def detectable_records(n_models: int, n_records: int, q: float = FALSE_DISCOVERY_RATE) -> Detectable:
+    """What so many models can detect when half of them are trained on each record."""
     half = np.array([n_models // 2])
-    fewest = _fewest(float(smallest_p_value(half, n_models - half)[0]), n_records, q)
-    return None if fewest == 1 else _reason(n_models, n_records, fewest, q)
+    return _detectable(float(smallest_p_value(half, n_models - half)[0]), n_models, n_records, q)
 
 
 def models_needed(n_records: int, q: float = FALSE_DISCOVERY_RATE) -> int:
@@ -62,8 +77,9 @@ def smallest_p_value(n_in: IntArray, n_out: IntArray) -> FloatArray:
     return np.asarray(1 / special.binom(n_in + n_out, n_in))
 
 
-def _fewest(p_value: float, n_tested: int, q: float) -> int:
-    return max(1, math.ceil(p_value * n_tested / q - 1e-9))
+def _detectable(p_value: float, n_models: int, n_tested: int, q: float) -> Detectable:
+    fewest = max(1, math.ceil(p_value * n_tested / q - 1e-9))
+    return Detectable(fewest, None if fewest == 1 else _reason(n_models, n_tested, fewest, q))
 
 
 def _reason(n_models: int, n_tested: int, fewest: int, q: float) -> str:

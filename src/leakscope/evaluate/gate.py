@@ -2,8 +2,8 @@
 
 A gate passes, fails or is inconclusive. A rate passes when the *upper end* of its interval is within the
 limit, and fails when the *lower end* is above it. An interval that contains the limit decides nothing, and
-neither does a figure that cannot be measured. Epsilon is only known from below, so its limit can fail but never
-pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
+neither does a figure that cannot be measured. Epsilon is only known from below, so its limit can fail but
+never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
 from leakscope.evaluate.results import (
@@ -126,7 +127,7 @@ def _exposed_range(exposed: ExposedRecords | None, limit: float) -> _Range:
     """The detected share; without an upper end where the models could not have detected a broken limit."""
     if exposed is None:
         return _Range(None, None, "no population of models was attacked")
-    if exposed.fewest_detectable > math.floor(limit * exposed.tested + 1e-9) + 1:
+    if not Detectable(exposed.fewest_detectable, exposed.reason).decides(limit, exposed.tested):
         return _Range(exposed.share, None, exposed.reason or "")
     return _Range(exposed.share or 0.0, exposed.share or 0.0, "")
 

@@ -129,8 +129,10 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
     note = "Most exposed first. Select a record to see every model's output on it."
     if results.exposed:
         exposed, n_records = results.exposed, results.population.records
-        count = f"{exposed.records:,} of {n_records:,} records are exposed"
-        note = f"{count if exposed.records is not None else f'Exposed records: {exposed.reason}'}. {note}"
+        counted = f"Exposed records: {exposed.reason}"
+        if exposed.records is not None:
+            counted = f"{exposed.records:,} of {n_records:,} records are exposed"
+        note = f"{counted}. {note}"
     table = {"columns": rows.columns, "records": len(rows.ids), "others": rows.others}
     body = template(
         "records.html.j2",

@@ -41,8 +41,8 @@ def check_confidence(log_odds: AnyArray | None, in_mask: BoolArray, target: int)
         return Outcome(NAME, "ok", "The target is about as confident as its reference models.", numbers)
     sentence = (
         f"On its {side}, the target is {excess:.1f} times {'more' if ratio > 1 else 'less'} confident than "
-        "the reference models are on theirs (mean absolute log-odds). Attacks that use them as references are "
-        "not reliable."
+        "the reference models are on theirs (mean absolute log-odds). Attacks that use them as references "
+        "are not reliable."
     )
     return Outcome(NAME, "failed" if excess >= _FAILS_FROM else "warning", sentence, numbers, CAUSES)
 

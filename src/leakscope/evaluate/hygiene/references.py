@@ -65,9 +65,9 @@ def check_size(in_mask: BoolArray, target: int) -> Outcome:
         )
     sentence = (
         f"The target was trained on {own:,.0f} of these records, its reference models on {others:,.0f} on "
-        "average. A model trained on more records reveals less about each, so they are poor references. Train "
-        "them on as many records as the target; where it was trained on nearly all records, or on few, this "
-        "takes more references."
+        "average. A model trained on more records reveals less about each, so they are poor references. "
+        "Train them on as many records as the target; where it was trained on nearly all records, or on few, "
+        "this takes more references."
     )
     status: Status = "failed" if ratio >= _FAILS_RATIO else "warning"
     return Outcome(SIZE, status, sentence, numbers)
