@@ -73,7 +73,7 @@ def test_a_merged_audit_is_judged_by_all_models(tmp_path: Path, audits: tuple[Pa
     assert results.population.seed == (3, 4)
     assert results.config.source.kind == "merged"
     assert replace(results.config, source=first.source) == first
-    assert merged.verdict.gate_failed
+    assert merged.verdict.outcome == "failed"
 
 
 def test_a_merged_audit_is_a_run_like_any_other(tmp_path: Path, audits: tuple[Path, Path]) -> None:
