@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.array_types import IntArray
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.confidence import check_confidence
@@ -44,7 +44,7 @@ def check_all(
         check_balance(target_mask, reference_mask),
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
-        check_accuracy(correct, in_mask, targets),
+        check_accuracy(correct, in_mask, targets, _labels(signals)),
         check_members(every_model, targets),
         check_shift(metadata.shift_scores, in_mask[targets[0]]),
     )
@@ -62,3 +62,8 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
             signals.last("log_odds") if "log_odds" in signals.arrays else None, design.in_mask, target
         ),
     )
+
+
+def _labels(signals: Signals) -> AnyArray | None:
+    """Labels of the records, where all models share them."""
+    return signals.labels if signals.labels.ndim == 1 else None
