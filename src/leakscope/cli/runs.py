@@ -85,7 +85,7 @@ def compare(
 ) -> None:
     """Compare audits of the same records with the first: what leaks less, what leaks more, at what cost.
 
-    The exit code is 1 when a run leaks significantly more than the baseline, 4 when a check of an audit failed.
+    The exit code is 1 when a run leaks significantly more than the baseline, 4 when a check failed.
     """
     from leakscope.compare.compare import compare as compare_runs
     from leakscope.compare.sentences import is_alarm

@@ -167,9 +167,9 @@ def _records(comparison: RunComparison, baseline: RunSummary) -> list[str]:
         return [f"Exposed records: {reason}."]
     return [
         f"Individually exposed records: {changes.exposed_other:,}, compared with "
-        f"{changes.exposed_baseline:,} in {baseline.name}. {changes.less_exposed:,} records are significantly "
-        f"less exposed and {changes.more_exposed:,} significantly more exposed (false discovery rate "
-        f"{changes.false_discovery_rate:.0%})."
+        f"{changes.exposed_baseline:,} in {baseline.name}. {changes.less_exposed:,} records are "
+        f"significantly less exposed and {changes.more_exposed:,} significantly more exposed (false "
+        f"discovery rate {changes.false_discovery_rate:.0%})."
     ]
 
 
