@@ -110,7 +110,7 @@ def test_where_nothing_leaks_merging_finds_nothing(tmp_path: Path) -> None:
     assert merged.verdict is not None
     for figures in merged.verdict.results.attacks.values():
         assert figures.auc.low <= 0.5 <= figures.auc.high
-    assert merged.verdict.results.exposed.records == 0
+    assert merged.verdict.results.exposed.records is None  # 12 models cannot detect a single one
 
 
 def test_copies_that_were_trained_further_become_one_run_that_goes_on(
