@@ -51,12 +51,21 @@ def test_memberships_of_two_records_are_nearly_independent(kind):
     np.testing.assert_allclose(correlation, -0.2, atol=0.2)
 
 
-@pytest.mark.parametrize("kind", DESIGNS)
-def test_a_given_target_becomes_row_zero_above_the_random_rows(kind):
-    members = np.arange(10) < 3
-    design = make_design(kind, 4, 10, seed=5, target_members=members)
-    np.testing.assert_array_equal(design.in_mask[0], members)
-    np.testing.assert_array_equal(design.in_mask[1:], make_design(kind, 4, 10, seed=5).in_mask)
+@pytest.mark.parametrize("kind", ["balanced", "bernoulli"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_models_can_be_trained_on_another_share_than_a_half(kind, share):
+    in_mask = make_design(kind, 40, 300, seed=5, member_share=share).in_mask
+    assert in_mask.mean() == pytest.approx(share, abs=0.02)
+    if kind == "balanced":
+        assert np.ptp(in_mask.sum(axis=1)) <= 1
+        assert (in_mask.sum(axis=0) == 40 * share).all()
+
+
+@pytest.mark.parametrize(("models", "least"), [(2, 1), (4, 1), (8, 2), (64, 2)])
+@pytest.mark.parametrize("share", [0.001, 0.999])
+def test_no_share_leaves_a_record_without_models_on_both_sides(models, least, share):
+    n_in = make_design("balanced", models, 50, seed=1, member_share=share).in_mask.sum(axis=0)
+    assert set(n_in.tolist()) == {least if share < 0.5 else models - least}
 
 
 @pytest.mark.parametrize("kind", DESIGNS)
@@ -96,18 +105,3 @@ def test_an_unknown_kind_and_too_few_records_are_refused():
         make_design("latin", 4, 10, seed=0)
     with pytest.raises(InputError, match=r"records=1: .* at least 2 records"):
         make_design("balanced", 4, 1, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("members", "problem"),
-    [
-        (np.ones(3, dtype=bool), r"must be bool \(4,\), got bool \(3,\)"),
-        (np.array([0, 1, 0, 1]), r"must be bool \(4,\), got int64 \(4,\)"),
-        (np.ones((1, 4), dtype=bool), r"got bool \(1, 4\)"),
-        (np.zeros(4, dtype=bool), "both members and non-members"),
-        (np.ones(4, dtype=bool), "both members and non-members"),
-    ],
-)
-def test_a_wrong_target_mask_is_refused(members, problem):
-    with pytest.raises(InputError, match=problem):
-        make_design("balanced", 4, 4, seed=0, target_members=members)

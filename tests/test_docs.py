@@ -15,6 +15,9 @@ import typer
 
 from leakscope.audits.config import read_config
 from leakscope.cli.main import app
+from leakscope.errors import ExitCode
+from leakscope.evaluate.exposure import detectable_records
+from tests.cli.command import run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -129,3 +132,20 @@ def test_a_config_of_the_documentation_is_accepted(page: str, block: str, tmp_pa
 
 def test_there_are_configs() -> None:
     assert len(CONFIGS) >= 6
+
+
+def test_exit_codes_of_help_page_and_program_agree() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", TEXTS["docs/exit_codes.md"].split("## ")[0], re.MULTILINE)
+    assert {int(code): text.replace("\\|", "|") for code, text in rows} == {c: c.meaning for c in ExitCode}
+    helped = " ".join(run_command("--help").out.split())
+    assert all(f"{code.value} {code.meaning}" in helped for code in ExitCode)
+
+
+def test_the_table_of_detectable_records_is_computed() -> None:
+    table = TEXTS["docs/exit_codes.md"].split("## How many models")[1]
+    rows = re.findall(r"^\| (\d+) \| \S+ \| (\S+) \| (\S+) \|$", table, re.MULTILINE)
+    assert len(rows) > 5
+    for models, *fewest in rows:
+        for shown, n_records in zip(fewest, (1_000, 100_000), strict=True):
+            computed = detectable_records(int(models), n_records).fewest
+            assert shown == (f"{computed:,}" if computed <= n_records else "none")

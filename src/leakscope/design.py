@@ -6,6 +6,8 @@ others as its references.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from leakscope.array_types import BoolArray
@@ -18,18 +20,17 @@ _RECORDS_AT_ONCE = 1 << 18
 DESIGNS = ("balanced", "bernoulli", "pairs")
 
 
-def make_design(
-    kind: str, n_models: int, n_records: int, seed: int, target_members: BoolArray | None = None
-) -> Design:
+def make_design(kind: str, n_models: int, n_records: int, seed: int, member_share: float = 0.5) -> Design:
     """A design of the named kind.
 
     Args:
-        kind: "balanced" (each record in exactly half of the models, model sizes equal within one),
-            "bernoulli" (each membership is a fair coin flip) or "pairs" (models 2k and 2k+1 are complements).
+        kind: "balanced" (each record in equally many models, model sizes equal within one),
+            "bernoulli" (each membership is a coin flip) or "pairs" (models 2k and 2k+1 are complements).
         n_models: number of random rows; even for "balanced" and "pairs".
         n_records: number of columns.
         seed: run seed.
-        target_members: bool (records,) of a given target; becomes row 0, above the random rows.
+        member_share: share of the records that each model is trained on; "pairs" are always halves. Every
+            record has IN and OUT models, so few models allow no extreme share.
     """
     if kind not in DESIGNS:
         raise InputError(f"design={kind!r} is unknown; choose one of {', '.join(DESIGNS)}")
@@ -42,22 +43,29 @@ def make_design(
             f"models={n_models}: a {kind} design needs an even number of models (try {n_models + 1})"
         )
     rng = generator(seed, 0, Purpose.DESIGN)
-    in_mask = {"balanced": balanced, "bernoulli": bernoulli, "pairs": pairs}[kind](n_models, n_records, rng)
-    if target_members is not None:
-        in_mask = np.concatenate([_checked_members(target_members, n_records)[None], in_mask])
-    return Design(in_mask)
+    if kind == "pairs":
+        return Design(pairs(n_models, n_records, rng))
+    draw = balanced if kind == "balanced" else bernoulli
+    return Design(draw(n_models, n_records, rng, _possible_share(member_share, n_models)))
 
 
-def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
-    """Each record in exactly half of the models; model sizes equal within one.
+def _possible_share(member_share: float, n_models: int) -> float:
+    """The share, or the nearest that leaves every record two IN and two OUT models (one, of fewer than 8)."""
+    least = max(1, min(2, n_models // 4)) / n_models
+    return min(max(member_share, least), 1 - least)
 
-    Draws a random half of the models for each record, then moves single memberships from models
+
+def balanced(n_models: int, n_records: int, rng: np.random.Generator, share: float = 0.5) -> BoolArray:
+    """Each record in the same share of the models, rounded; model sizes equal within one.
+
+    Draws random models for each record, then moves single memberships from models
     that are too large to models that are too small, which leaves every record's count unchanged.
     """
+    n_in = math.ceil(share * n_models - 0.5)
     in_mask = np.empty((n_models, n_records), dtype=np.bool_)
     for some in blocks(n_records, _RECORDS_AT_ONCE):
         ranks = rng.random((some.stop - some.start, n_models)).argsort(axis=1)
-        in_mask[:, some] = (ranks < n_models // 2).T
+        in_mask[:, some] = (ranks < n_in).T
     wanted = _equal_sizes(int(in_mask.sum()), n_models, rng)
     surplus = in_mask.sum(axis=1) - wanted
     while surplus.any():
@@ -71,9 +79,9 @@ def balanced(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArr
     return in_mask
 
 
-def bernoulli(n_models: int, n_records: int, rng: np.random.Generator) -> BoolArray:
-    """Each membership is an independent fair coin flip; no model is empty or full."""
-    in_mask = np.stack([rng.random(n_records) < 0.5 for _ in range(n_models)])
+def bernoulli(n_models: int, n_records: int, rng: np.random.Generator, share: float) -> BoolArray:
+    """Each membership is an independent coin flip with probability `share`; no model is empty or full."""
+    in_mask = np.stack([rng.random(n_records) < share for _ in range(n_models)])
     sizes = in_mask.sum(axis=1)
     in_mask[sizes == 0, 0] = True
     in_mask[sizes == n_records, 0] = False
@@ -96,14 +104,3 @@ def _equal_sizes(total: int, n_models: int, rng: np.random.Generator) -> np.ndar
     sizes = np.full(n_models, total // n_models)
     sizes[rng.permutation(n_models)[: total % n_models]] += 1
     return sizes
-
-
-def _checked_members(members: BoolArray, n_records: int) -> BoolArray:
-    if members.shape != (n_records,) or members.dtype != bool:
-        raise InputError(
-            f"target_members must be bool ({n_records},), got {members.dtype} {members.shape}; "
-            "give one true/false per record"
-        )
-    if members.all() or not members.any():
-        raise InputError("target_members: a target needs both members and non-members among the records")
-    return members

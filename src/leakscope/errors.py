@@ -1,9 +1,28 @@
-"""The errors of leakscope. A user's mistake ends with one clear line; a bug shows its traceback.
+"""Errors and exit codes. A user's mistake ends with one clear line; a bug shows its traceback."""
 
-The exit codes of the command line: 0 success, 1 the gate failed, 2 the input is wrong, 3 the run failed.
-"""
+from enum import IntEnum
 
 _LONGEST_MESSAGE = 2000
+
+
+class ExitCode(IntEnum):
+    """How a command ends; `meaning` is what `leakscope --help` and docs/exit_codes.md say."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "ExitCode":
+        """A member with its meaning."""
+        member = int.__new__(cls, value)
+        member._value_, member.meaning = value, meaning
+        return member
+
+    SUCCESS = 0, "success; where a gate was set, it passed"
+    GATE_FAILED = 1, "the gate failed: a limit is broken, or a run leaks more than the baseline of `compare`"
+    INPUT_WRONG = 2, "the input is wrong: an option, a config, a file"
+    RUN_FAILED = 3, "the run failed or its folder is in use; the same command may succeed later"
+    INCONCLUSIVE = 4, "inconclusive: a check of the audit failed, or the gate could not be decided"
+    INTERRUPTED = 130, "interrupted by Ctrl-C; the same command resumes"
+    OUTPUT_CLOSED = 141, "the program that read the output ended first, as in `| head`"
 
 
 class LeakscopeError(Exception):
@@ -13,7 +32,7 @@ class LeakscopeError(Exception):
     obey or cannot display are escaped.
     """
 
-    exit_code = 3
+    exit_code = ExitCode.RUN_FAILED
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -27,7 +46,7 @@ class LeakscopeError(Exception):
 class InputError(LeakscopeError):
     """The user's input is wrong; the message names the value and the remedy."""
 
-    exit_code = 2
+    exit_code = ExitCode.INPUT_WRONG
 
 
 class DataMissingError(InputError):

@@ -97,7 +97,7 @@ def config(target: Target, name: str, model: str, of_target: str, more: str = ""
     return path
 
 
-NET = "[model]\noptions = { width = 48 }\n[training]\nlr = 0.01\nepochs = 10"
+NET = "[model]\noptions = { width = 48 }\n[training]\nlr = 0.01\nepochs = 30"
 
 
 def test_its_leakage_is_measured_and_every_number_verified(tmp_path: Path, target: Target) -> None:
@@ -118,7 +118,7 @@ def test_the_report_says_what_was_given_and_what_was_trained(tmp_path: Path, tar
     members = digest_arrays(target.records.ids[target.is_member])
     facts = verdict.results.config.source.facts
     assert (facts["sha256"], facts["member list sha256"]) == (sha256, members)
-    assert facts["references"] == "8 models trained on balanced halves of the same records"
+    assert facts["references"] == "8 models (balanced design), each trained on about 200 of the same records"
     assert "with 8 reference models, trained for this audit." in str(verdict)
     page = (tmp_path / "run" / "report.html").read_text()
     assert members not in page, "a reader could test guesses of the list against it"
@@ -145,7 +145,7 @@ def test_a_config_honours_attacks_design_signals_and_device(tmp_path: Path, targ
     results = json.loads(done.out)
     assert list(results["attacks"]) == ["rmia", "lira(online=false)"]
     assert results["config"]["fpr_budgets"] == [0.2]
-    assert results["config"]["source"]["facts"]["references"].startswith("4 models trained on pairs halves")
+    assert results["config"]["source"]["facts"]["references"].startswith("4 models (pairs design)")
     in_mask = np.load(tmp_path / "run" / "references" / "design.npy")
     np.testing.assert_array_equal(in_mask[0], ~in_mask[1])
     assert (tmp_path / "run" / "signals" / "entropy.npy").exists()

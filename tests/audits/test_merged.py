@@ -73,7 +73,7 @@ def test_a_merged_audit_is_judged_by_all_models(tmp_path: Path, audits: tuple[Pa
     assert results.population.seed == (3, 4)
     assert results.config.source.kind == "merged"
     assert replace(results.config, source=first.source) == first
-    assert merged.verdict.gate_failed
+    assert merged.verdict.outcome == "failed"
 
 
 def test_a_merged_audit_is_a_run_like_any_other(tmp_path: Path, audits: tuple[Path, Path]) -> None:
@@ -110,7 +110,7 @@ def test_where_nothing_leaks_merging_finds_nothing(tmp_path: Path) -> None:
     assert merged.verdict is not None
     for figures in merged.verdict.results.attacks.values():
         assert figures.auc.low <= 0.5 <= figures.auc.high
-    assert merged.verdict.results.exposed.records == 0
+    assert merged.verdict.results.exposed.records is None  # 12 models cannot detect a single one
 
 
 def test_copies_that_were_trained_further_become_one_run_that_goes_on(

@@ -111,8 +111,8 @@ def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -
     assert "One target ± 95% interval" in done.out
     assert run_command("verify", tmp_path / "run").exit_code == 0
     gated = leakscope.audit(SavedPredictions(path), out=tmp_path / "run", gate=Gate(max_auc=0.6))
-    assert gated.gate_failed
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["passed"] is False
+    assert gated.outcome == "failed"
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["outcome"] == "failed"
 
 
 def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None:

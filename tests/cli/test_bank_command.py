@@ -89,7 +89,7 @@ def test_a_broken_gate_is_exit_code_1(tmp_path: Path) -> None:
     parts = [part(tmp_path / str(seed), seed, max_auc=0.55) for seed in (0, 1)]
     failed = run_command("bank", "merge", *parts, "--out", tmp_path / "merged", "--quiet")
     assert failed.exit_code == 1
-    assert failed.err.startswith("leakscope: Gate failed: the AUC is up to ")
+    assert failed.err.startswith("leakscope: Gate failed: the AUC is at least ")
 
 
 def test_unfinished_copies_say_what_is_missing(tmp_path: Path, halves: tuple[Path, Path]) -> None:

@@ -1,9 +1,11 @@
-"""The exit codes of `leakscope audit`: 0 fine, 1 the gate failed, 2 the input is wrong, 3 the run failed."""
+"""The exit codes of `leakscope audit`: passed, failed, wrong input, a run that failed, inconclusive."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+import pytest
 
 from tests.cli.command import Outcome, run_command
 
@@ -17,7 +19,7 @@ options = {{ width = 4 }}
 epochs = 2
 {training}
 [population]
-models = 4
+models = {models}
 device = "cpu"
 [attacks]
 fpr = [0.1]
@@ -25,10 +27,10 @@ fpr = [0.1]
 """
 
 
-def audited(folder: Path, gate: str, training: str = "", *options: str) -> Outcome:
+def audited(folder: Path, gate: str, training: str = "", *options: str, models: int = 8) -> Outcome:
     rows = [f"{i % 7},{(3 * i) % 11},{'yes' if i % 3 else 'no'}" for i in range(60)]
     (folder / "people.csv").write_text("\n".join(["a,b,outcome", *rows]))
-    (folder / "my.toml").write_text(CONFIG.format(gate=gate, training=training))
+    (folder / "my.toml").write_text(CONFIG.format(gate=gate, training=training, models=models))
     return run_command("audit", folder / "my.toml", "--out", folder / "run", *options)
 
 
@@ -36,21 +38,21 @@ def test_without_a_gate_and_with_one_that_holds_the_code_is_0(tmp_path: Path) ->
     plain = audited(tmp_path, "")
     assert plain.exit_code == 0
     assert "Gate" not in plain.out
-    passed = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_epsilon = 50")
+    passed = audited(tmp_path, "[gate]\nmax_auc = 1.0\nmax_tpr = [{ fpr = 0.1, tpr = 1.0 }]")
     assert passed.exit_code == 0, passed
     assert "Gate passed: the AUC is up to" in passed.out
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["passed"] is True
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["gate"]["outcome"] == "passed"
 
 
 def test_a_broken_limit_gives_1_after_everything_was_printed_and_written(tmp_path: Path) -> None:
     failed = audited(tmp_path, "[gate]\nmax_auc = 0.1\nmax_tpr = [{ fpr = 0.001, tpr = 0.5 }]")
     assert failed.exit_code == 1
-    assert "Gate failed: the AUC is up to" in failed.out
-    assert "cannot be measured (an FPR of 0.001 is below 1/" in " ".join(failed.out.split())
+    assert "Gate failed: the AUC is at least" in failed.out
+    assert "(an FPR of 0.001 is below 1/" in " ".join(failed.out.split())
     assert str(tmp_path / "run") in failed.out
     assert "Gate failed" in (tmp_path / "run" / "report.md").read_text()
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert [limit["passed"] for limit in results["gate"]["limits"]] == [False, False]
+    assert [limit["outcome"] for limit in results["gate"]["limits"]] == ["failed", "inconclusive"]
     assert run_command("verify", tmp_path / "run").exit_code == 0
 
 
@@ -60,7 +62,7 @@ def test_quiet_and_json_still_say_why(tmp_path: Path) -> None:
     assert "Gate failed: the AUC" in quiet.err
     as_json = audited(tmp_path, "[gate]\nmax_auc = 0.1", "", "--json")
     assert as_json.exit_code == 1
-    assert json.loads(as_json.out)["gate"]["passed"] is False
+    assert json.loads(as_json.out)["gate"]["outcome"] == "failed"
 
 
 def test_a_gate_that_makes_no_sense_gives_2(tmp_path: Path) -> None:
@@ -77,3 +79,53 @@ def test_a_run_that_fails_gives_3(tmp_path: Path) -> None:
     failed = audited(tmp_path, "[gate]\nmax_auc = 0.9", 'optimizer = "sgd"\nlr = 1e30')
     assert failed.exit_code == 3
     assert "every model diverged" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("gate", "models", "named"),
+    [
+        ("max_epsilon = 50", 8, "a lower bound cannot show"),
+        (
+            "max_exposed_share = 0.01",
+            8,
+            "not resolvable with 8 models: fewer than 18 exposed records among 60",
+        ),
+        ("max_tpr = [{ fpr = 0.001, tpr = 1.0 }]", 8, "an FPR of 0.001 is below"),
+        ("max_auc = 1.0", 4, "it takes at least 8 models"),
+    ],
+)
+def test_what_proves_nothing_is_inconclusive_everywhere(
+    tmp_path: Path, gate: str, models: int, named: str
+) -> None:
+    done = audited(tmp_path, f"[gate]\n{gate}", models=models)
+    assert done.exit_code == 4
+    assert "Inconclusive" in done.out and named in " ".join(done.out.split())
+    page, markdown = (tmp_path / "run" / "report.html").read_text(), tmp_path / "run" / "report.md"
+    assert "**Inconclusive**" in markdown.read_text() and named in markdown.read_text()
+    assert 'class="badge bad">Inconclusive' in page
+    for sign_of_safety in ('<figure class="gauge', 'class="badge good"', "Gate passed", "Gate failed"):
+        assert sign_of_safety not in page
+    quiet = audited(tmp_path, f"[gate]\n{gate}", "", "--quiet", models=models)
+    assert (quiet.exit_code, quiet.out) == (4, "")
+    assert "Inconclusive" in quiet.err or "UNRELIABLE" in quiet.err
+
+
+def test_few_models_are_never_printed_as_nobody_exposed(tmp_path: Path) -> None:
+    done = audited(tmp_path, "", models=8)
+    text = " ".join(done.out.split())
+    assert done.exit_code == 0
+    assert "Exposed records: not resolvable with 8 models" in text
+    assert "No record is individually exposed" not in text
+    assert "of 60 records are exposed" not in (tmp_path / "run" / "report.html").read_text()
+    exposed = json.loads((tmp_path / "run" / "results.json").read_text())["exposed"]
+    assert (exposed["records"], exposed["share"], exposed["fewest_detectable"]) == (None, None, 18)
+
+
+def test_two_models_are_marked_unreliable_without_a_gate_too(tmp_path: Path) -> None:
+    done = audited(tmp_path, "", models=2)
+    assert done.exit_code == 0
+    assert done.out.lstrip().startswith("UNRELIABLE (models): The figures of 2 models are unreliable")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert 'class="badge bad">Unreliable' in page
+    assert '<figure class="gauge' not in page and 'class="badge good"' not in page
+    assert "Membership is" not in page

@@ -68,7 +68,7 @@ def test_rates_are_added(run: Path) -> None:
 def test_a_gate_is_judged_with_its_own_delta(run: Path) -> None:
     gate = Gate(max_epsilon=100.0, delta=1e-3, confidence=0.9)
     verdict = leakscope.audit(FinishedRun(run), out=run, gate=gate)
-    assert not verdict.gate_failed
+    assert verdict.outcome == "inconclusive"  # a bound from below never passes
     epsilon = verdict.results.attacks["lira"].epsilon.general
     assert (epsilon.delta, epsilon.confidence) == (1e-3, 0.9)
     assert run_command("verify", run, "-q") == (0, "", "")

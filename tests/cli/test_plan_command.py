@@ -50,13 +50,14 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     assert "To resolve 0.01% you need 10,000 non-members per model, that is about 20,000 records." in text
     assert text.index("To resolve") < text.index("trainer")
     assert "not resolvable" in text
+    assert "Exposed records: not resolvable with 8 models: fewer than 514" in text
     assert list(files_under(config.parent)) == ["mine.toml"]
 
 
 def test_json_is_the_whole_plan(config: Path) -> None:
     done = run_command("plan", config, "--json")
     planned = json.loads(done.out)
-    assert set(planned) == {"population", "cost", "resolution"}
+    assert set(planned) == {"population", "cost", "resolution", "exposed", "undecidable"}
     assert set(planned["cost"]) == {"training", "time", "memory", "disk"}
     assert planned["population"] == {"models": 8, "records": 1797, "members": 898, "nonmembers": 898}
     assert planned["cost"]["training"]["trainer"] == "dense"

@@ -202,6 +202,7 @@ def test_a_failed_check_of_an_audit_comes_first(audits: Path, tmp_path: Path) ->
     path.write_text(json.dumps(results))
     comparison = compare([tmp_path / "runs" / name for name in ("leaky", "again")], tmp_path / "out")
     assert comparison.summary()[0] == "DO NOT TRUST THIS COMPARISON (again): Half of them are copies."
+    assert comparison.exit_code == 4
 
 
 def test_too_few_models_are_no_evidence_of_no_difference(tmp_path: Path) -> None:

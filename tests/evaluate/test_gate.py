@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, GateResult, TprLimit
+from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -42,43 +43,79 @@ def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | No
     )
 
 
-def outcome(gate: Gate, **attacks: AttackFigures) -> GateResult:
-    return judge_gate(gate, attacks, ExposedRecords(2, 0.02, 0.05, ""))
+EXPOSED = ExposedRecords(2, 0.02, 0.05, "", tested=100, fewest_detectable=1, reason=None)
 
 
-def test_the_upper_end_of_the_strongest_attack_counts() -> None:
+def outcome(gate: Gate, exposed: ExposedRecords = EXPOSED, **attacks: AttackFigures) -> GateResult:
+    return judge_gate(gate, attacks, exposed)
+
+
+def test_a_limit_passes_below_the_interval_fails_above_it_and_is_inconclusive_within() -> None:
     weak, strong = figures(0.52, 0.01, 0.04, 0.1), figures(0.58, 0.04, 0.072, 0.6)
-    gate = Gate(max_auc=0.6, max_tpr=(TprLimit(0.001, 0.05),), max_epsilon=1.0, max_exposed_share=0.02)
-    found = outcome(gate, loss=weak, lira=strong)
-    assert not found.passed
-    assert [limit.passed for limit in found.limits] == [False, False, True, True]
-    assert [limit.bound for limit in found.limits] == pytest.approx([0.62, 0.072, 0.6, 0.02])
-    assert {limit.attack for limit in found.limits} == {"lira", None}
-    assert found.limits[1].sentence == (
-        "Gate failed: the TPR at 0.1% FPR is up to 7.2% (lira); the limit is 5%, exceeded by 2.2 percentage "
-        "points."
-    )
-    assert "epsilon (delta 1e-05, 95% confidence) is at least 0.6" in found.limits[2].sentence
+    for limit, expected in ((0.63, "passed"), (0.62, "passed"), (0.6, "inconclusive"), (0.53, "failed")):
+        result = outcome(Gate(max_auc=limit), loss=weak, lira=strong)
+        assert (result.outcome, result.limits[0].outcome) == (expected, expected)
+        assert result.limits[0].attack == "lira"
+        assert result.limits[0].bound == pytest.approx(0.54 if expected == "failed" else 0.62)
+    tpr = outcome(Gate(max_tpr=(TprLimit(0.001, 0.02),)), loss=weak, lira=strong).limits[0]
+    assert (tpr.outcome, tpr.fpr) == ("failed", 0.001)
+    assert tpr.sentence == "Gate failed: the TPR at 0.1% FPR is at least 3% (loss); the limit is 2%."
 
 
-def test_within_every_limit_it_passes() -> None:
-    found = outcome(Gate(max_auc=0.6, max_advantage=0.15), loss=figures(0.52, 0.01, 0.04, 0.1))
-    assert found.passed
-    assert found.limits[1].sentence == ("Gate passed: the advantage is up to 15% (loss); the limit is 15%.")
+def test_one_broken_limit_outweighs_an_undecided_one_and_that_a_passed_one() -> None:
+    attack = figures(0.58, 0.04, 0.072, 0.6)
+    passed, undecided, broken = Gate(max_auc=0.7), Gate(max_auc=0.7, max_epsilon=9.0), Gate(max_auc=0.5)
+    assert outcome(passed, lira=attack).outcome == "passed"
+    assert outcome(undecided, lira=attack).outcome == "inconclusive"
+    assert outcome(replace(broken, max_epsilon=9.0), lira=attack).outcome == "failed"
+
+
+def test_a_lower_bound_on_epsilon_can_fail_but_never_pass() -> None:
+    attack = figures(0.5, 0.01, 0.01, 0.809)
+    proof = outcome(Gate(max_epsilon=1.0), lira=attack).limits[0]
+    assert (proof.outcome, proof.bound) == ("inconclusive", 0.809)
+    assert "at least 0.809, and a lower bound cannot show" in proof.sentence
+    assert outcome(Gate(max_epsilon=0.8), lira=attack).outcome == "failed"
+    assert outcome(Gate(max_epsilon=1e9), lira=replace(attack)).outcome == "inconclusive"
 
 
 @pytest.mark.parametrize("undefined", [None, float("nan")])
-def test_what_cannot_be_measured_fails_with_the_reason(undefined: float | None) -> None:
+def test_what_cannot_be_measured_is_inconclusive_with_the_reason(undefined: float | None) -> None:
     gate = Gate(max_tpr=(TprLimit(0.001, 1.0),), max_epsilon=100.0)
     weak = figures(0.5, 0.01, None, None)
-    tpr = replace(weak.tpr_at_fpr[0], high=undefined)
+    tpr = replace(weak.tpr_at_fpr[0], low=undefined, high=undefined)
     epsilon = replace(weak.epsilon, general=replace(weak.epsilon.general, value=undefined))
-    found = outcome(gate, loss=replace(weak, tpr_at_fpr=(tpr,), epsilon=epsilon),
-                    lira=figures(0.5, 0.01, 0.01, 0.0))  # fmt: skip
-    assert [limit.passed for limit in found.limits] == [False, False]
-    assert "cannot be measured (an FPR of 0.001 is below 1/12)" in found.limits[0].sentence
-    assert "one side only" in found.limits[1].sentence
-    assert not judge_gate(Gate(max_exposed_share=1.0), {}, None).passed
+    result = outcome(gate, loss=replace(weak, tpr_at_fpr=(tpr,), epsilon=epsilon))
+    assert [limit.outcome for limit in result.limits] == ["inconclusive", "inconclusive"]
+    assert "(an FPR of 0.001 is below 1/12)" in result.limits[0].sentence
+    assert "one side only" in result.limits[1].sentence
+    assert judge_gate(Gate(max_exposed_share=1.0), {}, None).outcome == "inconclusive"
+
+
+def test_an_empty_list_of_exposed_records_is_no_proof_where_it_had_to_be_empty() -> None:
+    blind = ExposedRecords(None, None, 0.05, "", tested=100, fewest_detectable=29, reason="8 models")
+    for limit, expected in ((0.01, "inconclusive"), (0.27, "inconclusive"), (0.28, "passed")):
+        assert outcome(Gate(max_exposed_share=limit), blind).outcome == expected
+    seen = replace(blind, records=40, share=0.4)
+    assert outcome(Gate(max_exposed_share=0.01), seen).outcome == "failed"
+    assert outcome(Gate(max_exposed_share=0.02)).outcome == "passed"
+    assert outcome(Gate(max_exposed_share=0.01)).outcome == "failed"
+
+
+@pytest.mark.parametrize("status", ["failed", "unreliable"])
+@pytest.mark.parametrize("limit", [0.4, 0.7])
+def test_a_check_that_undermines_the_figures_leaves_every_limit_undecided(
+    status: Status, limit: float
+) -> None:
+    checks = [Outcome("balance", "ok", ""), Outcome("accuracy", status, "")]
+    result = judge_gate(Gate(max_auc=limit), {"lira": figures(0.58, 0.04, 0.07, 0.6)}, EXPOSED, checks)
+    assert result.outcome == result.limits[0].outcome == "inconclusive"
+    assert "(accuracy)" in result.limits[0].sentence
+    warned = [Outcome("accuracy", "warning", "")]
+    assert (
+        judge_gate(Gate(max_auc=0.7), {"lira": figures(0.58, 0.04, 0.07, 0.6)}, None, warned).outcome
+        == "passed"
+    )
 
 
 def test_a_gate_survives_being_stored() -> None:

@@ -1,4 +1,4 @@
-"""A given, trained model: reference models trained on random halves of the same records judge it.
+"""A given, trained model: reference models trained on random parts of the same records judge it.
 
 The references are trained in `references/` of the run folder by any recipe: ours, an estimator or a user's
 training function. The target's own outputs come from its weights, its file or its `predict` function. It is
@@ -69,14 +69,19 @@ class GivenTarget:
         self._check()
         records = self.records
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
-        request, engine = training_request(records, self.recipe, replace(settings, signals=names))
+        member_share = float(self.is_member.mean())  # references must be trained on as many records
+        request, engine = training_request(
+            records, self.recipe, replace(settings, signals=names), member_share
+        )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             logits = self.model.outputs(records.features, records.class_names).logits
+        n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
             MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
-            "references": f"{settings.models} models trained on {settings.design} halves of the same records",
+            "references": f"{settings.models} models ({settings.design} design), each trained on about "
+            f"{n_trained:,.0f} of the same records",
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))

@@ -61,13 +61,13 @@ class TrainedPopulation:
 
 
 def training_request(
-    records: Records, recipe: AnyRecipe, settings: ResolvedSettings
+    records: Records, recipe: AnyRecipe, settings: ResolvedSettings, member_share: float = 0.5
 ) -> tuple[TrainingRequest, Engine]:
     """The models to train and the backend that trains them, both checked."""
     from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
-    design = make_design(settings.design, settings.models, len(records), settings.seed)
+    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share)
     request = TrainingRequest(
         records, design, recipe, settings.seed, settings.signals, settings.device, settings.reuse
     )

@@ -52,7 +52,7 @@ class AuditSettings:
     Attributes:
         attacks: attacks by name, as text with options, or as objects; by default those the source allows.
         fpr: false positive rates at which the true positive rate is reported.
-        gate: limits; `Verdict.gate_failed` says whether one is broken.
+        gate: limits; `Verdict.outcome` says whether they hold.
         models: number of models to train, 64 by default; every model is the target in turn.
         design: "balanced" (the default), "bernoulli" or "pairs".
         seed: all randomness derives from it; 0 by default.

@@ -26,7 +26,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
-from leakscope.errors import InputError
+from leakscope.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +93,7 @@ def audit(
     with training_progress(n_models, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out or Path("runs") / file.stem, progress)
     show(verdict, quiet, as_json)
-    exit_by_gate(verdict, printed=not (quiet or as_json))
+    exit_by_outcome(verdict, printed=not (quiet or as_json))
 
 
 def demo(
@@ -140,7 +140,7 @@ def judge(
     )
     verdict = run_audit(settings, FinishedRun(run), run)
     show(verdict, quiet, as_json)
-    exit_by_gate(verdict, printed=not (quiet or as_json))
+    exit_by_outcome(verdict, printed=not (quiet or as_json))
 
 
 def configured(
@@ -166,22 +166,27 @@ def configured(
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 
-def exit_by_gate(verdict: Verdict, printed: bool) -> None:
-    """Ends the command with exit code 1 when the gate failed; prints why, unless it was printed already."""
-    from leakscope.evaluate.sentences import gate_sentences
-
-    if not verdict.gate_failed:
+def exit_by_outcome(verdict: Verdict, printed: bool) -> None:
+    """Ends the command with the verdict's exit code; prints the reason, unless that was printed already."""
+    if verdict.exit_code == ExitCode.SUCCESS:
         return
     if not printed:
-        for line in gate_sentences(verdict.results):
+        for line in _alarms(verdict):
             print(f"leakscope: {line}", file=sys.stderr)
-    raise typer.Exit(1)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _alarms(verdict: Verdict) -> list[str]:
+    """Why the outcome is not a pass, and what makes the figures doubtful."""
+    from leakscope.evaluate.sentences import gate_sentences, opening_sentences
+
+    gate = gate_sentences(verdict.results) if verdict.exit_code else []
+    return [*opening_sentences(verdict.results), *gate]
 
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.audits.report.cells import attack_table, unmeasurable
-    from leakscope.evaluate.sentences import check_sentences, gate_sentences
     from leakscope.report.page import page_path
 
     results, attacks = verdict.results, attack_table(verdict.results)
@@ -189,8 +194,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
 
     def show_verdict(screen: Console) -> None:
-        gate = gate_sentences(results) if verdict.gate_failed else []
-        alarms = {*check_sentences(results, "failed"), *gate}
+        alarms = _alarms(verdict)
         screen.print()
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)

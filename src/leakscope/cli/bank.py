@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli.audit import exit_by_gate, show
+from leakscope.cli.audit import exit_by_outcome, show
 from leakscope.cli.output import AsJson, Quiet, Redact, console, print_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def merge(
             show(merged.verdict, quiet=False, as_json=False)
         screen.print(_next_step(merged), soft_wrap=True)
     if merged.verdict is not None:
-        exit_by_gate(merged.verdict, printed=not (quiet or as_json))
+        exit_by_outcome(merged.verdict, printed=not (quiet or as_json))
 
 
 def _summary(merged: MergedRun) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from leakscope import __version__
 from leakscope.cli import attack, audit, bank, data, plan, runs, study
-from leakscope.errors import LeakscopeError
+from leakscope.errors import ExitCode, LeakscopeError
 
-_INTERRUPTED = 130
+_EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
 
 app = typer.Typer(
     help="Measure what a trained model reveals about who was in its training set.",
+    epilog=_EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,16 +54,36 @@ def _root(
 
 
 def main() -> None:
-    """Entry point: 0 fine, 1 the gate failed, 2 the input is wrong, 3 the run failed."""
+    """Entry point; ends with an `ExitCode`."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe can still be handled
     except LeakscopeError as error:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        _end_with_closed_output()
     except Exception:  # a bug: Python's own exit code would be 1, which says that the gate failed
         traceback.print_exc()
-        sys.exit(3)
+        sys.exit(ExitCode.RUN_FAILED)
     except SystemExit as end:
-        if end.code == _INTERRUPTED:  # how typer ends after Ctrl-C
+        if end.code == ExitCode.INTERRUPTED:  # how typer ends after Ctrl-C
             print("leakscope: interrupted; run the same command again to resume", file=sys.stderr)
+        if end.code == ExitCode.GATE_FAILED and not isinstance(end.__context__, typer.Exit):
+            _end_without_verdict(end)
         raise
+
+
+def _end_without_verdict(end: SystemExit) -> None:
+    """Ends a command that a closed pipe or a user's function ended with 1, the code of a broken gate."""
+    if isinstance(end.__context__, BrokenPipeError):
+        _end_with_closed_output()
+    print("leakscope: the run was ended from within, by sys.exit or the end of an input", file=sys.stderr)
+    sys.exit(ExitCode.RUN_FAILED)
+
+
+def _end_with_closed_output() -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered must go somewhere
+    sys.exit(ExitCode.OUTPUT_CLOSED)

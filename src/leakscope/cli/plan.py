@@ -57,6 +57,7 @@ def summary(planned: Plan) -> list[str]:
     population, resolution = planned.population, planned.resolution
     lines = [
         *_cost_summary(planned),
+        *([f"UNRELIABLE: {resolution.unreliable}."] if resolution.unreliable else []),
         f"Each target has at least {population.nonmembers:,} non-members: the smallest measurable false "
         f"positive rate (FPR) is {_percent(resolution.lowest_fpr)}.",
         f"An area under the ROC curve (AUC) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from "
@@ -66,6 +67,9 @@ def summary(planned: Plan) -> list[str]:
         lines.append(
             f"The advantage on a single record will be known to ± {resolution.record_advantage:.2f}."
         )
+    if planned.exposed is not None and planned.exposed.reason is not None:
+        lines.append(f"Exposed records: {planned.exposed.reason}.")
+    lines += [f"The gate cannot pass {limit}." for limit in planned.undecidable]
     unresolved = [rate for rate in resolution.rates if rate.reason]
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
@@ -121,6 +125,14 @@ def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
         half = planned.population.models // 2
         how = f"{half:,} models with the record and {half:,} without, rates 1/2"
         yield "a record's advantage", f"± {resolved.record_advantage:.2f}", how
+    if planned.exposed is not None:
+        fewest, reason = planned.exposed
+        shown = (
+            ("any number", "a single one can be detected") if reason is None else ("not resolvable", reason)
+        )
+        if reason and fewest <= planned.population.records:
+            shown = (f"{fewest:,} or more", reason)
+        yield "exposed records", *shown
 
 
 def _footnotes(planned: Plan) -> list[str]:

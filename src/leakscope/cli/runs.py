@@ -85,19 +85,18 @@ def compare(
 ) -> None:
     """Compare audits of the same records with the first: what leaks less, what leaks more, at what cost.
 
-    The exit code is 1 when a run leaks significantly more than the baseline.
+    The exit code is 1 when a run leaks significantly more than the baseline, 4 when a check failed.
     """
     from leakscope.compare.compare import compare as compare_runs
-    from leakscope.compare.sentences import regressions
+    from leakscope.compare.sentences import is_alarm
 
     comparison = compare_runs(runs, out or _default_folder(runs))
     show_results(comparison.results, partial(_show_comparison, comparison), quiet, as_json)
-    if comparison.is_regression:
+    if comparison.exit_code:
         if quiet or as_json:
-            for run in comparison.results.comparisons:
-                for line in regressions(run):
-                    print(f"leakscope: {line}", file=sys.stderr)
-        raise typer.Exit(1)
+            for line in filter(is_alarm, dict.fromkeys(comparison.summary())):
+                print(f"leakscope: {line}", file=sys.stderr)
+        raise typer.Exit(comparison.exit_code)
 
 
 def _default_folder(runs: list[Path]) -> Path:

@@ -40,6 +40,7 @@ from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
 from leakscope.disclosure import Disclosure
+from leakscope.errors import ExitCode
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
@@ -67,6 +68,13 @@ class Comparison:
     def is_regression(self) -> bool:
         """True when some run leaks more than the baseline, by at least one figure."""
         return self.results.regression
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How a pipeline should end: nothing is concluded from audits whose checks failed."""
+        if any(run.hygiene_failed for run in self.results.runs):
+            return ExitCode.INCONCLUSIVE
+        return ExitCode.GATE_FAILED if self.is_regression else ExitCode.SUCCESS
 
     def summary(self) -> list[str]:
         """The comparison in plain sentences, run by run."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from leakscope.compare.results import ComparisonResults, DifferenceFigure, RunComparison, RunSummary
 from leakscope.compare.tables import figure_name, tpr_name
+from leakscope.evaluate.exposure import detectable_records
 
 _MOST_NAMED = 4
 
@@ -25,7 +26,7 @@ def run_summary(results: ComparisonResults, comparison: RunComparison) -> list[s
         _strongest(comparison, results.strongest_attack, baseline.name),
         *regressions(comparison),
         _cost(comparison),
-        *_records(comparison, baseline.name),
+        *_records(comparison, baseline),
         *_diverged(runs),
     ]
 
@@ -157,15 +158,18 @@ def _cost(comparison: RunComparison) -> str:
     return f"No change in accuracy on non-members was detected: {change}."
 
 
-def _records(comparison: RunComparison, baseline: str) -> list[str]:
+def _records(comparison: RunComparison, baseline: RunSummary) -> list[str]:
     changes = comparison.records
     if changes is None:
         return []
+    reason = detectable_records(baseline.targets, changes.records).reason
+    if reason and not (changes.exposed_baseline or changes.exposed_other):
+        return [f"Exposed records: {reason}."]
     return [
         f"Individually exposed records: {changes.exposed_other:,}, compared with "
-        f"{changes.exposed_baseline:,} in {baseline}. {changes.less_exposed:,} records are significantly "
-        f"less exposed and {changes.more_exposed:,} significantly more exposed (false discovery rate "
-        f"{changes.false_discovery_rate:.0%})."
+        f"{changes.exposed_baseline:,} in {baseline.name}. {changes.less_exposed:,} records are "
+        f"significantly less exposed and {changes.more_exposed:,} significantly more exposed (false "
+        f"discovery rate {changes.false_discovery_rate:.0%})."
     ]
 
 

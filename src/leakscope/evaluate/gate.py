@@ -1,16 +1,19 @@
 """The gate: limits on leakage that a release must stay within.
 
-A rate passes when the *upper end* of its interval is within the limit, so an audit with too few records or
-models fails rather than passes. Epsilon is only known from below: it fails when its lower bound, which holds
-with the stated confidence, is above the limit. A figure that cannot be measured fails, with the reason. The
-strongest attack counts.
+A gate passes, fails or is inconclusive. A rate passes when the *upper end* of its interval is within the
+limit, and fails when the *lower end* is above it. An interval that contains the limit decides nothing, and
+neither does a figure that cannot be measured. Epsilon is only known from below, so its limit can fail but
+never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from leakscope.errors import InputError
+
+GateOutcome = Literal["passed", "failed", "inconclusive"]
 
 DEFAULT_DELTA, DEFAULT_CONFIDENCE = 1e-5, 0.95
 
@@ -21,7 +24,7 @@ class TprLimit:
 
     Attributes:
         fpr: the false positive rate.
-        tpr: the limit on the upper end of the TPR's interval.
+        tpr: the limit on the TPR.
     """
 
     fpr: float
@@ -33,11 +36,11 @@ class Gate:
     """Limits on leakage; None: no limit.
 
     Attributes:
-        max_auc: limit on the upper end of the AUC's interval.
-        max_advantage: limit on the upper end of the advantage's interval.
-        max_tpr: limits on the upper end of the TPR's interval, at chosen false positive rates.
-        max_epsilon: limit on the lower bound of epsilon.
-        max_exposed_share: limit on the share of records that are individually exposed.
+        max_auc: limit on the AUC.
+        max_advantage: limit on the advantage.
+        max_tpr: limits on the TPR, at chosen false positive rates.
+        max_epsilon: limit on epsilon; as epsilon is only bounded from below, it can fail but never pass.
+        max_exposed_share: limit on the share of records that are detected as individually exposed.
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
     """
@@ -62,18 +65,21 @@ class LimitOutcome:
 
     Attributes:
         limit_on: name of the setting.
+        fpr: the false positive rate of a limit on the TPR; None for other limits.
         limit: what is allowed.
-        bound: the figure's bound that the limit is compared with; None where it cannot be measured.
-        attack: the attack with the highest bound; None for a figure that belongs to no single attack.
-        passed: true when the bound is within the limit.
+        bound: the end of the interval that decides: the lower end where the limit failed or the figure has no
+            other, else the upper end; None where it cannot be measured.
+        attack: the attack with this bound; None for a figure that belongs to no single attack.
+        outcome: whether the limit holds.
         sentence: the outcome as a sentence.
     """
 
     limit_on: str
+    fpr: float | None
     limit: float
     bound: float | None
     attack: str | None
-    passed: bool
+    outcome: GateOutcome
     sentence: str
 
 
@@ -82,11 +88,11 @@ class GateResult:
     """The outcome of a gate.
 
     Attributes:
-        passed: true when every limit holds.
+        outcome: "failed" when a limit is broken, else "inconclusive" when one could not be decided.
         limits: the outcome of each limit.
     """
 
-    passed: bool
+    outcome: GateOutcome
     limits: tuple[LimitOutcome, ...]
 
 

@@ -17,6 +17,7 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records
 from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
@@ -28,7 +29,6 @@ from leakscope.evaluate.results import (
     AttackFigures,
     AuditResults,
     EvaluationConfig,
-    ExposedRecords,
     Figure,
     Headline,
     PopulationFigures,
@@ -44,7 +44,6 @@ from leakscope.stats.two_way import Variance
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
-_FALSE_DISCOVERY_RATE = 0.05
 _MOST_GROUPS = 50
 _CHECKED_RECORDS = 200_000
 
@@ -100,7 +99,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     groups, groups_left_out = _evaluated_groups(metadata)
     in_mask = design.rows(targets)
     risk = _risk(evidence.scores, in_mask)
-    exposed = None if risk is None else _exposed(risk)
+    decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
+    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
+    hygiene = () if metadata is None else _hygiene(evidence, metadata)
     leakage = bank_leakage(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
     attacks, strongest = _attack_figures(evidence, config, groups, sample)
@@ -113,9 +114,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
-        hygiene=() if metadata is None else _hygiene(evidence, metadata),
+        hygiene=hygiene,
         exposed=exposed,
-        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed),
+        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene),
     )
     return Judged(results, evidence, risk, leakage.last)
 
@@ -142,7 +143,7 @@ def converged_models(bank: Bank) -> tuple[Signals, Design]:
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
     """records.parquet: ids, labels, groups, each record's risk and bits; for one target, also its scores."""
-    exposed = None if judged.risk is None else judged.risk.exposed(_FALSE_DISCOVERY_RATE)
+    exposed = None if judged.risk is None else judged.risk.exposed(FALSE_DISCOVERY_RATE)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }
@@ -238,16 +239,6 @@ def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None
 
     over_blocks(n_records, fill, values, in_mask)
     return risk_of_counts(counts)
-
-
-def _exposed(risk: RecordRisk) -> ExposedRecords:
-    exposed = risk.exposed(_FALSE_DISCOVERY_RATE)
-    return ExposedRecords(
-        records=int(exposed.sum()),
-        share=float(exposed.mean()),
-        false_discovery_rate=_FALSE_DISCOVERY_RATE,
-        decision=f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references",
-    )
 
 
 def _evaluated_groups(metadata: RecordMetadata | None) -> tuple[Groups, dict[str, str]]:

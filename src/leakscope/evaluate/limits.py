@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from leakscope.evaluate.gate import Gate, GateResult, LimitOutcome
-from leakscope.evaluate.results import AttackFigures, EpsilonFigure, ExposedRecords, Figure, TprAtFpr
+from leakscope.evaluate.exposure import Detectable
+from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
+from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.results import (
+    AttackFigures,
+    AuditResults,
+    EpsilonFigure,
+    ExposedRecords,
+    Figure,
+    TprAtFpr,
+)
+
+
+def audit_outcome(results: AuditResults) -> GateOutcome | None:
+    """The outcome of the gate; "inconclusive" after a failed check, with or without a gate; else None."""
+    if any(check.status == "failed" for check in results.hygiene):
+        return "inconclusive"
+    return None if results.gate is None else results.gate.outcome
 
 
 def judge_gate(
-    gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None
+    gate: Gate,
+    attacks: Mapping[str, AttackFigures],
+    exposed: ExposedRecords | None,
+    hygiene: Sequence[Outcome] = (),
 ) -> GateResult:
     """The outcome of every limit.
 
@@ -20,98 +38,149 @@ def judge_gate(
         gate: the limits.
         attacks: label -> figures of each attack.
         exposed: records that are individually exposed; None where single records were not evaluated.
+        hygiene: checks of the audit; after one that undermines the figures, every limit is inconclusive.
     """
-    outcomes = tuple(_outcomes(gate, attacks, exposed))
-    return GateResult(all(outcome.passed for outcome in outcomes), outcomes)
+    failed_checks = [check.name for check in undermining(hygiene)]
+    limits = tuple(_undecided(limit, failed_checks) for limit in _outcomes(gate, attacks, exposed))
+    return GateResult(_overall([limit.outcome for limit in limits]), limits)
+
+
+def _overall(outcomes: Sequence[GateOutcome]) -> GateOutcome:
+    if "failed" in outcomes:
+        return "failed"
+    return "inconclusive" if "inconclusive" in outcomes else "passed"
+
+
+def _undecided(limit: LimitOutcome, failed_checks: Sequence[str]) -> LimitOutcome:
+    """The limit without a conclusion, where figures cannot be trusted."""
+    if not failed_checks:
+        return limit
+    names = ", ".join(failed_checks)
+    sentence = (
+        f"Gate inconclusive: {limit.limit_on} cannot be judged, because checks of the audit failed ({names})."
+    )
+    return replace(limit, outcome="inconclusive", sentence=sentence)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Where a figure lies, as far as the audit can tell; an end that is None is unknown, for this reason."""
+
+    low: float | None
+    high: float | None
+    reason: str
+
+    @classmethod
+    def of(cls, figure: Figure) -> _Range:
+        reason = figure.reason if isinstance(figure, TprAtFpr) else None
+        return cls(_known(figure.low), _known(figure.high), reason or "it has no interval")
+
+    @classmethod
+    def above(cls, bound: EpsilonFigure) -> _Range:
+        value = _known(bound.value)
+        lower_bound = (
+            f"it is at least {value:.3g}, and a lower bound cannot show that" if value is not None else ""
+        )
+        return cls(value, None, lower_bound or bound.reason or "it has no bound")
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One limit: its setting, what it limits, its value, and how numbers are written."""
+
+    name: str
+    what: str
+    value: float
+    shown: Callable[[float], str]
+    fpr: float | None = None
 
 
 def _outcomes(
     gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None
 ) -> Iterator[LimitOutcome]:
-    def highest(bound_of: Callable[[AttackFigures], _Bound]) -> tuple[str, _Bound]:
-        """The attack with the highest bound; one without a bound comes first, as it may be any."""
-        bounds = {label: bound_of(figures) for label, figures in attacks.items()}
-        return max(bounds.items(), key=lambda item: math.inf if item[1].value is None else item[1].value)
+    def ranges(figure_of: Callable[[AttackFigures], Figure]) -> dict[str | None, _Range]:
+        return {label: _Range.of(figure_of(figures)) for label, figures in attacks.items()}
 
     if gate.max_auc is not None:
-        auc = highest(lambda figures: _upper_end(figures.auc))
-        yield _outcome(_Limit("max_auc", "the AUC", gate.max_auc), *auc, _as_number)
+        yield _outcome(_Limit("max_auc", "the AUC", gate.max_auc, _number), ranges(lambda f: f.auc))
     if gate.max_advantage is not None:
-        advantage = highest(lambda figures: _upper_end(figures.advantage))
-        yield _outcome(_Limit("max_advantage", "the advantage", gate.max_advantage), *advantage, _as_percent)
+        limit = _Limit("max_advantage", "the advantage", gate.max_advantage, _percent)
+        yield _outcome(limit, ranges(lambda f: f.advantage))
     for allowed in gate.max_tpr:
-        tpr = highest(partial(_tpr_upper_end, fpr=allowed.fpr))
-        what = f"the TPR at {100 * allowed.fpr:g}% FPR"
-        yield _outcome(_Limit("max_tpr", what, allowed.tpr), *tpr, _as_percent)
+        limit = _Limit(
+            "max_tpr", f"the TPR at {100 * allowed.fpr:g}% FPR", allowed.tpr, _percent, allowed.fpr
+        )
+        points = {label: _tpr_at(figures, allowed.fpr) for label, figures in attacks.items()}
+        yield _outcome(limit, {label: _Range.of(point) for label, point in points.items()})
     if gate.max_epsilon is not None:
-        epsilon = highest(lambda figures: _lower_bound(figures.epsilon.general))
         what = f"epsilon (delta {gate.delta:g}, {gate.confidence:.0%} confidence)"
-        yield _outcome(_Limit("max_epsilon", what, gate.max_epsilon, "at least "), *epsilon, _as_number)
+        bounds: dict[str | None, _Range] = {
+            label: _Range.above(figures.epsilon.general) for label, figures in attacks.items()
+        }
+        yield _outcome(_Limit("max_epsilon", what, gate.max_epsilon, _number), bounds)
     if gate.max_exposed_share is not None:
-        share = _Bound(exposed.share) if exposed else _Bound(None, "no population of models was attacked")
-        limit = _Limit("max_exposed_share", "the share of exposed records", gate.max_exposed_share, "")
-        yield _outcome(limit, None, share, _as_percent)
+        limit = _Limit("max_exposed_share", "the share of exposed records", gate.max_exposed_share, _percent)
+        yield _outcome(limit, {None: _exposed_range(exposed, gate.max_exposed_share)})
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """The bound of a figure, or why there is none."""
-
-    value: float | None
-    reason: str = ""
-
-    @classmethod
-    def of(cls, value: float | None, reason: str | None) -> _Bound:
-        """NaN counts as no bound."""
-        return cls(None if value is None or math.isnan(value) else value, reason or "it has no interval")
+def _exposed_range(exposed: ExposedRecords | None, limit: float) -> _Range:
+    """The detected share; without an upper end where the models could not have detected a broken limit."""
+    if exposed is None:
+        return _Range(None, None, "no population of models was attacked")
+    if not Detectable(exposed.fewest_detectable, exposed.reason).decides(limit, exposed.tested):
+        return _Range(exposed.share, None, exposed.reason or "")
+    return _Range(exposed.share or 0.0, exposed.share or 0.0, "")
 
 
-@dataclass(frozen=True)
-class _Limit:
-    """One limit: its setting, what it limits, its value, and the side on which the bound lies."""
+def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome:
+    """Failed where any attack is certainly above the limit, passed where none can be."""
+    above = {label: at.low for label, at in ranges.items() if at.low is not None and at.low > limit.value}
+    if above:
+        attack, bound = max(above.items(), key=lambda item: item[1])
+        excess = f"at least {limit.shown(bound)}{_of(attack)}; the limit is {limit.shown(limit.value)}"
+        return _as_outcome(limit, "failed", f"is {excess}", attack, bound)
+    unknown = {label: at for label, at in ranges.items() if at.high is None}
+    if unknown:
+        attack, at = max(unknown.items(), key=lambda item: -math.inf if item[1].low is None else item[1].low)
+        allowed = f"the limit of {limit.shown(limit.value)}"
+        return _as_outcome(
+            limit, "inconclusive", f"cannot be held against {allowed} ({at.reason})", attack, at.low
+        )
+    attack, at = max(ranges.items(), key=lambda item: item[1].high or 0.0)
+    bound = at.high or 0.0
+    held = f"is up to {limit.shown(bound)}{_of(attack)}; the limit is {limit.shown(limit.value)}"
+    if bound <= limit.value:
+        return _as_outcome(limit, "passed", held, attack, bound)
+    unclear = f"{held}, and the audit cannot tell on which side of it the figure is"
+    return _as_outcome(limit, "inconclusive", unclear, attack, bound)
 
-    name: str
-    what: str
-    value: float
-    side: str = "up to "
 
-
-def _upper_end(figure: Figure) -> _Bound:
-    return _Bound.of(figure.high, figure.reason if isinstance(figure, TprAtFpr) else None)
-
-
-def _lower_bound(epsilon: EpsilonFigure) -> _Bound:
-    return _Bound.of(epsilon.value, epsilon.reason)
-
-
-def _tpr_upper_end(figures: AttackFigures, fpr: float) -> _Bound:
-    (point,) = (point for point in figures.tpr_at_fpr if point.fpr == fpr)
-    return _upper_end(point)
-
-
-def _outcome(
-    limit: _Limit, attack: str | None, bound: _Bound, show: Callable[[float], tuple[str, str]]
+def _as_outcome(
+    limit: _Limit, outcome: GateOutcome, predicate: str, attack: str | None, bound: float | None
 ) -> LimitOutcome:
-    allowed = show(limit.value)[0]
-    if bound.value is None:
-        sentence = f"Gate failed: {limit.what} cannot be measured ({bound.reason}); the limit is {allowed}."
-        return LimitOutcome(limit.name, limit.value, None, attack, False, sentence)
-    passed = bound.value <= limit.value
-    of_attack = f" ({attack})" if attack else ""
-    excess = "" if passed else f", exceeded by {show(bound.value - limit.value)[1]}"
-    sentence = (
-        f"Gate {'passed' if passed else 'failed'}: {limit.what} is {limit.side}{show(bound.value)[0]}"
-        f"{of_attack}; the limit is {allowed}{excess}."
-    )
-    return LimitOutcome(limit.name, limit.value, bound.value, attack, passed, sentence)
+    sentence = f"Gate {outcome}: {limit.what} {predicate}."
+    return LimitOutcome(limit.name, limit.fpr, limit.value, bound, attack, outcome, sentence)
 
 
-def _as_percent(rate: float) -> tuple[str, str]:
-    """A rate in percent, and a difference of rates in percentage points; small ones get more digits."""
+def _tpr_at(figures: AttackFigures, fpr: float) -> TprAtFpr:
+    (point,) = (point for point in figures.tpr_at_fpr if point.fpr == fpr)
+    return point
+
+
+def _known(value: float | None) -> float | None:
+    """None for NaN, which is what an undefined figure is before it is stored."""
+    return None if value is None or math.isnan(value) else value
+
+
+def _of(attack: str | None) -> str:
+    return f" ({attack})" if attack else ""
+
+
+def _percent(rate: float) -> str:
+    """A rate in percent; small ones get more digits."""
     digits = 1 if abs(rate) >= 0.001 or rate == 0 else 3
-    percent = f"{100 * rate:.{digits}f}"
-    return f"{percent.removesuffix('.0')}%", f"{percent} percentage points"
+    return f"{100 * rate:.{digits}f}".removesuffix(".0") + "%"
 
 
-def _as_number(value: float) -> tuple[str, str]:
-    return f"{value:.3g}", f"{value:.2g}"
+def _number(value: float) -> str:
+    return f"{value:.3g}"

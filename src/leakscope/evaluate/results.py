@@ -266,16 +266,22 @@ class ExposedRecords:
     """Records that are individually exposed: their membership is detectable across models.
 
     Attributes:
-        records: how many.
-        share: share of all records.
+        records: how many; None where none was detected and the models are too few to detect a single one.
+        share: share of all records; None where `records` is.
         false_discovery_rate: the expected share of false alarms among them is at most this.
         decision: when a record counts as recognized by a model.
+        tested: number of records with targets trained on them and without them.
+        fewest_detectable: fewer exposed records than this cannot be detected with so many targets.
+        reason: what the targets are too few to detect; None where they can detect a single exposed record.
     """
 
-    records: int
-    share: float
+    records: int | None
+    share: float | None
     false_discovery_rate: float
     decision: str
+    tested: int
+    fewest_detectable: int
+    reason: str | None
 
 
 @dataclass(frozen=True)

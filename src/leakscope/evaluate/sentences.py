@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from leakscope.evaluate.hygiene.outcome import CAUSES
+from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.stats.estimate import Estimate
 
@@ -19,12 +21,10 @@ def title(results: AuditResults) -> str:
 def summary(results: AuditResults) -> list[str]:
     """The whole audit, in the order a reader wants it."""
     return [
-        *check_sentences(results, "failed"),
+        *opening_sentences(results),
         population_sentence(results),
         *accuracy_sentences(results),
-        strongest_sentence(results),
-        *exposed_sentences(results),
-        *leakage_sentences(results),
+        *([] if has_failed_check(results) else _figure_sentences(results)),
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
         *gate_sentences(results),
@@ -34,27 +34,59 @@ def summary(results: AuditResults) -> list[str]:
 
 def key_findings(results: AuditResults) -> list[str]:
     """What matters beside the strongest attack, the most important first."""
+    is_void = has_failed_check(results)
     return [
         *gate_sentences(results),
-        *exposed_sentences(results),
-        *leakage_sentences(results),
+        *([] if is_void else [*exposed_sentences(results), *leakage_sentences(results)]),
         " ".join([population_sentence(results), *accuracy_sentences(results)]),
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
     ]
 
 
-def check_sentences(results: AuditResults, status: Literal["failed", "warning"]) -> list[str]:
+def _figure_sentences(results: AuditResults) -> list[str]:
+    return [strongest_sentence(results), *exposed_sentences(results), *leakage_sentences(results)]
+
+
+def has_failed_check(results: AuditResults) -> bool:
+    """True when the figures may measure a fault of the audit, so that no sentence may state them."""
+    return any(check.status == "failed" for check in results.hygiene)
+
+
+def opening_sentences(results: AuditResults) -> list[str]:
+    """What a reader must know before any figure: that the audit is inconclusive, and why."""
+    if has_failed_check(results):
+        opening = ["Inconclusive: a check of the audit failed, so its figures prove nothing."]
+    elif audit_outcome(results) == "inconclusive":
+        opening = ["Inconclusive: the audit cannot decide whether every limit of the gate holds."]
+    else:
+        opening = []
+    failed, unreliable = check_sentences(results, "failed"), check_sentences(results, "unreliable")
+    return [*opening, *failed, *_cause_sentences(results), *unreliable]
+
+
+def _cause_sentences(results: AuditResults) -> list[str]:
+    """The causes of all failed checks in one sentence, the most likely first."""
+    causes = {cause for check in results.hygiene if check.status == "failed" for cause in check.causes}
+    ordered = [cause for cause in CAUSES if cause in causes]
+    numbered = [f"({number}) {cause}" for number, cause in enumerate(ordered, 1)]
+    return [f"Likely causes, the most likely first: {'; '.join(numbered)}."] if numbered else []
+
+
+def check_sentences(results: AuditResults, status: Literal["failed", "unreliable", "warning"]) -> list[str]:
     """One sentence for each check that ended with `status`."""
-    opening = {"failed": "DO NOT TRUST THESE FIGURES", "warning": "Warning"}[status]
+    opening = {"failed": "DO NOT TRUST THESE FIGURES", "unreliable": "UNRELIABLE", "warning": "Warning"}[
+        status
+    ]
     checks = [check for check in results.hygiene if check.status == status]
     return [f"{opening} ({check.name}): {check.sentence}" for check in checks]
 
 
 def gate_sentences(results: AuditResults) -> list[str]:
-    """One sentence per limit, exceeded limits first; none without a gate."""
+    """One sentence per limit: broken limits first, then undecided ones; none without a gate."""
     limits = results.gate.limits if results.gate else ()
-    return [limit.sentence for limit in sorted(limits, key=lambda limit: limit.passed)]
+    order = ("failed", "inconclusive", "passed")
+    return [limit.sentence for limit in sorted(limits, key=lambda limit: order.index(limit.outcome))]
 
 
 def population_sentence(results: AuditResults) -> str:
@@ -105,6 +137,8 @@ def exposed_sentences(results: AuditResults) -> list[str]:
     exposed = results.exposed
     if exposed is None:
         return []
+    if exposed.records is None or exposed.share is None:
+        return [f"Exposed records: {exposed.reason}."]
     rate = f"{exposed.false_discovery_rate:.0%}"
     if not exposed.records:
         return [f"No record is individually exposed at a false discovery rate of {rate}."]

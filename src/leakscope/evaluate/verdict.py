@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakscope.errors import ExitCode
+from leakscope.evaluate.gate import GateOutcome
+from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import summary
 from leakscope.report.notebook import summary_and_table
@@ -29,9 +32,15 @@ class Verdict:
         return self.results.strongest_attack
 
     @property
-    def gate_failed(self) -> bool:
-        """True when a gate was set and one of its limits is exceeded."""
-        return self.results.gate is not None and not self.results.gate.passed
+    def outcome(self) -> GateOutcome | None:
+        """The gate's outcome; "inconclusive" after a failed check, with or without a gate; else None."""
+        return audit_outcome(self.results)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How a pipeline should end."""
+        codes = {"failed": ExitCode.GATE_FAILED, "inconclusive": ExitCode.INCONCLUSIVE}
+        return codes.get(self.outcome or "", ExitCode.SUCCESS)
 
     def summary(self) -> list[str]:
         """The verdict in plain sentences."""

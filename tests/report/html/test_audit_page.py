@@ -18,7 +18,7 @@ from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
-from leakscope.evaluate.gate import Gate, GateResult, LimitOutcome, TprLimit
+from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
 from leakscope.evaluate.results import AuditResults, Source, SourceKind
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, REDACTED_PAGE
@@ -191,17 +191,17 @@ def test_pictures_become_thumbnails(tmp_path: Path) -> None:
 
 
 def limit(
-    on: str, allowed: float, bound: float | None, passed: bool, attack: str | None = "loss"
+    on: str, allowed: float, bound: float | None, outcome: GateOutcome, attack: str | None = "loss"
 ) -> LimitOutcome:
-    return LimitOutcome(on, allowed, bound, attack, passed, "")
+    return LimitOutcome(on, 0.1 if on == "max_tpr" else None, allowed, bound, attack, outcome, "")
 
 
 def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
     results = read_results(run, AuditResults)
     loss = results.attacks["loss"]
 
-    def gauge(*limits: LimitOutcome) -> Gauge:
-        gate = GateResult(all(one.passed for one in limits), limits)
+    def gauge(outcome: GateOutcome, *limits: LimitOutcome) -> Gauge:
+        gate = GateResult(outcome, limits)
         config = replace(results.config, gate=Gate(max_tpr=(TprLimit(0.1, 0.2),)))
         return audit_gauge(replace(results, config=config, gate=gate))
 
@@ -209,13 +209,14 @@ def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
     auc = results.attacks[results.strongest_attack].auc
     assert (without_gate.value, without_gate.limit, without_gate.start) == (auc.value, None, 0.5)
     tpr = loss.tpr_at_fpr[0]
-    failed = gauge(limit("max_auc", 0.9, 0.62, True), limit("max_tpr", 0.2, tpr.high, False))
+    failed = gauge("failed", limit("max_auc", 0.9, 0.62, "passed"), limit("max_tpr", 0.2, tpr.low, "failed"))
     assert (failed.value, failed.high, failed.limit, failed.passed) == (tpr.value, tpr.high, 0.2, False)
-    tight = gauge(limit("max_auc", 0.9, 0.62, True), limit("max_advantage", 0.21, 0.2, True))
+    tight = gauge(
+        "passed", limit("max_auc", 0.9, 0.62, "passed"), limit("max_advantage", 0.21, 0.2, "passed")
+    )
     assert (tight.label, tight.value) == ("Advantage (loss)", loss.advantage.value)
-    undefined = gauge(limit("max_epsilon", 1.0, None, False))
-    assert undefined.value is None and undefined.end > 1.0
-    share = gauge(limit("max_exposed_share", 0.1, 0.2, False, attack=None))
+    assert gauge("inconclusive", limit("max_epsilon", 1.0, None, "inconclusive")) is None
+    share = gauge("failed", limit("max_exposed_share", 0.1, 0.2, "failed", attack=None))
     assert (share.value, share.end) == (0.2, 0.5)
 
 

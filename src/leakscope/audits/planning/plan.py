@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -28,6 +28,9 @@ from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.errors import TrainingError
+from leakscope.evaluate.exposure import Detectable, detectable_records
+from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import Recipe
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
@@ -98,6 +101,7 @@ class Resolution:
         record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models; None for one
             target, which cannot tell.
         rates: one per budget.
+        unreliable: why every figure is unreliable; None where models are enough.
     """
 
     lowest_fpr: float
@@ -106,6 +110,7 @@ class Resolution:
     auc_all_targets: float
     record_advantage: float | None
     rates: tuple[RateResolution, ...]
+    unreliable: str | None
 
 
 @dataclass(frozen=True)
@@ -126,22 +131,52 @@ class Plan:
         population: models and records.
         cost: of training and judging; None where nothing is trained.
         resolution: what the figures can tell apart.
+        exposed: how many exposed records the models can detect; None for one target.
+        undecidable: limits of the gate that this audit cannot pass, with the reason.
     """
 
     population: Sizes
     cost: Cost | None
     resolution: Resolution
+    exposed: Detectable | None
+    undecidable: tuple[str, ...]
 
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     """The cost and the resolution of an audit; raises what the audit would raise."""
     prepared = prepare(settings, source)
     sizes, config = prepared.sizes, prepared.config
+    n_targets = len(prepared.is_member)
+    resolved = resolution(n_targets, sizes.members, sizes.nonmembers, config.fpr_budgets)
+    exposed = detectable_records(n_targets, sizes.records) if n_targets > 1 else None
     return Plan(
         sizes,
         None if prepared.request is None else _cost(prepared.request, config),
-        resolution(len(prepared.is_member), sizes.members, sizes.nonmembers, config.fpr_budgets),
+        resolved,
+        exposed,
+        ()
+        if config.gate is None
+        else tuple(undecidable_limits(config.gate, resolved, exposed, sizes.records)),
     )
+
+
+def undecidable_limits(
+    gate: Gate, resolved: Resolution, exposed: Detectable | None, n_records: int
+) -> Iterator[str]:
+    """Limits that even models that reveal nothing would not pass."""
+    if gate.max_epsilon is not None:
+        yield "max_epsilon: an audit bounds epsilon from below only"
+    if gate.max_auc is not None and 0.5 + resolved.auc_all_targets > gate.max_auc:
+        yield f"max_auc = {gate.max_auc:g}: the AUC will be known to ± {resolved.auc_all_targets:.3f} only"
+    tpr_reasons = {rate.fpr: rate.reason for rate in resolved.rates}
+    for limit in gate.max_tpr:
+        if tpr_reasons.get(limit.fpr):
+            yield f"max_tpr at {100 * limit.fpr:g}% FPR: {tpr_reasons[limit.fpr]}"
+    share = gate.max_exposed_share
+    if share is not None and exposed is None:
+        yield "max_exposed_share: single records are only evaluated in a population of models"
+    elif share is not None and exposed is not None and not exposed.decides(share, n_records):
+        yield f"max_exposed_share = {share:g}: {exposed.reason}"
 
 
 def _cost(request: TrainingRequest, config: EvaluationConfig) -> Cost:
@@ -183,6 +218,7 @@ def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Seq
         else float(special.stdtrit(targets - 1, 0.975) * auc.standard_error / np.sqrt(targets)),
         record_advantage=_record_half_width(targets) if targets > 1 else None,
         rates=tuple(_rate_resolution(fpr, targets, n_members, n_nonmembers) for fpr in fpr_budgets),
+        unreliable=too_few_models(targets) if targets > 1 else None,
     )
 
 

@@ -22,13 +22,16 @@ from leakscope.audits.report.page_records import RecordRows, record_rows, record
 from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
-from leakscope.evaluate.gate import Gate, LimitOutcome
+from leakscope.evaluate.gate import GateOutcome, LimitOutcome
+from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.judge import Attacked
-from leakscope.evaluate.results import AuditResults, TprAtFpr
+from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
-    check_sentences,
+    has_failed_check,
     key_findings,
     limitations,
+    opening_sentences,
     seeds_text,
     strongest_sentence,
     title,
@@ -82,11 +85,16 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
 
 def headline(results: AuditResults) -> list[str]:
     """The verdict: failed checks first, then whether membership is detectable, then what else matters."""
+    opening = opening_sentences(results)
+    if has_failed_check(results):
+        return [*opening, *key_findings(results)]
+    if undermining(results.hygiene):
+        return [*opening, strongest_sentence(results), *key_findings(results)]
     low = results.headline.auc.low
     is_detectable = low is not None and low > 0.5
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
     lead = f"Membership {verdict}. {strongest_sentence(results)}"
-    return [*check_sentences(results, "failed"), lead, *key_findings(results)]
+    return [*opening, lead, *key_findings(results)]
 
 
 def facts(results: AuditResults) -> list[tuple[str, str]]:
@@ -145,20 +153,26 @@ def _models(results: AuditResults) -> str:
 
 
 def _badge(results: AuditResults) -> Badge:
-    if check_sentences(results, "failed"):
-        return Badge("Checks failed", "bad")
-    if results.gate is None:
-        return Badge("No gate was set", "plain")
-    return Badge("Gate passed", "good") if results.gate.passed else Badge("Gate failed", "bad")
+    if undermining(results.hygiene) and results.gate is None and not has_failed_check(results):
+        return Badge("Unreliable", "bad")
+    badges: dict[GateOutcome | None, Badge] = {
+        "passed": Badge("Gate passed", "good"),
+        "failed": Badge("Gate failed", "bad"),
+        "inconclusive": Badge("Inconclusive", "bad"),
+        None: Badge("No gate was set", "plain"),
+    }
+    return badges[audit_outcome(results)]
 
 
-def audit_gauge(results: AuditResults) -> Gauge:
-    """The gate's tightest limit or, without a gate, the AUC of the strongest attack."""
+def audit_gauge(results: AuditResults) -> Gauge | None:
+    """The gate's tightest limit or, without a gate, the AUC of the strongest attack; None if inconclusive."""
+    if audit_outcome(results) == "inconclusive" or undermining(results.hygiene):
+        return None
     if results.gate is None or results.config.gate is None:
         auc = results.headline.auc
         return Gauge(_AUC, auc.value, auc.low, auc.high, 0.5, 1.0, reference=0.5, percent=True)
-    tightest = min(results.gate.limits, key=lambda limit: (limit.passed, _margin(limit)))
-    return _of_limit(tightest, results, results.config.gate)
+    limits = [limit for limit in results.gate.limits if limit.outcome == results.gate.outcome]
+    return _of_limit(min(limits, key=_margin), results)
 
 
 def _margin(outcome: LimitOutcome) -> float:
@@ -168,9 +182,10 @@ def _margin(outcome: LimitOutcome) -> float:
     return (outcome.limit - outcome.bound) / max(outcome.limit, 1e-12)
 
 
-def _of_limit(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> Gauge:
-    limit, passed, is_epsilon = outcome.limit, outcome.passed, outcome.limit_on == "max_epsilon"
-    estimate, label = _figure_of(outcome, results, gate)
+def _of_limit(outcome: LimitOutcome, results: AuditResults) -> Gauge:
+    limit, is_epsilon = outcome.limit, outcome.limit_on == "max_epsilon"
+    passed = outcome.outcome == "passed"
+    estimate, label = _figure_of(outcome, results)
     value, low, high = estimate.value, estimate.low, estimate.high
     if outcome.limit_on == "max_auc":
         return Gauge(label, value, low, high, 0.5, 1.0, limit, passed, 0.5, percent=True)
@@ -179,7 +194,7 @@ def _of_limit(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> Gauge
     return Gauge(label, value, low, high, 0.0, end, limit, passed, percent=not is_epsilon)
 
 
-def _figure_of(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> tuple[Estimate, str]:
+def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, str]:
     """The figure a limit applies to, and its name."""
     bound = Estimate(outcome.bound, None, None)
     if outcome.attack is None:
@@ -188,17 +203,11 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults, gate: Gate) -> tupl
     if outcome.limit_on == "max_epsilon":
         return bound, f"Lower bound on epsilon ({outcome.attack})"
     if outcome.limit_on == "max_tpr":
-        point = _limited_tpr(outcome, figures.tpr_at_fpr, gate)
+        point = next(point for point in figures.tpr_at_fpr if point.fpr == outcome.fpr)
         return point, f"TPR at {100 * point.fpr:g}% FPR ({outcome.attack})"
     if outcome.limit_on == "max_advantage":
         return figures.advantage, f"Advantage ({outcome.attack})"
     return figures.auc, _AUC
-
-
-def _limited_tpr(outcome: LimitOutcome, points: tuple[TprAtFpr, ...], gate: Gate) -> TprAtFpr:
-    """The TPR that a limit of the gate applies to, told from others by its limit and its bound."""
-    limits = {limit.fpr for limit in gate.max_tpr if limit.tpr == outcome.limit}
-    return next(point for point in points if point.fpr in limits and point.high == outcome.bound)
 
 
 def _round_up(value: float) -> float:

@@ -7,13 +7,15 @@ import json
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
+from leakscope.evaluate.hygiene.outcome import undermining
+from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.results import MEMBERS_SHA256, AuditResults, EpsilonFigure, SourceKind
 from leakscope.evaluate.sentences import seeds_text
 from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section
 from leakscope.report.templates import template
 
-_TONES = {"ok": "good", "warning": "bad", "failed": "bad"}
+_TONES = {"ok": "good", "warning": "bad", "unreliable": "bad", "failed": "bad"}
 _SOURCES: dict[SourceKind, str] = {
     "population": "All models were trained for this audit.",
     "given model": "The target's weights were given; its reference models were trained for this audit.",
@@ -24,7 +26,10 @@ _SOURCES: dict[SourceKind, str] = {
 
 def checks_section(results: AuditResults) -> Section:
     """Can the audit itself be trusted?"""
-    checks = [(check, _TONES.get(check.status, "plain")) for check in results.hygiene]
+    # Nothing is green on a page that concludes nothing.
+    is_void = audit_outcome(results) == "inconclusive" or bool(undermining(results.hygiene))
+    tones = {**_TONES, "ok": "plain"} if is_void else _TONES
+    checks = [(check, tones.get(check.status, "plain")) for check in results.hygiene]
     rows = [[check.name, check.status, check.sentence] for check in results.hygiene]
     table = Table(["check", "outcome", "finding"], rows)
     body: Body = [Raw(template("checks.html.j2", checks=checks), [table])]

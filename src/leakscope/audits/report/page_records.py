@@ -125,7 +125,11 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
     empty: dict[str, Any] = {"data": [], "layout": {}}
     note = "Most exposed first. Select a record to see every model's output on it."
     if results.exposed:
-        note = f"{results.exposed.records:,} of {results.population.records:,} records are exposed. {note}"
+        exposed, n_records = results.exposed, results.population.records
+        counted = f"Exposed records: {exposed.reason}"
+        if exposed.records is not None:
+            counted = f"{exposed.records:,} of {n_records:,} records are exposed"
+        note = f"{counted}. {note}"
     table = {"columns": rows.columns, "records": len(rows.ids), "others": rows.others}
     body = template(
         "records.html.j2",

@@ -1,29 +1,43 @@
-"""Accuracy: reference models that are far more or less accurate than the target are poor references."""
+"""Accuracy: reference models that are far more or less accurate than the target are poor references.
+
+A target without reference models is compared with guessing: outputs that know less about its own members were
+not computed from the features it was trained on.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, prediction_test
+from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, Status, prediction_test
 from leakscope.stats.rates import rates_by_model
 
 NAME = "accuracy"
 _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 0.02, 0.05
+_GROSS, _STANDARD_ERRORS, _RANGES = 0.1, 5, 3
+"""A gap as large as this is no chance, even where references are too few for a test."""
+_NEARLY_EQUAL = 1.5  # the most frequent class, relative to equal frequencies
 
 
-def check_accuracy(correct: AnyArray | None, in_mask: BoolArray, targets: IntArray) -> Outcome:
+def check_accuracy(
+    correct: AnyArray | None, in_mask: BoolArray, targets: IntArray, labels: AnyArray | None = None
+) -> Outcome:
     """Compares each target's accuracy with that of the other models, and reports the most deviant.
 
     Args:
         correct: bool (models, records); None: the task has no accuracy.
         in_mask: bool (models, records).
         targets: indices of the targets.
+        labels: (records,), for a target without other models; None: not known.
     """
-    if correct is None or len(in_mask) <= _LEAST_OTHERS:
-        reason = "the task has none" if correct is None else f"it takes {_LEAST_OTHERS} other models"
+    if correct is None or (len(in_mask) == 1 and labels is None):
+        reason = "the task has none" if correct is None else "there are no other models"
         return Outcome(NAME, "not checked", f"Accuracy was not compared with that of other models: {reason}.")
+    if labels is not None and len(in_mask) == 1:
+        members = np.array(in_mask[0])
+        return _compared_with_guessing(np.asarray(correct[0])[members], labels[members])
     rates = rates_by_model(correct, in_mask)
     deviations = [
         (*_deviation(rate, n_records, target), side)
@@ -40,9 +54,10 @@ def check_accuracy(correct: AnyArray | None, in_mask: BoolArray, targets: IntArr
         return Outcome(NAME, "ok", "Targets and reference models have similar accuracy.", numbers)
     sentence = (
         f"A target has an accuracy of {own:.1%} on its {side}, the other models have {others:.1%} on theirs. "
-        "They were not trained like the target, so attacks that use them as references are not reliable."
+        "Attacks that use them as references are not reliable."
     )
-    return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers)
+    causes = CAUSES if len(targets) == 1 else ()
+    return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers, causes)
 
 
 def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[float, float, float]:
@@ -50,8 +65,31 @@ def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[
     others = np.delete(accuracy, target)
     others = others[~np.isnan(others)]
     own, n = float(accuracy[target]), int(n_records[target])
-    if len(others) < _LEAST_OTHERS or np.isnan(own):
+    if not len(others) or np.isnan(own):
         return 1.0, own, float("nan")
     shrunk = (others.mean() * n + 1) / (n + 2)
-    test = prediction_test(own, others, shrunk * (1 - shrunk) / n)
+    variance = float(shrunk * (1 - shrunk) / n)
+    gap = abs(own - float(others.mean()))
+    if gap >= _GROSS and gap > max(_STANDARD_ERRORS * np.sqrt(2 * variance), _RANGES * np.ptp(others)):
+        return 0.0, own, float(others.mean())
+    if len(others) < _LEAST_OTHERS:
+        return 1.0, own, float(others.mean())
+    test = prediction_test(own, others, variance)
     return 2 * min(test.p_lower, test.p_upper), own, test.expected
+
+
+def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
+    """A model should know its own members better than whoever always names the most frequent class."""
+    counts, n, n_correct = np.unique(labels, return_counts=True)[1], len(labels), int(correct.sum())
+    guessing = float(counts.max() / n)
+    numbers = {"target": n_correct / n, "guessing": guessing}
+    if special.bdtrc(n_correct - 1, n, guessing) < ALARM or guessing == 1:
+        return Outcome(NAME, "ok", "The target is more accurate than guessing on its members.", numbers)
+    # A model of a rare class may name the frequent one always, and still be right to do so.
+    is_worse = special.bdtr(n_correct, n, guessing) < ALARM
+    status: Status = "failed" if is_worse or guessing * len(counts) <= _NEARLY_EQUAL else "warning"
+    sentence = (
+        f"The target has an accuracy of {n_correct / n:.1%} on its own members, no better than always naming "
+        f"the most frequent class ({guessing:.1%})."
+    )
+    return Outcome(NAME, status, sentence, numbers, CAUSES[:3])

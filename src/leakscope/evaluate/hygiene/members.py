@@ -17,7 +17,7 @@ from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
-from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, Status, prediction_test
+from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, Status, prediction_test
 
 NAME = "members"
 _LEAST_OTHERS = 3
@@ -51,7 +51,8 @@ def check_members(every_model: EveryModel | None, targets: IntArray) -> Outcome:
     tests = [_recognition_test(by_model, int(target), len(targets)) for target in targets[has_both[targets]]]
     worst = min(tests, key=lambda test: test.p_value)
     status, sentence = _status_and_sentence(worst)
-    return Outcome(NAME, status, sentence, worst._asdict())
+    causes = CAUSES if status in ("failed", "warning") and len(targets) == 1 else ()
+    return Outcome(NAME, status, sentence, worst._asdict(), causes)
 
 
 def recognition(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
@@ -107,8 +108,7 @@ def _status_and_sentence(test: _RecognitionTest) -> tuple[Status, str]:
         sentence = (
             f"About {test.wrong_share:.0%} of a target's stated members look as if it was not trained on "
             f"them (recognition {test.target_recognition:.3f}; other models "
-            f"{test.others_recognition:.3f}). Check the member list (a hidden validation split? the list of "
-            "another run?), and whether the target was trained like the other models."
+            f"{test.others_recognition:.3f})."
         )
         return ("failed" if test.wrong_share >= _FAILS_FROM else "warning"), sentence
     if test.visible_share >= 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 
-Status = Literal["ok", "warning", "failed", "not checked"]
+Status = Literal["ok", "warning", "unreliable", "failed", "not checked"]
 
 ALARM = 0.001
 """Checks raise an alarm below this p-value, corrected for the number of targets."""
@@ -22,15 +23,32 @@ class Outcome:
 
     Attributes:
         name: name of the check.
-        status: "failed": the figures of this audit may measure the fault; "warning": read them with care.
+        status: "failed": the figures of this audit may measure the fault; "unreliable": they are too noisy to
+            conclude anything; "warning": read them with care.
         sentence: the finding as a sentence.
         numbers: the numbers behind the sentence.
+        causes: what may have gone wrong where the check failed, the most likely first.
     """
 
     name: str
     status: Status
     sentence: str
     numbers: dict[str, float] = field(default_factory=dict)
+    causes: tuple[str, ...] = ()
+
+
+CAUSES = (
+    "the features reach the model in another order than in its training",
+    "they are preprocessed differently (scaling, encoding, pixel range)",
+    "the member list is that of another run, or part of it was held out",
+    "the reference models follow another recipe than the target",
+)
+"""Why the outputs of a target do not fit those of its reference models, the most likely cause first."""
+
+
+def undermining(checks: Sequence[Outcome]) -> list[Outcome]:
+    """The checks after which nothing can be concluded."""
+    return [check for check in checks if check.status in ("failed", "unreliable")]
 
 
 class PredictionTest(NamedTuple):

@@ -1,0 +1,90 @@
+"""Exposed records, and how many models it takes to detect them.
+
+A record is tested with Fisher's exact test over the targets trained with it and without it. If every target
+is right about it, the p-value is one over the number of ways to choose `n_in` of all targets. That is the
+smallest there is: 1/70 for 8 models. Benjamini and Hochberg's procedure lists k of n records only if their
+p-values are at most q k / n, so few models cannot detect few records, however exposed these are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from leakscope.array_types import FloatArray, IntArray
+from leakscope.evaluate.results import ExposedRecords
+from leakscope.stats.per_record import RecordRisk
+
+FALSE_DISCOVERY_RATE = 0.05
+
+
+def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords:
+    """The records that are exposed at a false discovery rate of `q`, or why they cannot be counted."""
+    exposed = risk.exposed(q)
+    n_in, n_out = risk.column("n_in"), risk.column("n_out")
+    is_tested = (n_in > 0) & (n_out > 0)
+    n_tested = int(is_tested.sum())
+    # The typical record: with a Bernoulli design, each has its own counts.
+    p_value = float(np.median(smallest_p_value(n_in[is_tested], n_out[is_tested]))) if n_tested else 1.0
+    fewest, reason = _detectable(p_value, int((n_in + n_out).max()), n_tested, q)
+    is_known = reason is None or bool(exposed.any())
+    return ExposedRecords(
+        records=int(exposed.sum()) if is_known else None,
+        share=float(exposed.mean()) if is_known else None,
+        false_discovery_rate=q,
+        decision=decision,
+        tested=n_tested,
+        fewest_detectable=fewest,
+        reason=reason,
+    )
+
+
+class Detectable(NamedTuple):
+    """What a number of models can detect.
+
+    Attributes:
+        fewest: fewer exposed records than this cannot be detected.
+        reason: what cannot be detected, in words; None where a single exposed record can.
+    """
+
+    fewest: int
+    reason: str | None
+
+    def decides(self, limit: float, n_records: int) -> bool:
+        """Whether a share of exposed records above `limit` could be detected."""
+        return self.fewest <= math.floor(limit * n_records + 1e-9) + 1
+
+
+def detectable_records(n_models: int, n_records: int, q: float = FALSE_DISCOVERY_RATE) -> Detectable:
+    """What so many models can detect when half of them are trained on each record."""
+    half = np.array([n_models // 2])
+    return _detectable(float(smallest_p_value(half, n_models - half)[0]), n_models, n_records, q)
+
+
+def models_needed(n_records: int, q: float = FALSE_DISCOVERY_RATE) -> int:
+    """The smallest even number of models that can detect a single exposed record among so many."""
+    n_models = 2
+    while math.comb(n_models, n_models // 2) * q < n_records:
+        n_models += 2
+    return n_models
+
+
+def smallest_p_value(n_in: IntArray, n_out: IntArray) -> FloatArray:
+    """Fisher's p-value of records about which every target is right."""
+    return np.asarray(1 / special.binom(n_in + n_out, n_in))
+
+
+def _detectable(p_value: float, n_models: int, n_tested: int, q: float) -> Detectable:
+    fewest = max(1, math.ceil(p_value * n_tested / q - 1e-9))
+    return Detectable(fewest, None if fewest == 1 else _reason(n_models, n_tested, fewest, q))
+
+
+def _reason(n_models: int, n_tested: int, fewest: int, q: float) -> str:
+    undetectable = f"fewer than {fewest:,} exposed records among {n_tested:,} cannot be detected"
+    if fewest > n_tested:
+        undetectable = "no record can be detected, however exposed it is"
+    enough = f"it takes {models_needed(n_tested, q)} models to detect a single one"
+    return f"not resolvable with {n_models} models: {undetectable}; {enough}"
