@@ -93,7 +93,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with output.training_progress(8, shown=True) as advance:
+    with output.training_progress(8, tmp_path, shown=True) as advance:
         advance(2)
         for _ in range(12):
             advance(0.5)

@@ -288,6 +288,16 @@ class Bank:
         return join_blocks(self.folder, name, self.identity.design.models, blocks)
 
 
+def n_models_saved(folder: Path) -> int:
+    """How many finished models the bank in `folder` holds, or else the banks under it."""
+    try:
+        if (folder / IDENTITY).exists() and (folder / MANIFEST).exists():
+            return Bank(folder).n_models_saved()
+        return sum(Bank(path.parent).n_models_saved() for path in folder.rglob(IDENTITY))
+    except (InputError, CorruptBankError):
+        return 0  # a bank that is damaged or of another format counts for nothing
+
+
 def _check_same_bank(folder: Path, identity: Identity) -> None:
     """Raises when the folder holds another bank, or one whose identity is unknown."""
     if (folder / MANIFEST).exists() and read_manifest(folder).files[IDENTITY] == identity.sha256:

@@ -1,4 +1,7 @@
-"""What processes share with their parent, such that nothing is left of it when the parent is killed."""
+"""Processes that end with their parent, and what they share with it: nothing is left when it is killed.
+
+Imports little: a new process runs this first.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,19 @@ class SharedFile:
             self._named.unlink(missing_ok=True)
 
 
-def end_with_parent(parent: int) -> None:
+sent_at_start = b""
+"""What the parent sent to this process when it started."""
+
+
+def start(parent: int, sent: bytes) -> None:
+    """In the new process. Nothing here may fail: an error must end a unit to be reported."""
+    global sent_at_start
+    sent_at_start = sent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
+    _end_with_parent(parent)
+
+
+def _end_with_parent(parent: int) -> None:
     """Ends this process when its parent does, however that happens.
 
     On Linux the kernel does so at once, even inside a long call that holds Python's lock. Elsewhere a thread

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
-import signal
+import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -25,10 +25,11 @@ import numpy as np
 from leakscope.array_types import AnyArray
 from leakscope.disk.saved_training import Saving
 from leakscope.disk.storage import npy_parts, storage_errors
-from leakscope.engine.parent import SharedFile, end_with_parent
+from leakscope.engine import parent
+from leakscope.engine.parent import SharedFile
 from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
-from leakscope.engine.worker import TrainedUnit, Unit, Worker, threads_limited
+from leakscope.engine.worker import TrainedUnit, Unit, Worker, sendable, threads_limited
 from leakscope.errors import first_line
 from leakscope.train.loop import Follow
 from leakscope.types import Records
@@ -119,9 +120,11 @@ class ProcessPool:
         from joblib.externals.loky import ProcessPoolExecutor
 
         shared = self._features.path, self._progress.path
-        init = _WorkerInit(self._request, device, self._n_threads, *shared, number, os.getpid(), self._saving)
+        init = _WorkerInit(self._request, device, self._n_threads, *shared, number, self._saving)
         environment = dict.fromkeys(_THREAD_VARIABLES, str(self._n_threads))
-        return ProcessPoolExecutor(1, initializer=_initialize, initargs=(init,), env=environment)
+        # Pickled here: a new process must know its parent before it imports torch, which takes seconds.
+        start = (os.getpid(), sendable(init))
+        return ProcessPoolExecutor(1, initializer=parent.start, initargs=start, env=environment)
 
 
 class _WorkerInit(NamedTuple):
@@ -133,7 +136,6 @@ class _WorkerInit(NamedTuple):
     features: Path
     progress: Path
     number: int
-    parent: int
     saving: Saving | None
 
 
@@ -141,21 +143,14 @@ _init: _WorkerInit | None = None
 _worker: Worker | None = None
 
 
-def _initialize(init: _WorkerInit) -> None:
-    """In the new process. Nothing here may fail: an error must end a unit to be reported."""
-    global _init
-    _init = init
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    end_with_parent(init.parent)
-
-
 def _train(unit: Unit) -> TrainedUnit:
     """In the process: trains one unit."""
-    global _worker
+    global _worker, _init
     import torch
 
+    if _init is None:
+        _init = pickle.loads(parent.sent_at_start)  # by this run's own parent
     init = _init
-    assert init is not None, "a process is initialized before it trains"
     with threads_limited(init.n_threads):
         if _worker is None:
             # Copy on write: a function that writes into its features changes no other process's.

@@ -1,0 +1,252 @@
+"""SIGKILL at random moments of training, for every trainer: the same bytes, little lost, nothing left behind.
+
+Every run is a process of its own, forked from this one. It is killed at a random moment, now and then again
+while it resumes, and then completed. What was lost is what the killed run had reported as done, less what the
+next run reports as being on disk when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import struct
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sklearn.ensemble import RandomForestClassifier
+
+from leakscope.design import make_design
+from leakscope.engine import local, request
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.types import Records
+from tests.engine.functions import slow
+
+SAVE_SECONDS = 0.5
+STATED_LOSS = 1.5 * SAVE_SECONDS
+"""Seconds that a kill may cost at most, in proportion to the 20 s and 30 s of a real run."""
+SECONDS_FOR_A_MODEL = 0.25  # of a training function
+N_MODELS, SEED = 10, 4
+MARK = "LEAKSCOPE_KILLED_RUN"
+_ENTRY = struct.Struct("dd")
+_SECONDS_TO_DIE = 10.0  # a process that is just starting needs a second before it looks for its parent
+_AGAIN = 0.3  # share of killed runs that are killed again
+
+torch.set_num_threads(1)  # a fork keeps no threads
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained: in this process, or side by side in processes."""
+
+    recipe: AnyRecipe
+    in_processes: bool = False
+    features: tuple[int, ...] = (20,)
+
+    @property
+    def is_network(self) -> bool:
+        return isinstance(self.recipe, Recipe)
+
+
+def mlp(epochs: int, trainer: str = "auto", **options: object) -> Recipe:
+    return Recipe(net_options=tuple(options.items()), epochs=epochs, batch_size=16, trainer=trainer,
+                  checkpoints=(1, epochs // 2, epochs))  # type: ignore[arg-type]  # fmt: skip
+
+
+FOREST = EstimatorRecipe(RandomForestClassifier(n_estimators=80), processes=2)
+LARGE = "tests.faults.nets:noisy"  # draws from torch's global generator
+CASES = {
+    "stacked perceptrons": Case(mlp(350, width=32)),
+    "stacked networks with dropout": Case(mlp(24, width=16, batch_norm=True, dropout=0.2)),
+    "large networks, one at a time": Case(Recipe(net=LARGE, epochs=6, batch_size=16)),
+    "images, flipped and cropped": Case(
+        Recipe(
+            net="cnn", optimizer="sgd", momentum=0.9, lr=0.01, epochs=4, batch_size=32, flips=True, crop=2
+        ),
+        features=(1, 8, 8),
+    ),
+    "estimators": Case(FOREST),
+    "functions": Case(FunctionRecipe(slow(SECONDS_FOR_A_MODEL))),
+    "estimators in processes": Case(FOREST, in_processes=True),
+    "functions in processes": Case(FunctionRecipe(slow(SECONDS_FOR_A_MODEL)), in_processes=True),
+    "large networks in processes": Case(Recipe(net=LARGE, epochs=6, batch_size=16), in_processes=True),
+}
+
+
+class Entry(NamedTuple):
+    """One line of a run's log: the time, and models' worth of training done, that on disk included."""
+
+    time: float
+    models: float
+
+
+@dataclass
+class Outcome:
+    """What became of one run that was killed."""
+
+    case: str
+    kills: int = 0
+    lost_seconds: list[float] = field(default_factory=list)
+    lost_models: list[float] = field(default_factory=list)
+    has_same_bytes: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return self.has_same_bytes and not self.problems
+
+
+def records(shape: tuple[int, ...]) -> Records:
+    rng = np.random.default_rng(1)
+    labels = np.arange(240) % 3
+    features = rng.normal(size=(240, *shape)) + labels.reshape(-1, *(1 for _ in shape))
+    ids = np.array([f"r{n}" for n in range(240)])
+    return Records(features.astype(np.float32), labels, ids, class_names=("a", "b", "c"))
+
+
+class Run:
+    """One case trained into a folder by a forked process, which keeps a log of its progress."""
+
+    def __init__(self, case: Case, folder: Path, number: int) -> None:
+        self._log = folder.parent / f"{folder.name}-{number}.log"
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._train(case, folder)
+
+    def _train(self, case: Case, folder: Path) -> None:
+        code = 1
+        try:
+            os.environ[MARK] = str(os.getpid())
+            local.SECONDS_WORTH_PROCESSES = 0.0 if case.in_processes else np.inf
+            request.BLOCK_SIZES, request.MODELS_PER_BLOCK = (5, 5), 8
+            given = records(case.features)
+            design = make_design("balanced", N_MODELS, len(given), SEED)
+            wanted = request.TrainingRequest(given, design, case.recipe, SEED, device="cpu")
+            done = 0.0
+            with self._log.open("wb", buffering=0) as log:
+
+                def report(models: float) -> None:
+                    nonlocal done
+                    done += models
+                    log.write(_ENTRY.pack(time.monotonic(), done))
+
+                local.complete_bank(folder, wanted, progress=report, save_seconds=SAVE_SECONDS)
+            code = 0
+        finally:
+            os._exit(code)
+
+    def log(self) -> list[Entry]:
+        content = self._log.read_bytes() if self._log.exists() else b""
+        whole = content[: len(content) // _ENTRY.size * _ENTRY.size]
+        return [Entry(*entry) for entry in _ENTRY.iter_unpack(whole)]
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def killed_after(self, seconds: float) -> float | None:
+        """When it was killed; None when it had ended by then."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if os.waitpid(self.pid, os.WNOHANG)[0]:
+                return None
+            time.sleep(0.005)
+        os.kill(self.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        self.wait()
+        return killed
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the manifest, which holds the time of day."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def left_behind(pid: int) -> list[str]:
+    """Processes and shared memory of a killed run that are still there after a moment."""
+    deadline = time.monotonic() + _SECONDS_TO_DIE
+    while (left := [*_processes_of(pid), *map(str, Path("/dev/shm").glob(f"*{pid}*"))]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
+    return left
+
+
+def _processes_of(pid: int) -> list[str]:
+    marked = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={pid}\0".encode() in (process / "environ").read_bytes():
+                marked.append(f"process {process.name}")
+        except OSError:
+            continue
+    return marked
+
+
+class Killer:
+    """Undisturbed runs of the cases, and killed ones to compare with them."""
+
+    def __init__(self, root: Path, names: list[str], seed: int) -> None:
+        self._root, self._rng = root, np.random.default_rng(seed)
+        self._expected: dict[str, dict[str, bytes]] = {}
+        self._seconds: dict[str, float] = {}
+        self.training_seconds: dict[str, float] = {}
+        for name in names:
+            folder, started = root / "undisturbed" / name, time.monotonic()
+            folder.parent.mkdir(exist_ok=True, parents=True)
+            run = Run(CASES[name], folder, 0)
+            assert run.wait() == 0, f"{name} failed undisturbed"
+            self._seconds[name] = time.monotonic() - started
+            self.training_seconds[name] = self._seconds[name] - (run.log()[0].time - started)
+            self._expected[name] = contents(folder)
+
+    def kill(self, name: str) -> Outcome:
+        """Kills a run of the case until it has been killed once or more, completes it, and compares."""
+        case, outcome, number = CASES[name], Outcome(name), 0
+        folder = self._root / "killed" / name
+        folder.parent.mkdir(exist_ok=True, parents=True)
+        killed: tuple[Run, float] | None = None
+        while True:
+            is_last = outcome.kills > 0 and self._rng.random() > _AGAIN
+            run, number = Run(case, folder, number), number + 1
+            moment = None if is_last else run.killed_after(self._rng.random() * self._seconds[name])
+            if is_last and run.wait() != 0:
+                outcome.problems.append("it does not resume")
+            if killed is not None:
+                self._measure(case, outcome, killed, run)
+            if moment is None and not is_last and outcome.kills == 0:
+                shutil.rmtree(folder)  # it was faster than the undisturbed one: another try
+                continue
+            if moment is None:
+                break
+            outcome.kills += 1
+            outcome.problems += [f"left behind: {what}" for what in left_behind(run.pid)]
+            killed = run, moment
+        outcome.has_same_bytes = contents(folder) == self._expected[name]
+        shutil.rmtree(folder)
+        return outcome
+
+    def _measure(self, case: Case, outcome: Outcome, killed: tuple[Run, float], resumed: Run) -> None:
+        """What the killed run had done and the next one did not find."""
+        (run, moment), after = killed, resumed.log()
+        before = run.log()
+        if not before or not after:
+            return  # one of the two was killed before it had looked at the disk
+        lost = max(before[-1].models - after[0].models, 0.0)
+        outcome.lost_models.append(lost)
+        n_processes = 2 if case.in_processes else 1
+        if not case.is_network:
+            if lost > n_processes:  # those that had ended and were just being written
+                outcome.problems.append(f"{lost:.2f} finished models lost")
+            return
+        if case.in_processes:  # a process takes seconds to start, in which nothing can be lost
+            seconds = lost * self.training_seconds["large networks, one at a time"] / N_MODELS / n_processes
+        else:
+            seconds = moment - max(entry.time for entry in before if entry.models <= after[0].models + 1e-9)
+        outcome.lost_seconds.append(seconds)
+        if seconds > STATED_LOSS:
+            outcome.problems.append(f"{seconds:.2f} s lost")
