@@ -1,8 +1,9 @@
 """SIGKILL at random moments of training, for every trainer: the same bytes, little lost, nothing left behind.
 
 Every run is a process of its own, forked from this one. It is killed at a random moment, now and then again
-while it resumes, and then completed. What was lost is what the killed run had reported as done, less what the
-next run reports as being on disk when it starts.
+while it resumes, and then completed. What a kill costs: for networks trained in the run's own process, the
+time since something was last saved, or since the first step if that was later. Elsewhere, what the killed run
+had reported as done, less what the next run reports as being on disk when it starts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from leakscope.bank.bank import Bank
 from leakscope.design import make_design
+from leakscope.disk.saved_training import SavedTraining
 from leakscope.engine import local, request
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.types import Records
@@ -100,6 +102,11 @@ class Outcome:
     def is_good(self) -> bool:
         return self.has_same_bytes and not self.problems
 
+    def add_loss(self, seconds: float) -> None:
+        self.lost_seconds.append(seconds)
+        if seconds > STATED_LOSS:
+            self.problems.append(f"{seconds:.2f} s lost")
+
 
 def records(shape: tuple[int, ...]) -> Records:
     rng = np.random.default_rng(1)
@@ -114,6 +121,9 @@ class Run:
 
     def __init__(self, case: Case, folder: Path, number: int) -> None:
         self._log = folder.parent / f"{folder.name}-{number}.log"
+        self._first_step = folder.parent / f"{folder.name}-{number}.first"
+        for path in (self._log, self._first_step):  # of an earlier run
+            path.unlink(missing_ok=True)
         self.pid = os.fork()
         if self.pid == 0:
             self._train(case, folder)
@@ -128,6 +138,7 @@ class Run:
             design = make_design("balanced", N_MODELS, len(given), SEED)
             wanted = request.TrainingRequest(given, design, case.recipe, SEED, device="cpu")
             done = 0.0
+            _note_first_step(self._first_step)
             with self._log.open("wb", buffering=0) as log:
 
                 def report(models: float) -> None:
@@ -145,6 +156,13 @@ class Run:
         whole = content[: len(content) // _ENTRY.size * _ENTRY.size]
         return [Entry(*entry) for entry in _ENTRY.iter_unpack(whole)]
 
+    def unsaved_since(self, folder: Path) -> float | None:
+        """Time of day of the last save, or of the first step if that was later; None: no step was done."""
+        if not self._first_step.exists():
+            return None
+        files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        return max(path.stat().st_mtime for path in (*files, self._first_step))
+
     def wait(self) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
@@ -156,9 +174,21 @@ class Run:
                 return None
             time.sleep(0.005)
         os.kill(self.pid, signal.SIGKILL)
-        killed = time.monotonic()
+        killed = time.time()
         self.wait()
         return killed
+
+
+def _note_first_step(path: Path) -> None:
+    """Creates the file after the first step: before it, libraries are loaded and nothing can be lost."""
+    original = SavedTraining.is_due
+
+    def noting(self: SavedTraining) -> bool:
+        if not path.exists():
+            path.touch()
+        return original(self)
+
+    SavedTraining.is_due = noting  # type: ignore[method-assign]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -210,7 +240,7 @@ class Killer:
         case, outcome, number = CASES[name], Outcome(name), 0
         folder = self._root / "killed" / name
         folder.parent.mkdir(exist_ok=True, parents=True)
-        killed: tuple[Run, float] | None = None
+        killed: Run | None = None
         while True:
             is_last = outcome.kills > 0 and self._rng.random() > _AGAIN
             run, number = Run(case, folder, number), number + 1
@@ -225,16 +255,17 @@ class Killer:
             if moment is None:
                 break
             outcome.kills += 1
+            if case.is_network and not case.in_processes and (since := run.unsaved_since(folder)):
+                outcome.add_loss(max(moment - since, 0.0))
             outcome.problems += [f"left behind: {what}" for what in left_behind(run.pid)]
-            killed = run, moment
+            killed = run
         outcome.has_same_bytes = contents(folder) == self._expected[name]
         shutil.rmtree(folder)
         return outcome
 
-    def _measure(self, case: Case, outcome: Outcome, killed: tuple[Run, float], resumed: Run) -> None:
+    def _measure(self, case: Case, outcome: Outcome, killed: Run, resumed: Run) -> None:
         """What the killed run had done and the next one did not find."""
-        (run, moment), after = killed, resumed.log()
-        before = run.log()
+        before, after = killed.log(), resumed.log()
         if not before or not after:
             return  # one of the two was killed before it had looked at the disk
         lost = max(before[-1].models - after[0].models, 0.0)
@@ -243,11 +274,5 @@ class Killer:
         if not case.is_network:
             if lost > n_processes:  # those that had ended and were just being written
                 outcome.problems.append(f"{lost:.2f} finished models lost")
-            return
-        if case.in_processes:  # a process takes seconds to start, in which nothing can be lost
-            seconds = lost * self.training_seconds[outcome.case] / N_MODELS / n_processes
-        else:
-            seconds = moment - max(entry.time for entry in before if entry.models <= after[0].models + 1e-9)
-        outcome.lost_seconds.append(seconds)
-        if seconds > STATED_LOSS:
-            outcome.problems.append(f"{seconds:.2f} s lost")
+        elif case.in_processes:  # each saves for itself
+            outcome.add_loss(lost * self.training_seconds[outcome.case] / N_MODELS / n_processes)
