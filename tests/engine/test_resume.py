@@ -45,6 +45,7 @@ def interrupt(folder: Path, recipe: AnyRecipe, n_models: float, save_seconds: fl
 def test_no_finished_model_is_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: AnyRecipe
 ) -> None:
+    monkeypatch.setattr(local, "SECONDS_TOGETHER", 0.0)  # as if each took longer
     complete(tmp_path / "undisturbed", recipe)
     folder = tmp_path / "interrupted"
     interrupt(folder, recipe, 3.0)
@@ -61,6 +62,7 @@ def test_no_finished_model_is_trained_again(
 def test_a_damaged_model_is_trained_again_and_only_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(local, "SECONDS_TOGETHER", 0.0)
     recipe = ONE_BY_ONE["functions"]
     complete(tmp_path / "undisturbed", recipe)
     interrupt(tmp_path / "damaged", recipe, 4.0)
@@ -74,7 +76,8 @@ def test_a_damaged_model_is_trained_again_and_only_that(
     assert contents(tmp_path / "damaged") == contents(tmp_path / "undisturbed")
 
 
-def test_models_of_another_bank_are_not_taken_over(tmp_path: Path) -> None:
+def test_models_of_another_bank_are_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SECONDS_TOGETHER", 0.0)
     recipe = ONE_BY_ONE["functions"]
     interrupt(tmp_path / "one", recipe, 3.0)
     with pytest.raises(KeyboardInterrupt):
@@ -137,6 +140,13 @@ def test_a_leftover_state_of_a_complete_bank_is_removed(tmp_path: Path) -> None:
     (tmp_path / STATES / "000000-7" / "state").write_bytes(b"anything")
     complete(tmp_path, RECIPE)
     assert contents(tmp_path) == before
+
+
+def test_fast_models_are_stored_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = count_training(monkeypatch)
+    monkeypatch.setattr(local, "SECONDS_TOGETHER", 1e9)
+    complete(tmp_path, ONE_BY_ONE["functions"])
+    assert trained == [[0], [1, 2, 3, 4, 5, 6]]
 
 
 @pytest.mark.slow

@@ -47,6 +47,9 @@ __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "
 SECONDS_TO_START_PROCESSES = 3.0
 SECONDS_WORTH_PROCESSES = 10.0
 """Training left from which models trained one at a time move to processes."""
+SECONDS_TOGETHER = 0.25
+"""Faster models are stored together, for storing takes milliseconds."""
+_SECONDS_TO_LOAD = 2.0
 
 Blocks = Sequence[tuple[int, Sequence[int]]]
 """(number, models that are missing) of the blocks to train."""
@@ -139,21 +142,25 @@ class LocalEngine:
     def _one_at_a_time(
         self, worker: Worker, units: list[Unit], follow: Follow
     ) -> Iterator[tuple[Unit, TrainedUnit]]:
-        """Trains models one by one here, and in processes once the first has shown that it pays off."""
-        request, started = worker.request, time.perf_counter()
-        most, n_threads = side_by_side(request)
-        for at, unit in enumerate(units):
+        """Trains models one by one here, and in processes once the first ones show that it pays off."""
+        request, (most, n_threads) = worker.request, side_by_side(worker.request)
+        groups, rest = [units[0]], units[1:]
+        while groups:
+            started = time.perf_counter()
             with threads_limited(n_threads):
-                trained = worker.train_unit(unit, follow)
-            yield unit, trained
-            rest = units[at + 1 :]
-            seconds_left = (time.perf_counter() - started) / (at + 1) * len(rest)
+                trained = worker.train_unit(groups[0], follow)
+            seconds = (time.perf_counter() - started) / len(groups[0].models)
+            yield groups[0], trained
+            # The first model may be slow because libraries are loaded.
+            is_measured = groups[0] is not units[0] or seconds > _SECONDS_TO_LOAD
             n_processes = min(most, len(rest))
-            is_worthwhile = n_processes > 1 and seconds_left > SECONDS_WORTH_PROCESSES
-            if is_worthwhile and not why_not_sendable(request.recipe):
+            is_worthwhile = n_processes > 1 and seconds * len(rest) > SECONDS_WORTH_PROCESSES
+            groups = grouped(rest, int(SECONDS_TOGETHER / max(seconds, 1e-6)))
+            if is_measured and is_worthwhile and not why_not_sendable(request.recipe):
                 with ProcessPool(request, ["cpu"] * n_processes, n_threads, follow.saving) as pool:
-                    yield from run_units(pool, rest, follow.progress)
+                    yield from run_units(pool, groups, follow.progress)
                 return
+            rest = rest[len(groups[0].models) :] if groups else []
 
     def parallel_devices(self, request: TrainingRequest) -> list[str]:
         """The GPUs that networks of this request may use, when they may use all."""
@@ -176,11 +183,23 @@ def threads_per_model(n_models: int) -> int:
     return max(1, min(torch.get_num_threads(), cores() // n_models))
 
 
+def grouped(units: Sequence[Unit], most: int) -> list[Unit]:
+    """Units of one model each as units of up to `most` models of one block, in the same order."""
+    groups: list[Unit] = []
+    for unit in units:
+        last = groups[-1] if groups else None
+        if last is not None and last.block == unit.block and len(last.models) < most:
+            groups[-1] = Unit(unit.block, last.models + unit.models)
+        else:
+            groups.append(unit)
+    return groups
+
+
 def side_by_side(request: TrainingRequest) -> tuple[int, int]:
     """(processes, threads each) of models that are trained one at a time."""
     if isinstance(request.recipe, EstimatorRecipe):
         n_processes = min(request.recipe.processes or cores(), request.design.n_models)
-        return n_processes, max(1, cores() // n_processes)
+        return n_processes, max(1, min(torch.get_num_threads(), cores() // n_processes))
     n_threads = threads_per_model(request.design.n_models)
     return cores() // n_threads, n_threads
 
