@@ -11,7 +11,7 @@ from leakscope.bank.bank import n_models_saved
 from leakscope.cli.output import saved_text
 from leakscope.disk.saved_training import STATES
 from leakscope.engine import local
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import AnyRecipe, FunctionRecipe, Recipe
 from tests.engine.functions import centroids
 from tests.engine.small_population import N_MODELS, RECIPE, complete, contents, count_training
 from tests.engine.test_local import TRAINERS
@@ -117,7 +117,7 @@ def test_a_block_in_training_resumes_and_progress_adds_up(tmp_path: Path) -> Non
     assert saved_text(folder).startswith("; 0 models saved, training state saved 0 s ago")
     done: list[float] = []
     complete(folder, LONG, progress=done.append, save_seconds=0.0)
-    assert done[0] > 4.5
+    assert 0 < done[0] <= 5.2, "it starts with what was saved"
     assert sum(done) == pytest.approx(N_MODELS)
     assert contents(folder) == contents(tmp_path / "undisturbed"), "the states are gone as well"
 
@@ -147,12 +147,3 @@ def test_fast_models_are_stored_together(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(local, "SECONDS_TOGETHER", 1e9)
     complete(tmp_path, ONE_BY_ONE["functions"])
     assert trained == [[0], [1, 2, 3, 4, 5, 6]]
-
-
-@pytest.mark.slow
-def test_estimators_are_the_same_in_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    estimator = TRAINERS["estimators"].estimator  # type: ignore[union-attr]
-    complete(tmp_path / "here", EstimatorRecipe(estimator, processes=1))
-    monkeypatch.setattr(local, "SECONDS_WORTH_PROCESSES", 0.0)
-    complete(tmp_path / "processes", EstimatorRecipe(estimator, processes=2))
-    assert contents(tmp_path / "processes") == contents(tmp_path / "here")

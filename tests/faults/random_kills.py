@@ -133,6 +133,7 @@ class Run:
         try:
             os.environ[MARK] = str(os.getpid())
             local.SECONDS_WORTH_PROCESSES = 0.0 if case.in_processes else np.inf
+            local.SECONDS_TO_LOAD = 0.0
             request.BLOCK_SIZES, request.MODELS_PER_BLOCK = (5, 5), 8
             given = records(case.features)
             design = make_design("balanced", N_MODELS, len(given), SEED)

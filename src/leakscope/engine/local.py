@@ -49,7 +49,8 @@ SECONDS_WORTH_PROCESSES = 10.0
 """Training left from which models trained one at a time move to processes."""
 SECONDS_TOGETHER = 0.25
 """Faster models are stored together, for storing takes milliseconds."""
-_SECONDS_TO_LOAD = 2.0
+SECONDS_TO_LOAD = 2.0
+"""Libraries, at the first model: a faster one says nothing about the others."""
 
 Blocks = Sequence[tuple[int, Sequence[int]]]
 """(number, models that are missing) of the blocks to train."""
@@ -151,8 +152,7 @@ class LocalEngine:
                 trained = worker.train_unit(groups[0], follow)
             seconds = (time.perf_counter() - started) / len(groups[0].models)
             yield groups[0], trained
-            # The first model may be slow because libraries are loaded.
-            is_measured = groups[0] is not units[0] or seconds > _SECONDS_TO_LOAD
+            is_measured = groups[0] is not units[0] or seconds > SECONDS_TO_LOAD
             n_processes = min(most, len(rest))
             is_worthwhile = n_processes > 1 and seconds * len(rest) > SECONDS_WORTH_PROCESSES
             groups = grouped(rest, int(SECONDS_TOGETHER / max(seconds, 1e-6)))
