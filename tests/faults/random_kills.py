@@ -63,12 +63,12 @@ def mlp(epochs: int, trainer: str = "auto", **options: object) -> Recipe:
 FOREST = EstimatorRecipe(RandomForestClassifier(n_estimators=40), processes=2)
 LARGE = "tests.faults.nets:noisy"  # draws from torch's global generator
 CASES = {
-    "stacked perceptrons": Case(mlp(300, width=32)),
-    "stacked networks with dropout": Case(mlp(16, width=16, batch_norm=True, dropout=0.2)),
-    "large networks, one at a time": Case(Recipe(net=LARGE, epochs=6, batch_size=16)),
+    "stacked perceptrons": Case(mlp(900, width=32)),
+    "stacked networks with dropout": Case(mlp(40, width=16, batch_norm=True, dropout=0.2)),
+    "large networks, one at a time": Case(Recipe(net=LARGE, epochs=16, batch_size=16)),
     "images, flipped and cropped": Case(
         Recipe(
-            net="cnn", optimizer="sgd", momentum=0.9, lr=0.01, epochs=4, batch_size=32, flips=True, crop=2
+            net="cnn", optimizer="sgd", momentum=0.9, lr=0.01, epochs=10, batch_size=32, flips=True, crop=2
         ),
         features=(1, 8, 8),
     ),
@@ -167,12 +167,14 @@ class Run:
     def wait(self) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
-    def killed_after(self, seconds: float) -> float | None:
-        """When it was killed; None when it had ended by then."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+    def killed_after(self, seconds: float, of_training: bool) -> float | None:
+        """When it was killed, so long after its start or after its first step; None when it had ended."""
+        begun = None if of_training else time.monotonic()
+        while begun is None or time.monotonic() < begun + seconds:
             if os.waitpid(self.pid, os.WNOHANG)[0]:
                 return None
+            if begun is None and self._first_step.exists():
+                begun = time.monotonic()
             time.sleep(0.005)
         os.kill(self.pid, signal.SIGKILL)
         killed = time.time()
@@ -245,7 +247,7 @@ class Killer:
         while True:
             is_last = outcome.kills > 0 and self._rng.random() > _AGAIN
             run, number = Run(case, folder, number), number + 1
-            moment = None if is_last else run.killed_after(self._rng.random() * self._seconds[name])
+            moment = None if is_last else self._kill(run, name)
             if is_last and run.wait() != 0:
                 outcome.problems.append("it does not resume")
             if killed is not None:
@@ -263,6 +265,12 @@ class Killer:
         outcome.has_same_bytes = contents(folder) == self._expected[name]
         shutil.rmtree(folder)
         return outcome
+
+    def _kill(self, run: Run, name: str) -> float | None:
+        """One in four at any moment of the run, the others in training, which may be the smaller part."""
+        of_training = CASES[name].is_network and not CASES[name].in_processes and self._rng.random() < 0.75
+        seconds = self.training_seconds[name] if of_training else self._seconds[name]
+        return run.killed_after(self._rng.random() * seconds, of_training)
 
     def _measure(self, case: Case, outcome: Outcome, killed: Run, resumed: Run) -> None:
         """What the killed run had done and the next one did not find."""
