@@ -40,3 +40,10 @@ def _sequence(run_seed: int, model: int, purpose: Purpose) -> np.random.SeedSequ
     if run_seed < 0:
         raise InputError(f"seed={run_seed}: must be 0 or more")
     return np.random.SeedSequence([run_seed, model, int(purpose)])
+
+
+def skip_float32(rng: np.random.Generator, n: int) -> None:
+    """Moves the generator behind the next `n` numbers that `rng.random(dtype=np.float32)` would give."""
+    rng.bit_generator.advance(n // 2)  # type: ignore[attr-defined]  # PCG64: two of them to a step
+    if n % 2:
+        rng.random(dtype=np.float32)

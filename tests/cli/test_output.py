@@ -84,7 +84,7 @@ def test_no_progress_when_asked_for_silence(
     assert run_command(*SMALL, tmp_path / "run", flag).err == ""
 
 
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -93,12 +93,13 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with output.training_progress(8, shown=True) as advance:
+    with output.training_progress(8, tmp_path, shown=True) as advance:
         advance(2)
         for _ in range(12):
             advance(0.5)
     assert "training" in terminal.getvalue()
     assert "of 8 models" in terminal.getvalue()
+    assert "0 models saved" in terminal.getvalue()
 
 
 def test_verify_says_what_it_checked(study: Path) -> None:

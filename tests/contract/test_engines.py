@@ -24,9 +24,12 @@ RECIPES: dict[str, AnyRecipe] = {
     "serial": Recipe(net_options=(("width", 4),), epochs=3, batch_size=8, trainer="serial"),
     "estimators": EstimatorRecipe(LogisticRegression(), processes=1),
     "function": FunctionRecipe(centroids),
+    "pair of estimators": EstimatorRecipe(LogisticRegression(), processes=2),
 }
 SAME_BYTES = [
-    *(("processes", name) for name in ("serial", "function")),  # all others stay in one process
+    *(
+        ("processes", name) for name in ("serial", "function", "pair of estimators")
+    ),  # all others stay in one process
     *(("devices", name) for name in ("dense",)),
     *(("ray", name) for name in RECIPES),
 ]
@@ -55,7 +58,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
 
         return RayEngine(address)
     if request.param == "processes":
-        monkeypatch.setattr(local, "SECONDS_WORTH_PROCESSES", 0.0)
+        for name in ("SECONDS_WORTH_PROCESSES", "SECONDS_TO_LOAD", "SECONDS_TOGETHER"):
+            monkeypatch.setattr(local, name, 0.0)
         monkeypatch.setattr(local, "cores", lambda: 2)
     if request.param == "devices":
         monkeypatch.setattr(LocalEngine, "parallel_devices", lambda self, request: ["cpu", "cpu"])

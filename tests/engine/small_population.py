@@ -14,7 +14,7 @@ from leakscope.design import make_design
 from leakscope.engine import local, request
 from leakscope.engine.worker import Worker
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.train.loop import BlockSignals, Progress
+from leakscope.train.loop import BlockSignals, Follow
 from leakscope.types import Design, Records
 
 N_RECORDS, N_MODELS, SEED = 24, 7, 5
@@ -46,7 +46,7 @@ def design(n_models: int = N_MODELS) -> Design:
 
 def complete(folder: Path, recipe: AnyRecipe = RECIPE, **changes: Any) -> Bank:
     """The bank of the usual population, or of a changed one, on the usual engine or another."""
-    where = {name: changes.pop(name) for name in ("engine", "progress") if name in changes}
+    where = {name: changes.pop(name) for name in ("engine", "progress", "save_seconds") if name in changes}
     usual = {"records": records(), "design": design(), "seed": SEED, "device": "cpu"}
     wanted = request.TrainingRequest(**{**usual, "recipe": recipe, **changes})
     return local.complete_bank(folder, wanted, **where)
@@ -62,9 +62,9 @@ def count_training(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     trained: list[list[int]] = []
     train = Worker.train
 
-    def counted(self: Worker, models: IntArray, progress: Progress) -> BlockSignals:
+    def counted(self: Worker, models: IntArray, follow: Follow) -> BlockSignals:
         trained.append(models.tolist())
-        return train(self, models, progress)
+        return train(self, models, follow)
 
     monkeypatch.setattr(Worker, "train", counted)
     return trained

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakscope.bank.manifest import BlockNotes
+from leakscope.bank.parts import Part, joined
 from leakscope.engine import local, worker
 from leakscope.engine.schedule import MAX_ATTEMPTS, Outcome, run_units
-from leakscope.engine.worker import TrainedUnit, Unit, joined, units_of
+from leakscope.engine.worker import TrainedUnit, Unit, units_of
 from leakscope.errors import TrainingError
 from leakscope.recipe import FunctionRecipe
 from tests.engine.functions import centroids
@@ -84,9 +85,11 @@ def test_a_unit_that_fails_too_often_ends_the_run() -> None:
 
 
 def test_units_of_a_block_join_in_the_order_of_its_models() -> None:
-    units = units_of(0, np.arange(5), one_per_model=True)
-    whole = trained(units_of(0, np.arange(5), one_per_model=False)[0])
-    again = joined([trained(unit) for unit in units])
+    units = units_of(0, range(5), one_per_model=True)
+    whole = trained(units_of(0, range(5), one_per_model=False)[0])
+    parts = [Part(unit.models, trained(unit).signals, trained(unit).notes) for unit in units]
+    again = joined(parts)
+    assert again.models == (0, 1, 2, 3, 4)
     np.testing.assert_array_equal(again.signals["loss"], whole.signals["loss"])
     assert again.notes.diverged_models == whole.notes.diverged_models == {0: 1, 3: 1}
     assert again.notes.seconds == 5.0

@@ -67,17 +67,15 @@ def test_a_step_s_random_state_is_set_too():
     assert (found[0] != found[1]).any()
 
 
-def test_worker_processes_change_nothing():
+def test_models_do_not_depend_on_those_fitted_with_them():
     records = class_records()
     design = make_design("balanced", 4, len(records), seed=0)
     parts = []
-    two = answers_of(records, design, FOREST, models=[3, 0, 2], processes=2, progress=parts.append)
-    one = answers_of(records, design, FOREST, models=[3, 0, 2])
+    three = answers_of(records, design, FOREST, models=[3, 0, 2], progress=parts.append)
     everybody = answers_of(records, design, FOREST)
     assert sum(parts) == 3
     for name in EVERY_SIGNAL:
-        np.testing.assert_array_equal(two.signals[name], one.signals[name])
-        np.testing.assert_allclose(two.signals[name], everybody.signals[name][[3, 0, 2]], rtol=1e-6)
+        np.testing.assert_array_equal(three.signals[name], everybody.signals[name][[3, 0, 2]])
 
 
 def test_certainty_is_floored_so_that_every_signal_is_finite():

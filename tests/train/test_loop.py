@@ -11,7 +11,7 @@ from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals
 from leakscope.train import loop, steps
-from leakscope.train.loop import choose_trainer, initial_nets, inputs_from, train_block
+from leakscope.train.loop import Follow, choose_trainer, initial_nets, inputs_from, train_block
 from leakscope.types import Design, Records
 
 from .problems import (
@@ -189,7 +189,7 @@ def test_asking_at_checkpoints_does_not_disturb_training():
 def test_progress_adds_up_to_the_models(trainer):
     records, parts = class_records(), []
     design = make_design("balanced", 4, len(records), seed=0)
-    answers_of(records, design, RECIPES[trainer], trainer, models=[0, 2, 3], progress=parts.append)
+    answers_of(records, design, RECIPES[trainer], trainer, models=[0, 2, 3], follow=Follow(parts.append))
     assert sum(parts) == pytest.approx(3)
     assert len(parts) > 1
 

@@ -6,6 +6,7 @@ block of every file. A damaged block is noticed and trained again; the others st
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,9 +26,11 @@ from leakscope.bank.manifest import (
     read_manifest,
     write_manifest,
 )
+from leakscope.bank.parts import BlockParts, Part, joined
 from leakscope.bank.run_folder import differences, read_json, to_jsonable
 from leakscope.bank.signal_files import BlockFolders, join_blocks, map_signal, read_block, signal_damage
 from leakscope.disk.npy import ArrayFileError, load_array, map_array
+from leakscope.disk.saved_training import STATES
 from leakscope.disk.scratch import Scratch
 from leakscope.disk.storage import (
     create_folder,
@@ -61,6 +64,7 @@ class Bank:
         self.folder = folder
         self.identity: Identity = parse_identity(read_json(folder / IDENTITY), folder / IDENTITY)
         self._folders = BlockFolders(folder, self.identity.signals)
+        self._parts = BlockParts(folder, self.identity.sha256, self.identity.signals)
 
     @classmethod
     def open(cls, folder: Path) -> Bank:
@@ -107,8 +111,8 @@ class Bank:
         if not (folder / IDENTITY).is_file() or sha256_of(folder / IDENTITY) != identity.sha256:
             write_json(folder / IDENTITY, to_jsonable(identity))
         bank = cls(folder)
-        if bank.is_complete and bank._folders.exist() and not bank.damage():
-            bank._folders.remove()  # an earlier run was killed before it did
+        if bank.is_complete and bank._has_leftovers() and not bank.damage():
+            bank._remove_leftovers()  # an earlier run was killed before it did
         return bank
 
     @property
@@ -147,6 +151,32 @@ class Bank:
     def add_block(self, block: int, signals: dict[str, AnyArray], notes: BlockNotes | None = None) -> None:
         """Commits the signals of one block; all of its files appear at once."""
         self._folders.write(block, signals, notes or BlockNotes())
+        self._parts.remove(block)
+
+    def missing_models(self, block: int) -> list[int]:
+        """The models of a pending block that no part on disk holds."""
+        stored = self._parts.models(block)
+        return [model for model in self.blocks[block].tolist() if model not in stored]
+
+    def add_part(self, block: int, part: Part) -> None:
+        """Stores finished models of a block; the last of them commits it."""
+        self._parts.write(block, part)
+        if self._parts.count(block) >= len(self.blocks[block]):
+            self.commit_parts(block)
+
+    def commit_parts(self, block: int) -> None:
+        """Makes the block of its parts, when they are all there."""
+        parts = self._parts.read(block)
+        if sum(len(part.models) for part in parts) == len(self.blocks[block]):
+            whole = joined(parts)
+            self.add_block(block, whole.signals, whole.notes)
+
+    def n_models_saved(self) -> int:
+        """How many finished models are on disk."""
+        if self.is_complete:
+            return self.identity.design.models
+        n_in_blocks = sum(len(m) for b, m in enumerate(self.blocks) if self._folders.path(b).exists())
+        return n_in_blocks + sum(self._parts.count(b) for b in range(len(self.blocks)))
 
     def has_block(self, block: int) -> bool:
         """True when the block was committed, damaged since or not."""
@@ -188,7 +218,7 @@ class Bank:
             signals=signals,
         )
         write_manifest(self.folder, manifest)
-        self._folders.remove()
+        self._remove_leftovers()
 
     def damage(self) -> list[Damage]:
         """What does not match its checksum: files of a complete bank, block folders of an unfinished one."""
@@ -234,6 +264,14 @@ class Bank:
     def _mask_shape(self) -> tuple[int, int]:
         return self.identity.design.models, self.identity.design.columns
 
+    def _has_leftovers(self) -> bool:
+        return self._folders.exist() or (self.folder / STATES).exists()
+
+    def _remove_leftovers(self) -> None:
+        """Removes what only an unfinished bank needs: blocks, and states of models in training."""
+        self._folders.remove()
+        shutil.rmtree(self.folder / STATES, ignore_errors=True)
+
     def _columns(self) -> IntArray | None:
         if not (self.folder / "columns.npy").exists():
             return None
@@ -262,6 +300,16 @@ class Bank:
             for b, is_there in enumerate(in_folder)
         )
         return join_blocks(self.folder, name, self.identity.design.models, blocks)
+
+
+def n_models_saved(folder: Path) -> int:
+    """How many finished models the bank in `folder` holds, or else the banks under it."""
+    try:
+        if (folder / IDENTITY).exists() and (folder / MANIFEST).exists():
+            return Bank(folder).n_models_saved()
+        return sum(Bank(path.parent).n_models_saved() for path in folder.rglob(IDENTITY))
+    except (InputError, CorruptBankError):
+        return 0  # a bank that is damaged or of another format counts for nothing
 
 
 def holds_models(folder: Path) -> bool:

@@ -1,13 +1,16 @@
 """Run folders in object stores (`s3://bucket/run`): a local working copy, and a mirror of it.
 
 All of leakscope works on the local copy, so there is one code path. Whenever a block or the manifest is
-committed, new files are uploaded, followed by the index of their sha256 checksums. A run that already exists
-in the store is fetched first, and every file is checked against the index. A file that does not match
-(damaged, or half-way through an upload that was killed) is ignored and made again, as if it were missing.
+committed, and every 20 s while single models are, new files are uploaded, followed by the index of their
+sha256 checksums. A run that already exists in the store is fetched first, and every file is checked against
+the index. A file that does not match (damaged, or half-way through an upload that was killed) is ignored and
+made again, as if it were missing.
 
 The store is authoritative: the local copy is made equal to it before a run resumes. At most the block whose
 upload failed has to be trained again. A store has no locks, so only runs on one machine exclude each other;
 two machines that use one address may undo each other's index, which costs training but not correctness.
+
+The states of networks in training stay on the machine: they change too often to be uploaded.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from leakscope.disk.lock import folder_lock
+from leakscope.disk.saved_training import STATES
 from leakscope.disk.storage import (
     TEMPORARY,
     is_temporary,
@@ -37,6 +42,7 @@ INDEX = "leakscope-files.json"
 _RANKS = {"run.json": 0, "identity.json": 1, "block.json": 3, "manifest.json": 4, "results.json": 5}
 _OTHER_RANK = 2  # a store with only the first few of these still holds a sound, unfinished run
 _PUSHED_AT = ("identity.json", "manifest.json")
+_SECONDS_BETWEEN_PUSHES = 20.0
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")  # a Path drops the second slash; one letter is a drive
 
 
@@ -81,6 +87,7 @@ class Mirror:
         self._uploaded: dict[str, str] = {}  # name -> sha256, as the index has it
         self._known: dict[str, tuple[tuple[int, int], str]] = {}  # name -> (time and size, sha256), here
         self._stray: set[str] = set()  # in the store but not in its index
+        self._pushed_at = time.monotonic()
 
     def fetch(self) -> list[str]:
         """Makes the folder equal to the store; returns the files that did not match their checksum."""
@@ -102,6 +109,7 @@ class Mirror:
 
     def push(self) -> None:
         """Uploads what is new or changed, then the index, then removes what is gone."""
+        self._pushed_at = time.monotonic()
         here = {name: self._sha256(name) for name in self._files()}
         changed = [name for name, sha in here.items() if self._uploaded.get(name) != sha]
         gone = (set(self._uploaded) | self._stray) - set(here)
@@ -119,10 +127,11 @@ class Mirror:
                     self._store.rm_file(self._at(name))
 
     def committed(self, path: Path) -> None:
-        """Uploads when a block is whole, or a file that others depend on."""
+        """Uploads when a block is whole, or a file that others depend on, or after a while."""
         if not path.is_relative_to(self._folder) or _is_part_of_temporary(path.relative_to(self._folder)):
             return
-        if path.is_dir() or path.name in _PUSHED_AT:
+        is_late = time.monotonic() - self._pushed_at >= _SECONDS_BETWEEN_PUSHES
+        if path.is_dir() or path.name in _PUSHED_AT or is_late:
             self.push()
 
     def _fetched(self, name: str, is_there: bool) -> bool:
@@ -147,9 +156,10 @@ class Mirror:
         return True
 
     def _files(self) -> list[str]:
-        """Names of the folder's files, except temporary ones."""
+        """Names of the folder's files that belong into the store."""
         files = (path.relative_to(self._folder) for path in self._folder.rglob("*") if path.is_file())
-        return [path.as_posix() for path in files if not _is_part_of_temporary(path)]
+        stored = (path for path in files if not _is_part_of_temporary(path) and STATES not in path.parts)
+        return [path.as_posix() for path in stored]
 
     def _sha256(self, name: str) -> str:
         """Sha256 of a local file, computed again only when the file has changed."""

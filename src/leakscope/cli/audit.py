@@ -90,8 +90,9 @@ def audit(
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
-    with training_progress(n_models, shown=not (quiet or as_json)) as progress:
-        verdict = run_audit(settings, source, out or Path("runs") / file.stem, progress)
+    out = out or Path("runs") / file.stem
+    with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(settings, source, out, progress)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
@@ -112,7 +113,7 @@ def demo(
 
     recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
     source, settings = TrainedPopulation(load("digits"), recipe), AuditSettings(models=models, seed=seed)
-    with training_progress(models, shown=not (quiet or as_json)) as progress:
+    with training_progress(models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     show(verdict, quiet, as_json)
 

@@ -52,6 +52,7 @@ DataDir = Annotated[
 ]
 
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
@@ -139,15 +140,31 @@ def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str)
 
 
 @contextmanager
-def training_progress(n_models: int, shown: bool) -> Iterator[Callable[[float], None]]:
-    """A callable to report models' worth of work to: a bar on a terminal, else a line now and then."""
+def training_progress(n_models: int, out: Path, shown: bool) -> Iterator[Callable[[float], None]]:
+    """A callable to report models' worth of work to: a bar on a terminal, else a line now and then.
+
+    Both say how much of the run in `out` is saved.
+    """
     if not shown:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bar(n_models) as show:
+        with _bar(n_models, out) as show:
             yield _summed(show)
     else:
-        yield _summed(_lines(n_models))
+        yield _summed(_lines(n_models, out))
+
+
+def saved_text(out: Path) -> str:
+    """What a kill would leave of the run in `out`: finished models, and the state of those in training."""
+    from leakscope.bank.bank import n_models_saved
+    from leakscope.disk.saved_training import last_saved
+
+    if not out.is_dir():  # not written yet, or an address
+        return ""
+    text, saved_at = f"; {n_models_saved(out):,} models saved", last_saved(out)
+    if saved_at is None:
+        return text
+    return f"{text}, training state saved {max(time.time() - saved_at, 0):,.0f} s ago"
 
 
 def _summed(show: Callable[[float, float], None]) -> Callable[[float], None]:
@@ -165,7 +182,7 @@ def _summed(show: Callable[[float, float], None]) -> Callable[[float], None]:
 
 
 @contextmanager
-def _bar(n_models: int) -> Iterator[Callable[[float, float], None]]:
+def _bar(n_models: int, out: Path) -> Iterator[Callable[[float, float], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -175,14 +192,24 @@ def _bar(n_models: int) -> Iterator[Callable[[float, float], None]]:
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} models"),
         TextColumn("{task.fields[rate]:,.0f} models/s"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[saved]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("training", total=n_models, rate=0.0)
-        yield lambda completed, rate: progress.update(task, completed=completed, rate=rate)
+        task = progress.add_task("training", total=n_models, rate=0.0, saved="")
+        last = 0.0
+
+        def show(completed: float, rate: float) -> None:
+            nonlocal last
+            progress.update(task, completed=completed, rate=rate)
+            if time.perf_counter() - last >= _SECONDS_BETWEEN_LOOKS:
+                last = time.perf_counter()
+                progress.update(task, saved=saved_text(out).removeprefix("; "))
+
+        yield show
 
 
-def _lines(n_models: int) -> Callable[[float, float], None]:
-    """Lines for logs: how far, how fast, how long still."""
+def _lines(n_models: int, out: Path) -> Callable[[float, float], None]:
+    """Lines for logs: how far, how fast, how long still, how much is saved."""
     last = time.perf_counter()
 
     def show(completed: float, rate: float) -> None:
@@ -190,6 +217,7 @@ def _lines(n_models: int) -> Callable[[float, float], None]:
         if time.perf_counter() - last >= _SECONDS_BETWEEN_LINES:
             last = time.perf_counter()
             speed = f", {rate:,.1f} models/s, {(n_models - completed) / rate:,.0f} s left" if rate else ""
-            print(f"training: {completed:,.0f} of {n_models:,} models{speed}", file=sys.stderr, flush=True)
+            line = f"training: {completed:,.0f} of {n_models:,} models{speed}{saved_text(out)}"
+            print(line, file=sys.stderr, flush=True)
 
     return show

@@ -73,7 +73,7 @@ def scaling(
     from leakscope.studies.scaling.study import run
 
     config = _scaling_config(context)
-    with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
+    with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
         results = run(config, out, progress)
     show_results(results, partial(_show_scaling, results, out), quiet, as_json)
 
@@ -165,7 +165,7 @@ def dynamics(
     from leakscope.studies.dynamics.study import run
 
     config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
-    with training_progress(config.n_models, shown=not (quiet or as_json)) as progress:
+    with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
         results = run(config, out, device, data_dir, progress)
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
 
@@ -290,7 +290,7 @@ def ensemble(
         target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
         print(f"training the target, {target}", file=sys.stderr, flush=True)
     # There is one model: a log would count from 0 to 1, only a bar says something.
-    with training_progress(1, shown=verbose and sys.stderr.isatty()) as progress:
+    with training_progress(1, out, shown=verbose and sys.stderr.isatty()) as progress:
         results = run(config, out, device, data_dir, progress)
     show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
 

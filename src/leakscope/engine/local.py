@@ -1,8 +1,11 @@
 """Trains a bank block by block and resumes where an earlier run stopped; on this machine by default.
 
 Networks that stack are trained in this process, one block at a time. Models that are trained one at a time on
-the CPU (a user's function, a large network) move to one process per core once that pays off. On a machine
-with several GPUs, blocks go to one process per GPU. Estimators start processes of their own.
+the CPU (an estimator, a user's function, a large network) move to one process per core once that pays off. On
+a machine with several GPUs, blocks go to one process per GPU.
+
+A finished model or block is stored at once, and the state of networks in training is saved on a clock
+(`disk/saved_training.py`), so a kill costs seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import numpy as np
 import torch
 
 import leakscope
-from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.manifest import Provenance
+from leakscope.bank.parts import Part
 from leakscope.disk.lock import folder_lock
+from leakscope.disk.saved_training import SECONDS_BETWEEN_SAVES, Saving
 from leakscope.engine.processes import ProcessPool, cores
 from leakscope.engine.request import TrainingRequest, check_request, device_of
 from leakscope.engine.schedule import run_units
@@ -29,22 +33,27 @@ from leakscope.engine.worker import (
     TrainedUnit,
     Unit,
     Worker,
-    joined,
     threads_limited,
+    trains_serially,
     units_of,
     why_not_sendable,
 )
 from leakscope.errors import TrainingError
 from leakscope.recipe import EstimatorRecipe, Recipe
-from leakscope.train.loop import Progress
+from leakscope.train.loop import Follow, Progress
 
 __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "device_of"]
 
+SECONDS_TO_START_PROCESSES = 3.0
 SECONDS_WORTH_PROCESSES = 10.0
-"""Training left from which models trained one at a time move to processes; each takes about 3 s to start."""
+"""Training left from which models trained one at a time move to processes."""
+SECONDS_TOGETHER = 0.25
+"""Faster models are stored together, for storing takes milliseconds."""
+SECONDS_TO_LOAD = 2.0
+"""Libraries, at the first model: a faster one says nothing about the others."""
 
-Blocks = Sequence[tuple[int, IntArray]]
-"""(number, models) of the blocks to train."""
+Blocks = Sequence[tuple[int, Sequence[int]]]
+"""(number, models that are missing) of the blocks to train."""
 
 
 class Engine(Protocol):
@@ -56,7 +65,7 @@ class Engine(Protocol):
         """Raises InputError when there is no such device."""
 
     def train_blocks(
-        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+        self, request: TrainingRequest, blocks: Blocks, follow: Follow
     ) -> Iterator[tuple[Unit, TrainedUnit]]:
         """Trains the blocks; yields their units as they end. Closing it stops whatever is in flight."""
 
@@ -66,6 +75,7 @@ def complete_bank(
     request: TrainingRequest,
     engine: Engine | None = None,
     progress: Progress = lambda _: None,
+    save_seconds: float = SECONDS_BETWEEN_SAVES,
 ) -> Bank:
     """The bank that was requested: read from disk where it is complete, trained where models are missing.
 
@@ -74,6 +84,7 @@ def complete_bank(
         request: what to train.
         engine: where to train; None: this machine.
         progress: called with the number of models' worth of work done, including work already on disk.
+        save_seconds: how often the state of networks in training is saved.
 
     Raises:
         InputError: the request cannot be trained.
@@ -85,10 +96,13 @@ def complete_bank(
     with folder_lock(folder):
         bank = Bank.create(folder, identity, request.design, request.records.labels, request.reuse)
         is_whole = bank.is_complete and not bank.damage()
-        pending = [] if is_whole else bank.pending()
-        progress(n_models - sum(len(bank.blocks[b]) for b in pending))
+        blocks = [] if is_whole else [(block, bank.missing_models(block)) for block in bank.pending()]
+        saving = Saving(folder.absolute(), identity.sha256, save_seconds)
+        n_in_states = saving.models_done() if blocks else 0.0
+        progress(n_models - sum(len(models) for _, models in blocks) + n_in_states)
         if not is_whole:
-            bank.finish(_provenance(engine, request, _fill(bank, engine, request, pending, progress)))
+            follow = Follow(_beyond(n_in_states, progress), saving)
+            bank.finish(_provenance(engine, request, _fill(bank, engine, request, blocks, follow)))
     if len(bank.diverged) == n_models:
         raise TrainingError(
             f"every model diverged (not finite at epoch {min(bank.diverged.values())}); "
@@ -104,46 +118,49 @@ class LocalEngine:
     check_device = staticmethod(device_of)
 
     def train_blocks(
-        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+        self, request: TrainingRequest, blocks: Blocks, follow: Follow
     ) -> Iterator[tuple[Unit, TrainedUnit]]:
         """Trains the blocks here, in this process or in several."""
         if not blocks:
             return
         devices = self.parallel_devices(request)
         if len(devices) > 1 and len(blocks) > 1:
-            units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model=False)]
+            one_per_model = trains_serially(request, torch.device(devices[0]))
+            units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
             n_threads = max(1, cores() // len(devices))
-            with ProcessPool(request, devices[: len(units)], n_threads) as pool:
-                yield from run_units(pool, units, progress)
+            with ProcessPool(request, devices[: len(units)], n_threads, follow.saving) as pool:
+                yield from run_units(pool, units, follow.progress)
             return
         worker = Worker(request, device_of(request.device))
-        has_own_processes = isinstance(request.recipe, EstimatorRecipe)
-        one_per_model = worker.trains_serially and worker.device.type == "cpu" and not has_own_processes
-        units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
-        if one_per_model:
-            yield from self._one_at_a_time(worker, units, progress)
+        units = [unit for b, models in blocks for unit in units_of(b, models, worker.trains_serially)]
+        uses_cpu = worker.device.type == "cpu" or isinstance(request.recipe, EstimatorRecipe)
+        if worker.trains_serially and uses_cpu:
+            yield from self._one_at_a_time(worker, units, follow)
         else:
             for unit in units:
-                yield unit, worker.train_unit(unit, progress)
+                yield unit, worker.train_unit(unit, follow)
 
     def _one_at_a_time(
-        self, worker: Worker, units: list[Unit], progress: Progress
+        self, worker: Worker, units: list[Unit], follow: Follow
     ) -> Iterator[tuple[Unit, TrainedUnit]]:
-        """Trains models one by one here, and in processes once the first has shown that it pays off."""
-        request, started = worker.request, time.perf_counter()
-        n_threads = threads_per_model(request.design.n_models)
-        for at, unit in enumerate(units):
+        """Trains models one by one here, and in processes once the first ones show that it pays off."""
+        request, (most, n_threads) = worker.request, side_by_side(worker.request)
+        groups, rest = [units[0]], units[1:]
+        while groups:
+            started = time.perf_counter()
             with threads_limited(n_threads):
-                trained = worker.train_unit(unit, progress)
-            yield unit, trained
-            rest = units[at + 1 :]
-            seconds_left = (time.perf_counter() - started) / (at + 1) * len(rest)
-            n_processes = min(cores() // n_threads, len(rest))
-            is_worthwhile = n_processes > 1 and seconds_left > SECONDS_WORTH_PROCESSES
-            if is_worthwhile and not why_not_sendable(request.recipe):
-                with ProcessPool(request, ["cpu"] * n_processes, n_threads) as pool:
-                    yield from run_units(pool, rest, progress)
+                trained = worker.train_unit(groups[0], follow)
+            seconds = (time.perf_counter() - started) / len(groups[0].models)
+            yield groups[0], trained
+            is_measured = groups[0] is not units[0] or seconds > SECONDS_TO_LOAD
+            n_processes = min(most, len(rest))
+            is_worthwhile = n_processes > 1 and seconds * len(rest) > SECONDS_WORTH_PROCESSES
+            groups = grouped(rest, int(SECONDS_TOGETHER / max(seconds, 1e-6)))
+            if is_measured and is_worthwhile and not why_not_sendable(request.recipe):
+                with ProcessPool(request, ["cpu"] * n_processes, n_threads, follow.saving) as pool:
+                    yield from run_units(pool, groups, follow.progress)
                 return
+            rest = rest[len(groups[0].models) :] if groups else []
 
     def parallel_devices(self, request: TrainingRequest) -> list[str]:
         """The GPUs that networks of this request may use, when they may use all."""
@@ -166,24 +183,59 @@ def threads_per_model(n_models: int) -> int:
     return max(1, min(torch.get_num_threads(), cores() // n_models))
 
 
+def grouped(units: Sequence[Unit], most: int) -> list[Unit]:
+    """Units of one model each as units of up to `most` models of one block, in the same order."""
+    groups: list[Unit] = []
+    for unit in units:
+        last = groups[-1] if groups else None
+        if last is not None and last.block == unit.block and len(last.models) < most:
+            groups[-1] = Unit(unit.block, last.models + unit.models)
+        else:
+            groups.append(unit)
+    return groups
+
+
+def side_by_side(request: TrainingRequest) -> tuple[int, int]:
+    """(processes, threads each) of models that are trained one at a time."""
+    if isinstance(request.recipe, EstimatorRecipe):
+        n_processes = min(request.recipe.processes or cores(), request.design.n_models)
+        return n_processes, max(1, min(torch.get_num_threads(), cores() // n_processes))
+    n_threads = threads_per_model(request.design.n_models)
+    return cores() // n_threads, n_threads
+
+
+def _beyond(n_known: float, progress: Progress) -> Progress:
+    """Reports training beyond what states on disk hold, which is reported before training starts."""
+    rest = n_known
+
+    def report(models: float) -> None:
+        nonlocal rest
+        known = min(models, rest)
+        rest -= known
+        if models > known:
+            progress(models - known)
+
+    return report
+
+
 def _fill(
-    bank: Bank, engine: Engine, request: TrainingRequest, pending: list[int], progress: Progress
+    bank: Bank, engine: Engine, request: TrainingRequest, blocks: Blocks, follow: Follow
 ) -> list[TrainedUnit]:
-    """Commits each pending block once all of its units have ended; returns them without signals."""
-    blocks = [(block, bank.blocks[block]) for block in pending]
-    parts: dict[int, dict[Unit, TrainedUnit]] = {block: {} for block in pending}
-    committed = []
-    with closing(engine.train_blocks(request, blocks, progress)) as ended:  # type: ignore[type-var]
+    """Stores each unit of the blocks when it has ended; returns them without signals."""
+    stored = []
+    for block, _ in (item for item in blocks if not item[1]):
+        bank.commit_parts(block)  # an earlier run was killed before it did
+    blocks = [(block, models) for block, models in blocks if models]
+    with closing(engine.train_blocks(request, blocks, follow)) as ended:  # type: ignore[type-var]
         for unit, trained in ended:
-            part = parts[unit.block]
-            part[unit] = trained
-            if sum(len(u.models) for u in part) < len(bank.blocks[unit.block]):
-                continue
-            whole = joined([part[u] for u in sorted(part)])
-            bank.add_block(unit.block, whole.signals, whole.notes)
-            committed.append(whole._replace(signals={}))
-            del parts[unit.block]  # its signals are on disk now
-    return committed
+            if len(unit.models) == len(bank.blocks[unit.block]):
+                bank.add_block(unit.block, trained.signals, trained.notes)
+            else:
+                bank.add_part(unit.block, Part(unit.models, trained.signals, trained.notes))
+            if follow.saving is not None:
+                follow.saving.remove(unit.models)
+            stored.append(trained._replace(signals={}))
+    return stored
 
 
 def _provenance(engine: Engine, request: TrainingRequest, committed: list[TrainedUnit]) -> Provenance:

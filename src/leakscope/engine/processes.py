@@ -3,17 +3,16 @@
 They are loky's: they start without running the user's script again, and accept functions defined in it. Each
 has one worker and a fixed number of threads, and reads the features from one memory map that all share. A
 process that is killed is replaced, and its unit is submitted again (`schedule.py`).
+
+When this process is killed, nothing is left: its processes end with it, and what they share is a file without
+a name, which the system removes with its last user.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-import shutil
-import signal
-import tempfile
-import threading
-import time
+import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -24,14 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray
+from leakscope.disk.saved_training import Saving
+from leakscope.disk.storage import npy_parts, storage_errors
+from leakscope.engine import parent
+from leakscope.engine.parent import SharedFile
 from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
-from leakscope.engine.worker import TrainedUnit, Unit, Worker, threads_limited, worker_in_pool
+from leakscope.engine.worker import TrainedUnit, Unit, Worker, sendable, threads_limited
 from leakscope.errors import first_line
+from leakscope.train.loop import Follow
 from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_SECONDS_BETWEEN_PARENT_CHECKS = 2.0
 
 
 def cores() -> int:
@@ -55,12 +58,19 @@ class _Slot:
 class ProcessPool:
     """One process for each entry of `devices`, with `n_threads` each; leaving the context ends them all."""
 
-    def __init__(self, request: TrainingRequest, devices: Sequence[str], n_threads: int) -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="leakscope-"))
-        np.save(self._scratch / "features.npy", request.records.features)
-        self._done = np.memmap(self._scratch / "done", np.float64, "w+", shape=(len(devices),))
+    def __init__(
+        self, request: TrainingRequest, devices: Sequence[str], n_threads: int, saving: Saving | None
+    ) -> None:
+        folder = None if saving is None else saving.folder
+        self._features, self._progress = SharedFile(folder), SharedFile(folder)
+        with storage_errors(self._features.path):
+            for part in npy_parts(request.records.features):
+                self._features.file.write(part)
+            self._features.file.flush()
+            self._progress.file.truncate(8 * len(devices))
+        self._done = np.memmap(self._progress.file, np.float64, "r+")
         self._request = replace(request, records=_with_features(request.records, np.empty(0, np.float32)))
-        self._n_threads = n_threads
+        self._n_threads, self._saving = n_threads, saving
         self._slots = [_Slot(n, device, self._process(n, device)) for n, device in enumerate(devices)]
 
     def __enter__(self) -> ProcessPool:
@@ -69,7 +79,8 @@ class ProcessPool:
     def __exit__(self, *_: object) -> None:
         for slot in self._slots:
             slot.executor.shutdown(wait=True, kill_workers=True)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._features.close()
+        self._progress.close()
 
     def capacity(self) -> int:
         """One unit per process."""
@@ -108,9 +119,12 @@ class ProcessPool:
         """An executor of a single process, which starts with its first unit."""
         from joblib.externals.loky import ProcessPoolExecutor
 
-        init = _WorkerInit(self._request, device, self._n_threads, self._scratch, number, os.getpid())
+        shared = self._features.path, self._progress.path
+        init = _WorkerInit(self._request, device, self._n_threads, *shared, number, self._saving)
         environment = dict.fromkeys(_THREAD_VARIABLES, str(self._n_threads))
-        return ProcessPoolExecutor(1, initializer=_initialize, initargs=(init,), env=environment)
+        # Pickled here: a new process must know its parent before it imports torch, which takes seconds.
+        start = (os.getpid(), sendable(init))
+        return ProcessPoolExecutor(1, initializer=parent.start, initargs=start, env=environment)
 
 
 class _WorkerInit(NamedTuple):
@@ -119,50 +133,36 @@ class _WorkerInit(NamedTuple):
     request: TrainingRequest
     device: str
     n_threads: int
-    scratch: Path
+    features: Path
+    progress: Path
     number: int
-    parent: int
+    saving: Saving | None
 
 
 _init: _WorkerInit | None = None
 _worker: Worker | None = None
 
 
-def _initialize(init: _WorkerInit) -> None:
-    """In the new process. Nothing here may fail: an error must end a unit to be reported."""
-    global _init
-    _init = init
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    threading.Thread(target=_end_with_parent, args=(init,), daemon=True).start()
-
-
-def _end_with_parent(init: _WorkerInit) -> None:
-    """A parent that was killed can neither end its processes nor remove the features."""
-    while os.getppid() == init.parent:
-        time.sleep(_SECONDS_BETWEEN_PARENT_CHECKS)
-    shutil.rmtree(init.scratch, ignore_errors=True)
-    os._exit(1)
-
-
 def _train(unit: Unit) -> TrainedUnit:
     """In the process: trains one unit."""
-    global _worker
+    global _worker, _init
     import torch
 
+    if _init is None:
+        _init = pickle.loads(parent.sent_at_start)  # by this run's own parent
     init = _init
-    assert init is not None, "a process is initialized before it trains"
     with threads_limited(init.n_threads):
         if _worker is None:
             # Copy on write: a function that writes into its features changes no other process's.
-            features = np.asarray(np.load(init.scratch / "features.npy", mmap_mode="c"))
+            features = np.asarray(np.load(init.features, mmap_mode="c"))
             request = replace(init.request, records=_with_features(init.request.records, features))
-            _worker = worker_in_pool(request, torch.device(init.device))
-        done = np.memmap(init.scratch / "done", np.float64, "r+")
+            _worker = Worker(request, torch.device(init.device))
+        done = np.memmap(init.progress, np.float64, "r+")
 
         def report(models: float) -> None:
             done[init.number] += models
 
-        return _worker.train_unit(unit, report)
+        return _worker.train_unit(unit, Follow(report, init.saving))
 
 
 def _with_features(records: Records, features: AnyArray) -> Records:

@@ -6,6 +6,9 @@ CPUs as the unit would have had threads here (the last bits of an output depend 
 
 Ray's own retries are off. `schedule.py` submits a unit again when its process or node dies, and counts the
 attempts; Ray would restart a task that runs out of memory without end.
+
+A node that sees the run folder saves the state of networks in training there; on any other node, a unit that
+is interrupted starts over.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ from typing import Any, NamedTuple
 import torch
 
 import leakscope
+from leakscope.bank.bank import IDENTITY
+from leakscope.disk.saved_training import Saving
+from leakscope.disk.storage import sha256_of
 from leakscope.engine.local import Blocks, threads_per_model
 from leakscope.engine.request import TrainingRequest, check_device_name
 from leakscope.engine.schedule import Outcome, run_units
@@ -36,11 +42,10 @@ from leakscope.engine.worker import (
     trains_serially,
     units_of,
     why_not_sendable,
-    worker_in_pool,
 )
 from leakscope.errors import InputError, TrainingError, first_line
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Progress
+from leakscope.train.loop import Follow
 from leakscope.types import Design, Records
 
 _IN_FLIGHT = 2  # units per slot of the cluster: one running, one queued
@@ -76,7 +81,7 @@ class RayEngine:
                 raise InputError("device='cuda': no node of the cluster has a GPU; use 'cpu' or 'auto'")
 
     def train_blocks(
-        self, request: TrainingRequest, blocks: Blocks, progress: Progress
+        self, request: TrainingRequest, blocks: Blocks, follow: Follow
     ) -> Iterator[tuple[Unit, TrainedUnit]]:
         """Trains the blocks on the cluster's nodes."""
         reason = why_not_sendable(request.recipe)
@@ -84,16 +89,17 @@ class RayEngine:
             raise InputError(f"the recipe cannot be sent to a cluster ({reason}); define it in a module")
         with _connected(self.address) as ray:
             on_gpu = isinstance(request.recipe, Recipe) and request.device != "cpu" and _n_gpus(ray) > 0
-            one_per_model = trains_serially(request, on_cpu=not on_gpu)
+            one_per_model = trains_serially(request, None if on_gpu else torch.device("cpu"))
             units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
-            with RayPool(ray, request, _needs(ray, request, one_per_model, on_gpu)) as pool:
-                yield from run_units(pool, units, progress)
+            needs = _needs(ray, request, one_per_model, on_gpu)
+            with RayPool(ray, request, needs, follow.saving) as pool:
+                yield from run_units(pool, units, follow.progress)
 
 
 class RayPool:
     """Tasks in flight on a cluster; leaving the context cancels them."""
 
-    def __init__(self, ray: Any, request: TrainingRequest, needs: Needs) -> None:
+    def __init__(self, ray: Any, request: TrainingRequest, needs: Needs, saving: Saving | None) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self._ray, self._needs = ray, needs
@@ -101,7 +107,7 @@ class RayPool:
         self._reports = ray.remote(_ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._arrays = ray.put((request.records, request.design))
         settings = sendable((request.recipe, request.seed, request.signals, request.device))
-        spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings)
+        spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings, saving)
         task = ray.remote(max_calls=0)(_train).options(  # 0: processes keep their worker between units
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_retries=0, scheduling_strategy="SPREAD"
         )
@@ -191,6 +197,7 @@ class _TaskSpec(NamedTuple):
     version: str
     paths: tuple[str, ...]
     settings: bytes
+    saving: Saving | None
 
 
 _workers: dict[str, Worker] = {}
@@ -220,9 +227,16 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
             device = torch.device("cuda" if spec.needs.gpus else "cpu")
             settings = pickle.loads(spec.settings)  # by this run's own driver
             request = TrainingRequest(*arrays, *settings)
-            _workers[spec.key] = worker_in_pool(request, device)
-        trained = _workers[spec.key].train_unit(unit, report)
+            _workers[spec.key] = Worker(request, device)
+        saving = spec.saving if spec.saving is not None and _is_visible(spec.saving) else None
+        trained = _workers[spec.key].train_unit(unit, Follow(report, saving))
     return trained._replace(notes=replace(trained.notes, node=_this_node()))
+
+
+def _is_visible(saving: Saving) -> bool:
+    """True when this node sees the run folder: its own disk, or one it shares with the driver."""
+    identity = saving.folder / IDENTITY
+    return identity.is_file() and sha256_of(identity) == saving.bank
 
 
 def _this_node() -> str:

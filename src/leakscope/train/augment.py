@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from leakscope.array_types import IntArray
-from leakscope.randomness import Purpose, generator
+from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.recipe import Recipe
 
 
@@ -32,10 +32,14 @@ def is_augmented(recipe: Recipe) -> bool:
     return recipe.flips or recipe.crop > 0
 
 
-def drawn_views(recipe: Recipe, models: IntArray, seed: int, shape: tuple[int, int, int]) -> Iterator[Views]:
-    """The views of each epoch in turn, on the host; `shape` is (steps, models, batch)."""
+def drawn_views(
+    recipe: Recipe, models: IntArray, seed: int, shape: tuple[int, int, int], first: int = 0
+) -> Iterator[Views]:
+    """The views of each epoch from `first` on, on the host; `shape` is (steps, models, batch)."""
     rngs = [generator(seed, int(m), Purpose.AUGMENTATION) for m in models]
     steps, _, batch = shape
+    for rng in rngs:
+        skip_float32(rng, first * 3 * steps * batch)
     while True:
         drawn = np.stack([rng.random((3, steps, batch), dtype=np.float32) for rng in rngs], axis=2)
         mirrored = (drawn[0] < 0.5) & recipe.flips

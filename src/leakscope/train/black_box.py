@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,14 @@ def fit_block(
     signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
 ) -> BlockSignals:
-    """Fits the models of one block and evaluates them on their records."""
-    of_models: Iterable[AnyArray]
-    if isinstance(recipe, FunctionRecipe):
-        trainer = "function"
-        of_models = (_call_and_evaluate(recipe, records, design, seed, m) for m in models.tolist())
-    else:
-        trainer, of_models = "estimators", _in_processes(recipe, records, design, models, seed)
+    """Fits models one after the other and evaluates them on their records."""
+    trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
     outputs = []
-    for output in of_models:
-        outputs.append(output)
+    for m in models.tolist():
+        if isinstance(recipe, FunctionRecipe):
+            outputs.append(_call_and_evaluate(recipe, records, design, seed, m))
+        else:
+            outputs.append(_fit_and_evaluate(recipe, records, design, seed, m))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     return signals_of_outputs(np.stack(outputs), labels, design.in_mask[models], signal_names, trainer)
@@ -47,51 +44,28 @@ def _queried(design: Design, model: int) -> slice | IntArray:
     return slice(None) if design.columns is None else design.columns[model]
 
 
-def _in_processes(
-    recipe: EstimatorRecipe, records: Records, design: Design, models: IntArray, seed: int
-) -> Iterable[AnyArray]:
-    """The outputs of each estimator, fitted in worker processes."""
-    from joblib import Parallel, delayed
-    from sklearn.base import is_classifier
-
-    if is_classifier(recipe.estimator) != records.is_classification:
-        wanted = "a classifier" if records.is_classification else "a regressor"
-        labels = "class indices" if records.is_classification else "real numbers"
-        raise InputError(f"estimator={type(recipe.estimator).__name__}: the labels of {records.name} are "
-                         f"{labels}; give {wanted}")  # fmt: skip
-    x = records.features.reshape(len(records), -1)
-    tasks = (
-        delayed(_fit_and_evaluate)(recipe.estimator, x, records.labels, records.n_classes, design.members(m),
-                                   _queried(design, m), seed, m)
-        for m in models.tolist()
-    )  # fmt: skip
-    outputs: Iterable[AnyArray] = Parallel(n_jobs=recipe.processes or -1, return_as="generator")(tasks)
-    return outputs
-
-
 def _fit_and_evaluate(
-    estimator: Any,
-    x: AnyArray,
-    labels: AnyArray,
-    n_classes: int,
-    members: IntArray,
-    queried: slice | IntArray,
-    seed: int,
-    model: int,
+    recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int
 ) -> AnyArray:
-    """One fitted model's outputs on its columns; float32 (columns, outputs)."""
+    """One fitted estimator's outputs on its columns; float32 (columns, outputs)."""
     from sklearn.base import clone, is_classifier
 
-    fitted = clone(estimator)
+    fitted, name = clone(recipe.estimator), type(recipe.estimator).__name__
+    if is_classifier(fitted) != records.is_classification:
+        wanted = "a classifier" if records.is_classification else "a regressor"
+        labels = "class indices" if records.is_classification else "real numbers"
+        raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
+    members, queried = design.members(model), _queried(design, model)
+    x = records.features.reshape(len(records), -1)
     try:
-        fitted.fit(x[members], labels[members])
+        fitted.fit(x[members], records.labels[members])
     except ValueError as error:
-        raise TrainingError(f"model {model}: {type(estimator).__name__} failed to fit: {error}") from error
+        raise TrainingError(f"model {model}: {name} failed to fit: {error}") from error
     if not is_classifier(fitted):
         return np.asarray(fitted.predict(x[queried]), dtype=np.float32).reshape(-1, 1)
-    return _class_logits(fitted, x[queried], n_classes)
+    return _class_logits(fitted, x[queried], records.n_classes)
 
 
 def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:

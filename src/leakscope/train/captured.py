@@ -19,7 +19,7 @@ from leakscope.train.augment import Views, gathered, is_augmented, padded
 from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import new_stream
-from leakscope.train.steps import Stack
+from leakscope.train.steps import AfterStep, Stack
 
 _WARM_UP_STEPS = 3
 
@@ -40,20 +40,28 @@ class CapturedSteps:
         self._lr = torch.zeros(plan.steps, device=device)
         self._graph = self._captured()
 
-    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
-        """One epoch; returns before the device is done."""
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Everything a step changes, but for its number."""
+        return [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers]
+
+    def run_epoch(
+        self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
+    ) -> None:
+        """One epoch from step `first` on; returns before the device is done."""
         _put(self._index, torch.from_numpy(order))
         if views is not None:
             for place, drawn in zip(self._views, views, strict=True):
                 _put(place, drawn)
         _put(self._lr, torch.tensor(lr))
-        self._at.zero_()
-        for _ in range(self._plan.steps):
+        self._at.fill_(first)
+        for step in range(first, self._plan.steps):
             self._graph.replay()
+            after_step(step + 1)
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         """The graph of one step; models and optimizer are as before, whether it works or raises."""
-        changed = [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers, self._at]
+        changed = [*self.tensors, self._at]
         before = [t.clone() for t in changed]
         graph = torch.cuda.CUDAGraph()
         try:

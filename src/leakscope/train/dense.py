@@ -65,6 +65,7 @@ class DenseStack:
         self._maps_t = [m.transpose(1, 2) for m in self._maps]
         self.parameters = [t for pair in zip(self._weights, self._biases, strict=True) for t in pair]
         self.buffers: list[Tensor] = []
+        self.nets: list[nn.Module] = []  # its own code runs, not theirs
         self._gradients = [torch.empty_like(p) for p in self.parameters]
         self._work: _Workspace | None = None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
+from leakscope.disk.saved_training import Saving
 from leakscope.disk.scratch import evict_pages
 from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
@@ -31,6 +33,7 @@ from leakscope.train.dropout import seed_dropout
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
+from leakscope.train.state import TrainingState, unsaved
 from leakscope.train.steps import HostSteps, Stack
 from leakscope.types import Design, Records
 
@@ -46,6 +49,16 @@ Progress = Callable[[float], None]
 
 Note = Callable[[str], None]
 """Called with what did not go as planned, for the manifest."""
+
+
+class Follow(NamedTuple):
+    """Who follows the training of a block: progress is called, and its state saved (None: nowhere)."""
+
+    progress: Progress = lambda _: None
+    saving: Saving | None = None
+
+
+UNFOLLOWED = Follow()
 
 
 StackMaker = Callable[[list[nn.Module], float, torch.device], Stack]
@@ -90,12 +103,14 @@ class BlockSignals:
             were no longer finite; 0 for a model that converged.
         trainer: "dense", "stacked", "serial", "side_by_side" or "estimators".
         note: what did not go as planned; empty: nothing.
+        seconds: training time, where an earlier process did some of it; None: this one did all.
     """
 
     signals: dict[str, AnyArray]
     diverged_at: IntArray
     trainer: str
     note: str = ""
+    seconds: float | None = None
 
 
 def inputs_from(records: Records, device: torch.device) -> Inputs:
@@ -179,12 +194,12 @@ def train_block(
     seed: int,
     signal_names: tuple[str, ...],
     trainer: str,
-    progress: Progress = lambda _: None,
+    follow: Follow = UNFOLLOWED,
 ) -> BlockSignals:
     """Trains the models of one block and evaluates them on their records."""
     if trainer == "serial" and len(models) > 1:
         alone = [
-            train_block(inputs, design, recipe, models[i : i + 1], seed, signal_names, trainer, progress)
+            train_block(inputs, design, recipe, models[i : i + 1], seed, signal_names, trainer, follow)
             for i in range(len(models))
         ]
         return _joined(alone)
@@ -192,17 +207,21 @@ def train_block(
     stack = _maker(trainer, plan, recipe)(
         initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device
     )
-    diverged_at = np.zeros(len(models), dtype=np.int64)
-    at_checkpoints: list[dict[str, AnyArray]] = []
-    notes: list[str] = []
+    saved = follow.saving and follow.saving.of(models.tolist(), trainer)
+    state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, recipe.epochs, plan.steps)
+    done = 0.0
     with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
-        for epoch in train(stack, inputs, plan, recipe, notes.append):
-            progress(len(models) / recipe.epochs)
-            if epoch in recipe.evaluated_epochs:
-                at_checkpoints.append(evaluate(stack, inputs, design.take(models), signal_names))
-                diverged_at[(diverged_at == 0) & ~_is_finite(stack, at_checkpoints[-1])] = epoch
-    signals = {name: np.stack([signals[name] for signals in at_checkpoints], axis=1) for name in signal_names}
-    return BlockSignals(signals, diverged_at, trainer, "; ".join(notes))
+        for epoch in train(stack, inputs, plan, recipe, state):
+            follow.progress(len(models) * (epoch / recipe.epochs - done))
+            done = epoch / recipe.epochs
+            if epoch in recipe.evaluated_epochs[len(state.checkpoints) :]:
+                state.checkpoints.append(evaluate(stack, inputs, design.take(models), signal_names))
+                finite = _is_finite(stack, state.checkpoints[-1])
+                state.diverged_at[(state.diverged_at == 0) & ~finite] = epoch
+            state.passed(epoch, 0)
+    follow.progress(len(models) * (1 - done))
+    signals = {name: np.stack([at[name] for at in state.checkpoints], axis=1) for name in signal_names}
+    return BlockSignals(signals, state.diverged_at, trainer, "; ".join(state.notes), state.seconds)
 
 
 def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
@@ -214,16 +233,29 @@ def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
 
 
 def train(
-    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note = lambda _: None
+    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, state: TrainingState | None = None
 ) -> Iterator[int]:
-    """Trains epoch by epoch; yields the number of epochs done (on CUDA: at least queued)."""
-    steps = _steps(stack, inputs, plan, recipe, note)
-    shape = (plan.steps, len(plan.models), plan.batch)
-    views = drawn_views(recipe, plan.models, plan.seed, shape) if is_augmented(recipe) else None
-    for epoch, order in enumerate(plan.epochs(recipe.epochs)):
+    """Trains epoch by epoch; yields the number of epochs done (on CUDA: at least queued).
+
+    A state that was saved earlier is resumed.
+    """
+    state = state or unsaved(len(plan.models))
+    steps = _steps(stack, inputs, plan, recipe, state.notes.append)
+    state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel))
+    shape, first, first_step = (plan.steps, len(plan.models), plan.batch), state.epoch, state.step
+    views = drawn_views(recipe, plan.models, plan.seed, shape, first) if is_augmented(recipe) else None
+    for epoch, order in enumerate(plan.epochs(recipe.epochs, first), first):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
-        steps.run_epoch(order, None if views is None else next(views), lr)
+        begin = first_step if epoch == first else 0
+        after_step = partial(_after_step, state, epoch)
+        steps.run_epoch(order, None if views is None else next(views), lr, begin, after_step)
         yield epoch + 1
+
+
+def _after_step(state: TrainingState, epoch: int, step: int) -> None:
+    """The end of an epoch is saved after its evaluation."""
+    if step < state.n_steps:
+        state.passed(epoch, step)
 
 
 def _steps(
@@ -321,4 +353,5 @@ def _own_randomness(seed: int, model: int, device: torch.device) -> Iterator[Non
 
 def _joined(alone: list[BlockSignals]) -> BlockSignals:
     signals = {name: np.concatenate([a.signals[name] for a in alone]) for name in alone[0].signals}
-    return BlockSignals(signals, np.concatenate([a.diverged_at for a in alone]), alone[0].trainer)
+    note = "; ".join(dict.fromkeys(a.note for a in alone if a.note))
+    return BlockSignals(signals, np.concatenate([a.diverged_at for a in alone]), alone[0].trainer, note)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, IntArray
-from leakscope.randomness import Purpose, generator
+from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.types import Design
 
 DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
@@ -44,11 +44,13 @@ class BatchPlan:
         self.row_weight = self._weights(n_members)
         self.idle: BoolArray = self.row_weight.sum(axis=2) == 0
 
-    def epochs(self, n_epochs: int) -> Iterator[IntArray]:
-        """Record indices of each epoch in turn; int64 (steps, models, batch)."""
+    def epochs(self, n_epochs: int, first: int = 0) -> Iterator[IntArray]:
+        """Record indices of each epoch from `first` on; int64 (steps, models, batch)."""
+        for members, rng in zip(self._members, self._rngs, strict=True):
+            skip_float32(rng, first * len(members))
         n_models, largest = len(self._members), self.steps * self.batch
         together = max(1, DRAWN_AT_ONCE // (n_models * largest))
-        for start in range(0, n_epochs, together):
+        for start in range(first, n_epochs, together):
             orders = self._orders(min(together, n_epochs - start))
             yield from orders.reshape(-1, self.steps, n_models, self.batch)
 

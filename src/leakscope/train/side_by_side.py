@@ -43,7 +43,7 @@ class SideBySide:
         device: torch.device,
         loss: Loss = weighted_loss,
     ) -> None:
-        self._nets = [net.to(device) for net in nets]
+        self.nets = [net.to(device) for net in nets]
         self._label_smoothing, self._loss = label_smoothing, loss
         self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
         self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
@@ -68,15 +68,15 @@ class SideBySide:
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
         with torch.no_grad():
-            return torch.stack([net.eval()(self._laid_out(x[m])) for m, net in enumerate(self._nets)])
+            return torch.stack([net.eval()(self._laid_out(x[m])) for m, net in enumerate(self.nets)])
 
     def state(self) -> dict[str, Tensor]:
         """Parameters under the module's own names and shapes, with a leading models axis."""
-        named = [dict(net.named_parameters()) for net in self._nets]
+        named = [dict(net.named_parameters()) for net in self.nets]
         return {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
 
     def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
-        net = self._nets[lane].train()
+        net = self.nets[lane].train()
         loss = self._loss(net, self._laid_out(x), y, row_weight, self._label_smoothing)
         return list(torch.autograd.grad(loss, self._own[lane]))
 

@@ -28,6 +28,7 @@ class VmapStack:
         self.buffers = list(self._buffers.values())
         self._label_smoothing = label_smoothing
         self._net.to("meta")  # only its structure is used from here on
+        self.nets = [self._net]
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
@@ -21,12 +21,17 @@ GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 
 _NOTHING = nullcontext()
 
+AfterStep = Callable[[int], None]
+"""Called with the number of steps of the epoch that are done."""
+
 
 class Stack(Protocol):
     """A block of models that can be trained and evaluated; every tensor's first axis is the model."""
 
     parameters: list[Tensor]
     buffers: list[Tensor]
+    nets: list[nn.Module]
+    """Modules that run in training, whose attributes may change."""
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
@@ -56,14 +61,29 @@ class HostSteps:
         self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
-    def run_epoch(self, order: AnyArray, views: Views | None, lr: list[float]) -> None:
-        """One epoch: records int64 (steps, models, batch), their views, one learning rate per step."""
-        index = torch.from_numpy(order).to(self._x.device)
-        batches = self._batches(index) if views is None else self._viewed(index, views)
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Everything a step changes."""
+        return [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers]
+
+    def run_epoch(
+        self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
+    ) -> None:
+        """One epoch from step `first` on.
+
+        `order` has the records, int64 (steps, models, batch), and `lr` one learning rate per step.
+        """
+        index = torch.from_numpy(order[first:]).to(self._x.device)
+        batches = (
+            self._batches(index)
+            if views is None
+            else self._viewed(index, Views(*(drawn[first:] for drawn in views)))
+        )
         changed = [*self._optimizer.tensors, *self._stack.buffers]
-        for step, (x, y) in enumerate(batches):
+        for step, (x, y) in enumerate(batches, first):
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
                 self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])
+            after_step(step + 1)
 
     def _gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         stack, rho = self._stack, self._recipe.sam_rho

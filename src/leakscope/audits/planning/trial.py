@@ -15,8 +15,9 @@ from torch import Tensor
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import IN_MEMORY
+from leakscope.engine.local import SECONDS_TO_START_PROCESSES, SECONDS_WORTH_PROCESSES, side_by_side
 from leakscope.engine.request import TrainingRequest, device_of
-from leakscope.engine.worker import Worker
+from leakscope.engine.worker import Worker, threads_limited
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig
@@ -169,49 +170,51 @@ class Networks:
 
 
 class Fits:
-    """As many models of an estimator or a user's own function as are fitted side by side, to be timed."""
+    """One model of an estimator or of a user's own function, to be timed."""
 
     def __init__(self, request: TrainingRequest, recipe: EstimatorRecipe | FunctionRecipe) -> None:
-        from joblib import effective_n_jobs
-
-        name, at_once = "function", 1
-        if isinstance(recipe, EstimatorRecipe):
-            name, at_once = "estimators", effective_n_jobs(recipe.processes or -1)
+        name = "estimators" if isinstance(recipe, EstimatorRecipe) else "function"
         self._request = request
-        self._models = np.arange(min(at_once, block_size_of(request)))
-        self._in_mask = request.design.in_mask[self._models]
+        self._n_processes, self._n_threads = side_by_side(request)
+        self._in_mask = request.design.in_mask[:1]
         self._most = int(self._in_mask.sum(axis=1).max())
         self._fitted = 0
         self.training = Training(name, "cpu", block_size_of(request), len(request.identity.blocks))
 
     def seconds(self) -> Seconds:
-        """All rounds of all blocks, from a few fits on some or all of the members."""
-        sizes, at_once = map(len, self._request.identity.blocks), len(self._models)
+        """All models, from a few fits on some or all of the members; in processes where that pays off."""
         start = min(self._most, 20 * self._request.records.n_classes)
-        workers = max(_elapsed(self._fits(start)) - _elapsed(self._fits(start)), 0.0)  # the first starts them
         fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
-        rounds = sum(ceil(size / at_once) for size in sizes)
-        return fit * rounds + Seconds(workers, workers, workers)
+        alone = fit * self._request.design.n_models
+        if self._n_processes == 1 or alone.expected < SECONDS_WORTH_PROCESSES:
+            return alone
+        rounds = fit * ceil(self._request.design.n_models / self._n_processes)
+        # Processes share caches and memory, which one model alone does not show.
+        shared = Seconds(rounds.expected, rounds.low, 1.5 * rounds.high)
+        return shared + Seconds(*[SECONDS_TO_START_PROCESSES] * 3)
 
     def how(self) -> str:
         """How `seconds` was measured."""
-        at_once = _counted(len(self._models), "model")
-        return f"{at_once} fitted side by side on {self._fitted:,} of {self._most:,} members, times all"
+        return f"1 model fitted on {self._fitted:,} of {self._most:,} members, times all"
 
     def memory(self) -> tuple[int, int]:
         """Bytes of (the models: unknown; the processes' copies of their members, and their outputs)."""
         records = self._request.records
         n_outputs = block_size_of(self._request) * len(records) * records.n_classes
-        return 0, len(self._models) * records.features.nbytes // 2 + 8 * n_outputs
+        return 0, self._n_processes * records.features.nbytes // 2 + 8 * n_outputs
 
     def _fits(self, n_members: int) -> _Work:
-        """All models on so many of their members."""
+        """One model on so many of its members."""
         r, in_mask = self._request, self._in_mask.copy()
         rng = np.random.default_rng(r.seed)
         for row in in_mask:
             row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
         worker = Worker(replace(r, design=Design(in_mask)), device_of(r.device))
-        return lambda: worker.train(self._models, lambda _: None)
+        return lambda: self._fit(worker)
+
+    def _fit(self, worker: Worker) -> None:
+        with threads_limited(self._n_threads):
+            worker.train(np.arange(1))
 
 
 class RandomBank(Bank):
