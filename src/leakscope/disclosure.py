@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.disk.storage import open_regular, write_bytes
-from leakscope.errors import CorruptBankError
+from leakscope.errors import CorruptBankError, InputError
 
 KEY = "redaction.key"
 _HEX_DIGITS = 12
@@ -41,6 +41,14 @@ class Disclosure:
 
     redacted: bool = False
     with_membership: bool = False
+
+    def check(self, is_of_one_model: bool) -> None:
+        """Raises InputError where `with_membership` would do nothing: no given model's members are hidden."""
+        if self.with_membership and not is_of_one_model:
+            raise InputError(
+                "with_membership (--with-membership) would do nothing: it is for audits of a given model; "
+                "remove it"
+            )
 
 
 DEFAULT_DISCLOSURE = Disclosure()

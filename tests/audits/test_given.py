@@ -296,18 +296,21 @@ def test_a_list_of_members(tmp_path: Path, target: Target) -> None:
     wanted = np.isin(ids, ids[:3])
     for text in (
         "\n".join(ids[:3]),
-        "who,when\n" + "\n".join(f"{name},today" for name in ids[:3]),
+        "ID,when\n" + "\n".join(f"{name},today" for name in ids[:3]),
+        "patient\n" + "\n".join(ids[:3]),
         "\r\n".join([*ids[:3], ids[0], "", ids[1]]),
         "\ufeff" + "\n".join(ids[:3]),
     ):
         path.write_bytes(text.encode())
-        np.testing.assert_array_equal(read_members(path, target.records), wanted)
+        np.testing.assert_array_equal(read_members(path, target.records, "patient"), wanted)
 
 
 @pytest.mark.parametrize(
     ("content", "named"),
     [
         ("{0}\nnobody\n", "'nobody'"),
+        ("{0}x\n{0}\n", "1 ids are not among the records.*Call a header 'id'"),  # a typo is no header
+        ("who\n{0}\n", "'who'"),
         ("", "lists no ids"),
         ("id\n", "lists no ids"),
         ("\n\n", "lists no ids"),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from leakscope.models.given import GivenModel
 
 REFERENCES = "references"
+_HEADERS = ("id", "ids", "member", "members")
+"""What the first line of a list of members may say; anything else there may be a mistyped id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +141,13 @@ def _as_bool(is_member: Any) -> BoolArray:
     return values.astype(np.bool_)
 
 
-def read_members(path: Path, records: Records) -> BoolArray:
+def read_members(path: Path, records: Records, id_column: str | None = None) -> BoolArray:
     """Who is a member; bool (records,).
 
     Args:
-        path: the ids are in the first column; a repeated id counts once. A first line that is no id is a
-            header.
+        path: the ids are in the first column; a repeated id counts once.
         records: the records that the ids refer to.
+        id_column: its name in the first line, as "id" and "member" there, is a header.
 
     Raises:
         InputError: the file cannot be read, or an id is not among the records.
@@ -156,7 +158,7 @@ def read_members(path: Path, records: Records) -> BoolArray:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
     known = set(records.ids.tolist())
-    if listed and listed[0] not in known and all(name in known for name in listed[1:2]):
+    if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:
         listed = listed[1:]
     if not listed:
         raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
@@ -164,7 +166,7 @@ def read_members(path: Path, records: Records) -> BoolArray:
     if unknown:
         raise InputError(
             f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
-            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r})"
+            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r}). Call a header 'id'"
         )
     is_member: BoolArray = np.isin(records.ids, listed)
     return is_member

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.bank.results import read_results, results_schema
-from leakscope.bank.run_folder import as_corrupt_run_error, read_run
+from leakscope.bank.run_folder import as_corrupt_run_error, read_run, sealed
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.parquet import as_corrupt_table_error
-from leakscope.disk.storage import confined_to, refuse_links
+from leakscope.disk.storage import confined_to
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.judge import RECORDS
 from leakscope.report.page import PAGE
@@ -74,9 +74,11 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
     outputs on single records) comes from the banks.
     """
     module, _ = read_kind(folder)
-    refuse_links(folder)
     tables = as_corrupt_table_error(folder / RECORDS)
-    with as_corrupt_run_error(folder), tables, confined_to(folder), warnings.catch_warnings():
+    errors = as_corrupt_run_error(folder)
+    with errors, tables, confined_to(folder), sealed(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
-        module.write_reports(folder, read_results(folder, module.RESULTS_TYPE), disclosure)
+        results = read_results(folder, module.RESULTS_TYPE)
+        disclosure.check(getattr(results, "is_of_one_model", False))
+        module.write_reports(folder, results, disclosure)
     return folder / PAGE
