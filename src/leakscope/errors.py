@@ -19,9 +19,7 @@ class LeakscopeError(Exception):
         message = super().__str__()
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-400:]}"
-        if message.isprintable():
-            return message
-        return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
+        return printable(message)
 
 
 class InputError(LeakscopeError):
@@ -52,6 +50,13 @@ class FolderInUseError(LeakscopeError):
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+def printable(text: str) -> str:
+    """Text with the characters escaped that a terminal would obey or cannot display; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def first_line(error: BaseException) -> str:

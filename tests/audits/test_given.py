@@ -116,7 +116,7 @@ def test_the_report_says_what_was_given_and_what_was_trained(tmp_path: Path, tar
     members = digest_arrays(target.records.ids[target.is_member])
     facts = verdict.results.config.source.facts
     assert (facts["sha256"], facts["member list sha256"]) == (sha256, members)
-    assert facts["references"] == "8 models trained on balanced halves of the same records"
+    assert facts["references"] == "8 models, each trained on a random half of the same records"
     assert "with 8 reference models, trained for this audit." in str(verdict)
     page = (tmp_path / "run" / "report.html").read_text()
     for text in (sha256, members, "200 of 400 records", "reference models were trained for this audit"):

@@ -23,6 +23,7 @@ from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, TRAINING, Re
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
+from leakscope.data.column_file import refuse_absurd_text
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
@@ -78,7 +79,8 @@ class GivenTarget:
             **self.model.describe(),
             "member list sha256": digest_arrays(records.ids[self.is_member]),
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
-            "references": f"{settings.models} models trained on {settings.design} halves of the same records",
+            "references": f"{settings.models} models, each trained on a random half of the same records",
+            "design": settings.design,
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -153,9 +155,10 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
         InputError: the file cannot be read, or an id is not among the records.
     """
     try:
+        refuse_absurd_text(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
         raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
     known = set(records.ids.tolist())
     if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:

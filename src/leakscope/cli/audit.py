@@ -26,7 +26,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
-from leakscope.errors import InputError
+from leakscope.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,7 +166,7 @@ def exit_by_gate(verdict: Verdict, printed: bool) -> None:
         return
     if not printed:
         for line in gate_sentences(verdict.results):
-            print(f"leakscope: {line}", file=sys.stderr)
+            print(f"leakscope: {printable(line)}", file=sys.stderr)
     raise typer.Exit(1)
 
 

@@ -22,7 +22,7 @@ from leakscope.cli.output import (
     show_results,
     text_table,
 )
-from leakscope.errors import CorruptBankError, InputError
+from leakscope.errors import CorruptBankError, InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,7 +96,7 @@ def compare(
         if quiet or as_json:
             for run in comparison.results.comparisons:
                 for line in regressions(run):
-                    print(f"leakscope: {line}", file=sys.stderr)
+                    print(f"leakscope: {printable(line)}", file=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -40,6 +40,7 @@ from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
+from leakscope.errors import printable
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
@@ -72,7 +73,7 @@ class Comparison:
         return summary(self.results)
 
     def __str__(self) -> str:
-        return "\n".join(self.summary())
+        return printable("\n".join(self.summary()))
 
     def _repr_html_(self) -> str:
         table = all_differences(self.results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakscope.errors import printable
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import summary
 from leakscope.report.notebook import summary_and_table
@@ -38,7 +39,7 @@ class Verdict:
         return summary(self.results)
 
     def __str__(self) -> str:
-        return "\n".join(self.summary())
+        return printable("\n".join(self.summary()))
 
     def _repr_html_(self) -> str:
         rows = [

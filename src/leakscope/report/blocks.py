@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from leakscope.errors import printable
 from leakscope.report.templates import template
 
 _NOTHING = ("", "–", "not measurable", "not resolvable", "undefined")
@@ -132,7 +133,7 @@ class Code:
 
     def markdown(self) -> str:
         """An indented block, which no text in it can end."""
-        return "\n".join(f"    {line}" for line in self.text.splitlines())
+        return "\n".join(f"    {line}" for line in printable(self.text).splitlines())
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    return " ".join(text.split()).replace("\\", "\\\\").replace("<", "&lt;").replace("[", "\\[")
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace("<", "&lt;").replace("[", "\\[")
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
