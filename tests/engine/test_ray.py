@@ -244,7 +244,7 @@ def test_an_address_where_nothing_listens_is_refused_soon(address: str) -> None:
     assert time.monotonic() - started < 15
 
 
-class Unsendable(Exception):
+class UnsendableError(Exception):
     """Holds a lock, which cannot be pickled."""
 
     def __init__(self) -> None:
@@ -252,24 +252,30 @@ class Unsendable(Exception):
         self.lock = threading.Lock()
 
 
-class TwoArguments(Exception):
+class TwoArgumentsError(Exception):
     """Can be pickled, but not unpickled."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what} is {why}")
 
 
-@pytest.mark.parametrize("error", [Unsendable(), TwoArguments("the label", "missing")])
+@pytest.mark.parametrize("error", [UnsendableError(), TwoArgumentsError("the label", "missing")])
 def test_an_error_that_cannot_be_sent_still_says_what_it_is(error: Exception) -> None:
     from leakscope.engine.ray_engine import _sendable_errors
 
-    with pytest.raises(TrainingError, match=f"training raised {type(error).__name__}: the label is missing"):
-        with _sendable_errors():
-            raise error
+    named = f"training raised {type(error).__name__}: the label is missing"
+    with pytest.raises(TrainingError, match=named), _sendable_errors():
+        raise error
     with pytest.raises(KeyError, match="label"), _sendable_errors():
         raise KeyError("label")
 
 
+OWN_CODE = """
+import time, os, pathlib
+def train(records, indices, seed):
+    pathlib.Path("{}/started-" + str(os.getpid())).touch()
+    time.sleep(600)
+"""
 _AUDIT = """
 import sys
 from leakscope.engine import ray_engine
@@ -282,7 +288,7 @@ main()
 @pytest.mark.slow
 def test_a_lost_head_is_no_failed_gate(tmp_path: Path) -> None:
     """Ray ends a process that has lost its head with exit code 1, after a minute."""
-    (tmp_path / "slow.py").write_text("import time\ndef train(*_): time.sleep(600)\n")
+    (tmp_path / "slow.py").write_text(OWN_CODE.format(tmp_path))
     (tmp_path / "slow.toml").write_text(
         "[data]\ndataset = 'digits'\n[model]\ntrain = 'slow:train'\n[population]\nmodels = 2\n"
     )
@@ -290,8 +296,9 @@ def test_a_lost_head_is_no_failed_gate(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _AUDIT, "audit", "slow.toml", "--engine", "ray"]
         command += ["--address", nodes.address, "--quiet"]
         ended = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        time.sleep(25)
-        assert ended.poll() is None, ended.communicate()
+        while not list(tmp_path.glob("started-*")):
+            assert ended.poll() is None, ended.communicate()
+            time.sleep(0.5)
         for process in nodes.head_node.all_processes["gcs_server"]:
             process.process.kill()
         _, said = ended.communicate(timeout=50)

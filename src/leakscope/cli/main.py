@@ -93,7 +93,7 @@ def _require_address_space() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= limit < _LEAST_ADDRESS_SPACE:
         raise InputError(
-            f"not enough memory: this shell limits it to {limit / 1e9:.1f} GB, and leakscope's libraries need "
+            f"not enough memory: this shell limits it to {limit / 1e9:.1f} GB, and its libraries take "
             f"{_LEAST_ADDRESS_SPACE / 1e9:.0f} GB of addresses; raise the limit with `ulimit -v`"
         )
 

@@ -236,7 +236,7 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
 
 @contextmanager
 def _sendable_errors() -> Iterator[None]:
-    """Turns an error that cannot be sent, for which Ray would only say that the task failed, into one that can."""
+    """Turns an error that cannot be sent, which Ray reports as a lost process, into one that can."""
     try:
         yield
     except Exception as error:  # a user's code may raise anything

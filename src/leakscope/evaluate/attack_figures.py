@@ -106,9 +106,10 @@ def sorted_split_scores(
 
 
 def figure_over_targets(values: FloatArray) -> Figure:
-    """Mean, t interval and standard deviation over targets."""
+    """Mean, t interval and standard deviation of a rate over targets; no rate is below 0 or above 1."""
     spread = spread_over_targets(values)
-    return Figure(spread.mean, spread.interval.low, spread.interval.high, spread.sd)
+    low, high = np.clip((spread.interval.low, spread.interval.high), 0, 1).tolist()
+    return Figure(spread.mean, low, high, spread.sd)
 
 
 def figure_of_targets(values: FloatArray, interval_of_one: Callable[[float], Interval]) -> Figure:

@@ -132,8 +132,10 @@ class Code:
         return Markup("<pre><code>{}</code></pre>\n").format(self.text)
 
     def markdown(self) -> str:
-        """An indented block, which no text in it can end."""
-        return "\n".join(f"    {line}" for line in printable(self.text).splitlines())
+        """A fenced block, which no text in it can end; an indented one would belong to a list before it."""
+        text = printable(self.text)
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        return f"{fence}\n{text}\n{fence}"
 
 
 @dataclass(frozen=True)
