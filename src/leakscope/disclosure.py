@@ -49,6 +49,14 @@ class Disclosure:
         if self.redacted and self.with_membership:
             raise InputError("a redacted report has no membership: choose --redact or --with-membership")
 
+    def check(self, is_of_one_model: bool) -> None:
+        """Raises InputError where `with_membership` would do nothing: no given model's members are hidden."""
+        if self.with_membership and not is_of_one_model:
+            raise InputError(
+                "with_membership (--with-membership) would do nothing: it is for audits of a given model; "
+                "remove it"
+            )
+
 
 DEFAULT_DISCLOSURE = Disclosure()
 

@@ -22,7 +22,6 @@ class ExitCode(IntEnum):
     RUN_FAILED = 3, "the run failed or its folder is in use; the same command may succeed later"
     INCONCLUSIVE = 4, "inconclusive: a check of the audit failed, or the gate could not be decided"
     INTERRUPTED = 130, "interrupted by Ctrl-C; the same command resumes"
-    OUTPUT_CLOSED = 141, "the program that read the output ended first, as in `| head`"
 
 
 class LeakscopeError(Exception):
@@ -38,9 +37,7 @@ class LeakscopeError(Exception):
         message = super().__str__()
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-400:]}"
-        if message.isprintable():
-            return message
-        return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
+        return printable(message)
 
 
 class InputError(LeakscopeError):
@@ -71,6 +68,13 @@ class FolderInUseError(LeakscopeError):
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+def printable(text: str) -> str:
+    """Text with the characters escaped that a terminal would obey or cannot display; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def first_line(error: BaseException) -> str:

@@ -118,7 +118,7 @@ def test_the_report_says_what_was_given_and_what_was_trained(tmp_path: Path, tar
     members = digest_arrays(target.records.ids[target.is_member])
     facts = verdict.results.config.source.facts
     assert (facts["sha256"], facts["member list sha256"]) == (sha256, members)
-    assert facts["references"] == "8 models (balanced design), each trained on about 200 of the same records"
+    assert facts["references"] == "8 models, each trained on about 200 of the same records"
     assert "with 8 reference models, trained for this audit." in str(verdict)
     page = (tmp_path / "run" / "report.html").read_text()
     assert members not in page, "a reader could test guesses of the list against it"
@@ -300,18 +300,21 @@ def test_a_list_of_members(tmp_path: Path, target: Target) -> None:
     wanted = np.isin(ids, ids[:3])
     for text in (
         "\n".join(ids[:3]),
-        "who,when\n" + "\n".join(f"{name},today" for name in ids[:3]),
+        "ID,when\n" + "\n".join(f"{name},today" for name in ids[:3]),
+        "patient\n" + "\n".join(ids[:3]),
         "\r\n".join([*ids[:3], ids[0], "", ids[1]]),
         "\ufeff" + "\n".join(ids[:3]),
     ):
         path.write_bytes(text.encode())
-        np.testing.assert_array_equal(read_members(path, target.records), wanted)
+        np.testing.assert_array_equal(read_members(path, target.records, "patient"), wanted)
 
 
 @pytest.mark.parametrize(
     ("content", "named"),
     [
         ("{0}\nnobody\n", "'nobody'"),
+        ("{0}x\n{0}\n", "1 ids are not among the records.*Call a header 'id'"),  # a typo is no header
+        ("who\n{0}\n", "'who'"),
         ("", "lists no ids"),
         ("id\n", "lists no ids"),
         ("\n\n", "lists no ids"),

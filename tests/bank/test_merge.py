@@ -227,5 +227,5 @@ def test_an_identity_survives_json(tmp_path: Path, parts: tuple[Path, ...]) -> N
 
 def test_an_identity_with_other_fields_is_damaged(tmp_path: Path) -> None:
     stored = to_jsonable(identity_of(0, design_of(0, 7)))
-    with pytest.raises(LeakscopeError, match="is damaged \\(sead: Unexpected"):
+    with pytest.raises(LeakscopeError, match="is damaged \\(sead: no such field"):
         parse_identity({**stored, "sead": 1}, tmp_path)

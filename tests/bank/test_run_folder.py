@@ -62,7 +62,7 @@ def test_a_run_that_trained_nothing_makes_room_for_another(tmp_path: Path) -> No
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(InputError, match="is not empty and holds no run; choose another folder with --out"):
+    with pytest.raises(InputError, match="is not empty and holds no run; choose another with --out"):
         claim(tmp_path, "study", CONFIG)
     assert (tmp_path / name).read_text() == "mine"
     assert not (tmp_path / "run.json").exists()
@@ -83,6 +83,26 @@ def test_only_the_owner_can_read_a_run_folder(tmp_path: Path, exists: bool) -> N
     (tmp_path / "run").chmod(0o750)  # the owner's own choice
     claim(tmp_path / "run", "study", CONFIG)
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("ours", ["identity.json", "results.json", "population/identity.json"])
+def test_a_removed_run_file_is_written_again_like_a_damaged_one(tmp_path: Path, ours: str) -> None:
+    claim(tmp_path, "study", CONFIG)
+    before = (tmp_path / "run.json").read_bytes()
+    (tmp_path / ours).parent.mkdir(exist_ok=True)
+    (tmp_path / ours).write_text("{}")
+    for harm in (lambda path: path.unlink(), lambda path: path.write_text("{")):
+        harm(tmp_path / "run.json")
+        claim(tmp_path, "study", CONFIG)
+        assert (tmp_path / "run.json").read_bytes() == before
+
+
+def test_a_folder_of_runs_is_no_run_that_lost_its_run_file(tmp_path: Path) -> None:
+    claim(tmp_path / "demo", "study", CONFIG)
+    (tmp_path / "demo" / "results.json").write_text("{}")
+    with pytest.raises(InputError, match="is not empty and holds no run"):
+        claim(tmp_path, "study", CONFIG)
+    assert not (tmp_path / "run.json").exists()
 
 
 def test_a_file_as_run_folder_is_named(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def test_verify_recomputes_a_run_and_notices_changes(files: tuple[Path, Path], t
     attack_files(files, "--out", out, "--attacker", "forest", "--quiet")
     verified = run_command("verify", out)
     assert verified.exit_code == 0
-    assert re.search(r"all good \([\d,]+ numbers of results.json\)", verified.out)  # there is no bank
+    assert re.search(
+        r"all good \(9 files of the run, [\d,]+ numbers of results.json\)", verified.out
+    )  # there is no bank
     submission = out / "submission.csv"
     submission.write_text(submission.read_text().replace("2-0,0", "2-0,1"))
     assert "submission_sha256" in str(run_command("verify", out))

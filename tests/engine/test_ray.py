@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +20,7 @@ from leakscope.audits.run import audit
 from leakscope.data.registry import load
 from leakscope.engine import request
 from leakscope.engine.local import engine_named
-from leakscope.errors import InputError
+from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import FunctionRecipe, Recipe
 from tests.engine.clusters import ONE_CORE, lose, two_nodes
 from tests.engine.functions import centroids, slow
@@ -192,3 +197,110 @@ def _record_failures(monkeypatch: pytest.MonkeyPatch, pool: Any) -> list[str]:
 
     monkeypatch.setattr(pool, "completed", recorded)
     return failures
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """Starts servers that are no Ray cluster: each sends the same bytes to whoever connects."""
+    sockets = []
+
+    def started(sent: bytes) -> str:
+        listening = socket.create_server(("127.0.0.1", 0))
+        sockets.append(listening)
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    sockets.append(connection)
+                    connection.sendall(sent)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"127.0.0.1:{listening.getsockname()[1]}"
+
+    yield started
+    for one in sockets:
+        one.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n"])
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_something_else_listens_is_refused_soon(
+    server: Any, sent: bytes, scheme: str
+) -> None:
+    started = time.monotonic()
+    with pytest.raises(InputError, match="no Ray cluster responds"):
+        engine_named("ray", scheme + server(sent)).check_device("cpu")
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "no.such.host.invalid:6379", "nonsense", ":6379", "host:"]
+)
+def test_an_address_where_nothing_listens_is_refused_soon(address: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(InputError, match="no Ray cluster responds"):
+        engine_named("ray", address).check_device("cpu")
+    assert time.monotonic() - started < 15
+
+
+class UnsendableError(Exception):
+    """Holds a lock, which cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("the label is missing")
+        self.lock = threading.Lock()
+
+
+class TwoArgumentsError(Exception):
+    """Can be pickled, but not unpickled."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} is {why}")
+
+
+@pytest.mark.parametrize("error", [UnsendableError(), TwoArgumentsError("the label", "missing")])
+def test_an_error_that_cannot_be_sent_still_says_what_it_is(error: Exception) -> None:
+    from leakscope.engine.ray_engine import _sendable_errors
+
+    named = f"training raised {type(error).__name__}: the label is missing"
+    with pytest.raises(TrainingError, match=named), _sendable_errors():
+        raise error
+    with pytest.raises(KeyError, match="label"), _sendable_errors():
+        raise KeyError("label")
+
+
+OWN_CODE = """
+import time, os, pathlib
+def train(records, indices, seed):
+    pathlib.Path("{}/started-" + str(os.getpid())).touch()
+    time.sleep(600)
+"""
+_AUDIT = """
+import sys
+from leakscope.engine import ray_engine
+from leakscope.cli.main import main
+ray_engine._SECONDS_WITHOUT_HEAD = 5.0
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_lost_head_is_no_failed_gate(tmp_path: Path) -> None:
+    """Ray ends a process that has lost its head with exit code 1, after a minute."""
+    (tmp_path / "slow.py").write_text(OWN_CODE.format(tmp_path))
+    (tmp_path / "slow.toml").write_text(
+        "[data]\ndataset = 'digits'\n[model]\ntrain = 'slow:train'\n[population]\nmodels = 2\n"
+    )
+    with two_nodes() as nodes:
+        command = [sys.executable, "-c", _AUDIT, "audit", "slow.toml", "--engine", "ray"]
+        command += ["--address", nodes.address, "--quiet"]
+        ended = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        while not list(tmp_path.glob("started-*")):
+            assert ended.poll() is None, ended.communicate()
+            time.sleep(0.5)
+        for process in nodes.head_node.all_processes["gcs_server"]:
+            process.process.kill()
+        _, said = ended.communicate(timeout=50)
+    assert ended.returncode == 3, said
+    assert "has been gone for 5 s" in said and len(said.splitlines()) == 1

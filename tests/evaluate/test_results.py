@@ -18,6 +18,7 @@ from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
 from leakscope.errors import CorruptBankError
+from leakscope.evaluate.attack_figures import figure_over_targets
 from leakscope.evaluate.gate import Gate, TprLimit
 from leakscope.evaluate.results import AuditResults, Source
 from tests.made_up_audits import made_up_audit, quick_single_records
@@ -96,3 +97,11 @@ def test_damage_is_named(population: Path, tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text(json.dumps(content))
     with pytest.raises(CorruptBankError, match=r"attacks\.lira\.auc\.low"):
         read_results(tmp_path, AuditResults)
+
+
+def test_no_rate_has_an_impossible_interval() -> None:
+    """Few targets that differ much: a t interval alone would reach from below 0 to above 1."""
+    for values in ([0.0, 1.0], [1.0, 1.0, 0.5], [0.0, 0.0, 0.5]):
+        figure = figure_over_targets(np.array(values))
+        assert figure.value is not None and figure.low is not None and figure.high is not None
+        assert 0 <= figure.low <= figure.value <= figure.high <= 1

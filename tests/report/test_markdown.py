@@ -57,7 +57,7 @@ def test_no_name_makes_html_or_a_link(block: type[Block], name: str) -> None:
 
 
 def test_code_cannot_be_ended() -> None:
-    assert Code("a\n```\n<b>").markdown() == "    a\n    ```\n    <b>"
+    assert Code("a\n```\n<b>").markdown() == "````\na\n```\n<b>\n````"
 
 
 def test_charts_are_pictures_or_else_their_numbers() -> None:

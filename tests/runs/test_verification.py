@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -11,12 +12,18 @@ from typing import Any
 import pytest
 
 from leakscope.audits.run import audit
-from leakscope.errors import CorruptBankError, InputError
+from leakscope.data.predictions import read_predictions
+from leakscope.errors import CorruptBankError, InputError, LeakscopeError
+from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.verification import verify_run
+from leakscope.single_model.attack import attack
+from leakscope.single_model.ensemble import attackers
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page as scaling_report
 from leakscope.studies.scaling.study import ScalingConfig, run
 from tests.bank.small_bank import flip
+from tests.cli.test_attack_command import SMALL as SMALL_ATTACKERS
+from tests.cli.test_attack_command import save_predictions
 from tests.engine.small_population import RECIPE, records
 
 Path_ = tuple[str | int, ...]
@@ -32,7 +39,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
         study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")
         audit(records(), RECIPE, folder / "audit", models=8, fpr=(0.1,), device="cpu")
-        yield {"study": folder / "study", "audit": folder / "audit"}
+        patched.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
+        public, private = (save_predictions(folder / f"{seed}.npz", seed) for seed in (1, 2))
+        attack(read_predictions(public), read_predictions(private), folder / "attack")
+        yield {kind: folder / kind for kind in ("study", "audit", "attack")}
 
 
 @pytest.fixture(params=["study", "audit"])
@@ -74,10 +84,10 @@ def dotted(at: Path_) -> str:
 def test_a_good_run_passes(good: Path) -> None:
     found = verify_run(good)
     assert found.problems == []
-    assert len(found.checked) == 2
+    assert len(found.checked) == 3
     results = json.loads((good / "results.json").read_text())
     n_numbers = len(list(number_paths(results)))
-    assert found.checked[1] == f"{n_numbers:,} numbers of results.json"
+    assert found.checked[2] == f"{n_numbers:,} numbers of results.json"
 
 
 def test_every_changed_number_is_named(good: Path) -> None:
@@ -103,7 +113,7 @@ def test_a_small_change_of_a_number_is_named_and_rounding_is_not(study: Path) ->
     assert problem.startswith(f"{path}: results[1].repeats[0].auc.lira is ")
     assert problem.endswith("from the signals")
     path.write_text(json.dumps(changed(results, at, by=1e-12)))
-    assert verify_run(study).problems == []
+    assert verify_run(study).problems == [f"{path}: does not match its checksum"]
 
 
 def test_missing_and_added_fields_are_named(study: Path) -> None:
@@ -112,9 +122,12 @@ def test_missing_and_added_fields_are_named(study: Path) -> None:
     results["results"][1]["mean_luck"] = 0.5
     results["results"][2]["repeats"].pop()
     path.write_text(json.dumps(results))
-    problems = "\n".join(verify_run(study).problems)
-    assert "results[1].mean_luck is 0.5, but None" in problems
-    assert "results[2].repeats is" in problems
+    (problem,) = verify_run(study).problems
+    assert "is damaged (results.1.mean_luck: no such field)" in problem
+    del results["results"][1]["mean_luck"]
+    path.write_text(json.dumps(results))
+    (problem,) = verify_run(study).problems
+    assert "results[2].repeats is" in problem
     del results["results"][0]["mean_train_acc"]
     path.write_text(json.dumps(results))
     (problem,) = verify_run(study).problems
@@ -126,7 +139,7 @@ def test_versions_of_packages_are_not_results(study: Path) -> None:
     results = json.loads(path.read_text())
     results["runtime"]["versions"]["numpy"] = "1.0"
     path.write_text(json.dumps(results))
-    assert verify_run(study).problems == []
+    assert verify_run(study).problems == [f"{path}: does not match its checksum"]
     results["runtime"]["n_models"] += 1
     path.write_text(json.dumps(results))
     assert len(verify_run(study).problems) == 1
@@ -188,3 +201,50 @@ def test_an_unknown_kind_of_run_is_named(study: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run folder"):
         verify_run(tmp_path)
+
+
+@pytest.fixture(
+    params=[*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("study", "audit")), "attack"]
+)
+def any_kind(request: pytest.FixtureRequest, made: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made[request.param], tmp_path / "run"))
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_every_file_of_a_run_is_covered(any_kind: Path) -> None:
+    for path in files_of(any_kind):
+        content = path.read_bytes()
+        damaged = {"flipped": bytes([*content[:-2], content[-2] ^ 1, content[-1]]), "cut": content[:-3]}
+        for harm, bytes_ in damaged.items():
+            path.write_bytes(bytes_)
+            try:
+                problems = verify_run(any_kind).problems
+            except CorruptBankError as error:  # of the files that say what the others are
+                problems = [str(error)]
+            assert problems and path.name in " ".join(problems), (path, harm)
+            assert all(len(problem.splitlines()) == 1 for problem in problems)
+        path.unlink()
+        with contextlib.suppress(LeakscopeError):
+            assert verify_run(any_kind).problems, path
+        path.write_bytes(content)
+    assert verify_run(any_kind).problems == []
+
+
+def test_writing_the_report_again_hides_no_earlier_damage(made: dict[str, Path], tmp_path: Path) -> None:
+    """Else a stranger's change to a table or a picture would get a checksum of its own."""
+    folder = Path(shutil.copytree(made["attack"], tmp_path / "run"))
+    (folder / "report.md").write_text("replaced")
+    flip(folder / "submission.csv", -20)
+    rebuild_report(folder)
+    problems = verify_run(folder).problems
+    assert any("submission.csv: does not match its checksum" in problem for problem in problems)
+    assert not any("report.md" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("name", ["../run.json", "/proc/self/environ", "figures/../../x"])
+def test_a_forged_list_of_checksums_reads_nothing_outside(any_kind: Path, name: str) -> None:
+    (any_kind / "sha256.json").write_text(json.dumps({name: "0" * 64}))
+    assert "names files outside the run folder" in " ".join(verify_run(any_kind).problems)

@@ -110,7 +110,9 @@ class AuditConfig:
         records, recipe = self.records(data_dir), self.recipe()
         if self.target is None:
             return TrainedPopulation(records, recipe)
-        members = read_members(self._beside(self.target.members), records)
+        members = read_members(
+            self._beside(self.target.members), records, self.data.id if self.data else None
+        )
         return GivenTarget(records, self._given_model(self.target), members, recipe)
 
     def records(self, data_dir: Path | None) -> Records:

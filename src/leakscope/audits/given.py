@@ -23,6 +23,7 @@ from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAI
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
+from leakscope.data.column_file import refuse_absurd_text
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from leakscope.models.given import GivenModel
 
 REFERENCES = "references"
+_HEADERS = ("id", "ids", "member", "members")
+"""What the first line of a list of members may say; anything else there may be a mistyped id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +83,9 @@ class GivenTarget:
             **self.model.describe(),
             MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
-            "references": f"{settings.models} models ({settings.design} design), each trained on about "
-            f"{n_trained:,.0f} of the same records",
+            "references": f"{settings.models} models, each trained on about {n_trained:,.0f} of the same "
+            "records",
+            "design": settings.design,
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -144,24 +148,25 @@ def _as_bool(is_member: Any) -> BoolArray:
     return values.astype(np.bool_)
 
 
-def read_members(path: Path, records: Records) -> BoolArray:
+def read_members(path: Path, records: Records, id_column: str | None = None) -> BoolArray:
     """Who is a member; bool (records,).
 
     Args:
-        path: the ids are in the first column; a repeated id counts once. A first line that is no id is a
-            header.
+        path: the ids are in the first column; a repeated id counts once.
         records: the records that the ids refer to.
+        id_column: its name in the first line, as "id" and "member" there, is a header.
 
     Raises:
         InputError: the file cannot be read, or an id is not among the records.
     """
     try:
+        refuse_absurd_text(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
         raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
     known = set(records.ids.tolist())
-    if listed and listed[0] not in known and all(name in known for name in listed[1:2]):
+    if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:
         listed = listed[1:]
     if not listed:
         raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
@@ -169,7 +174,7 @@ def read_members(path: Path, records: Records) -> BoolArray:
     if unknown:
         raise InputError(
             f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
-            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r})"
+            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r}). Call a header 'id'"
         )
     is_member: BoolArray = np.isin(records.ids, listed)
     return is_member

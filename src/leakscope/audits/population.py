@@ -47,7 +47,10 @@ class TrainedPopulation:
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
         request, engine = training_request(self.records, self.recipe, settings)
-        facts = {"models": f"{settings.models} models trained on {settings.design} halves of the records"}
+        facts = {
+            "models": f"{settings.models}, each trained on a random half of the records",
+            "design": settings.design,
+        }
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 

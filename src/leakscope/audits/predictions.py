@@ -93,6 +93,8 @@ class SavedPredictions:
         kind = f"saved {predictions.kind} of one model"
         n_references = 0 if predictions.shadow_logits is None else len(predictions.shadow_logits)
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
+        if isinstance(self.given, Path | str):
+            facts["file"] = Path(self.given).name
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))

@@ -35,7 +35,7 @@ from leakscope.disk.scratch import Scratch
 from leakscope.disk.storage import (
     create_folder,
     holds_array,
-    refuse_links,
+    refuse_irregular,
     sha256_of,
     storage_errors,
     sweep_temporaries,
@@ -100,7 +100,7 @@ class Bank:
         identity = _same_bank(folder, identity, reuse)
         with storage_errors(folder):
             create_folder(folder)
-            refuse_links(folder)
+            refuse_irregular(folder)
             sweep_temporaries(folder)
             if design.columns is None:  # a run killed before it wrote its identity may have left some
                 (folder / "columns.npy").unlink(missing_ok=True)

@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from leakscope.array_types import AnyArray
-from leakscope.bank.run_folder import read_json
+from leakscope.bank.run_folder import SEAL, read_json
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.storage import sha256_of, write_json
 from leakscope.errors import CorruptBankError, InputError
 
-SEAL = "sha256.json"
 REPAIR = "run the command that made the bank again, which repairs it"
 
 

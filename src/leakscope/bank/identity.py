@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from leakscope.array_types import IntArray
-from leakscope.bank.run_folder import FORBID_EXTRA, parse_as, to_jsonable
+from leakscope.bank.run_folder import parse_as, to_jsonable
 from leakscope.disk.storage import json_bytes
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.types import Design, Records
@@ -36,8 +36,6 @@ class RecordsIdentity:
     records: int
     sha256: str
 
-    __pydantic_config__ = FORBID_EXTRA
-
     @classmethod
     def of(cls, records: Records) -> RecordsIdentity:
         """The identity of these records."""
@@ -51,8 +49,6 @@ class DesignIdentity:
     models: Annotated[Count, Field(le=1_000_000)]
     columns: Count
     sha256: str
-
-    __pydantic_config__ = FORBID_EXTRA
 
     @classmethod
     def of(cls, design: Design) -> DesignIdentity:
@@ -87,8 +83,6 @@ class Identity:
     block_size: Count | Some[Count]
     parts: tuple[str, ...] = ()
     format: int = FORMAT
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         sizes, epochs = self.block_size, self.recipe.get("evaluated_epochs")

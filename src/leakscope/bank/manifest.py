@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from leakscope.bank.identity import Count, Identity, SignalName, Some, refuse_unless
-from leakscope.bank.run_folder import FORBID_EXTRA, TRAIN_ANEW, parse_as, read_json, to_jsonable
+from leakscope.bank.run_folder import TRAIN_ANEW, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import json_bytes, write_json
 from leakscope.errors import CorruptBankError
 
@@ -42,8 +42,6 @@ class BlockNotes:
     diverged_models: DivergedModels = field(default_factory=dict)
     node: str = ""
 
-    __pydantic_config__ = FORBID_EXTRA
-
 
 @dataclass(frozen=True)
 class SignalFile:
@@ -58,8 +56,6 @@ class SignalFile:
     dtype: Annotated[str, Field(pattern=r"^(\|[biu]1|[<>][iu][248]|[<>]f[248])$")]
     shape: Annotated[tuple[Count, ...], Field(min_length=3, max_length=4)]
     sha256: tuple[str, ...]
-
-    __pydantic_config__ = FORBID_EXTRA
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -89,8 +85,6 @@ class Provenance:
     note: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[PartNotes, ...] = ()
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,24 +28,24 @@ from leakscope.disk.storage import (
     LOCK,
     is_temporary,
     open_regular,
-    refuse_links,
+    refuse_irregular,
+    sha256_of,
     storage_errors,
     sweep_temporaries,
+    watched,
     write_json,
 )
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 T = TypeVar("T")
-RUN, RESULTS = "run.json", "results.json"
+RUN, RESULTS, SEAL = "run.json", "results.json", "sha256.json"
 _BEFORE_THE_FIRST_MODEL = (RUN, "identity.json", "design.npy", "columns.npy", "labels.npy")
-_OURS = ("identity.json", "sha256.json", RESULTS)
+_OURS = ("identity.json", SEAL, RESULTS)
 
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
             StopIteration, RecursionError, OSError)  # fmt: skip
 """What computing with forged or damaged files of a run folder may raise."""
 TRAIN_ANEW = "remove it to train the bank anew"
-FORBID_EXTRA = {"extra": "forbid"}
-"""The `__pydantic_config__` of a dataclass whose JSON may hold no other fields."""
 
 
 @contextmanager
@@ -60,16 +61,63 @@ def locked_run_folder(folder: Path, kind: str, config: dict[str, Any]) -> Iterat
     _is_written(folder, wanted)  # refuses another run before anything is written
     with folder_lock(folder):
         with storage_errors(folder):
-            if not (folder / RUN).exists() and not all(is_temporary(path) for path in folder.iterdir()):
-                remedy = "choose another folder with --out"
-                if any(path.name in _OURS for path in folder.rglob("*.json")):
-                    remedy += f", put its {RUN} back, or remove this one"
-                raise InputError(f"{folder} is not empty and holds no run; {remedy}")
-            refuse_links(folder)
+            if not (folder / RUN).exists() and not _may_become_run(folder):
+                raise InputError(f"{folder} is not empty and holds no run; choose another with --out")
+            refuse_irregular(folder)
             sweep_temporaries(folder)
             if not _is_written(folder, wanted):
                 write_json(folder / RUN, wanted)
+        with sealed(folder):
+            yield
+
+
+@contextmanager
+def sealed(folder: Path) -> Iterator[None]:
+    """Writes the checksums of a finished run's files at the end of the block; `verify` compares them.
+
+    A file that the block did not write keeps the checksum it had, so that earlier damage stays visible.
+    """
+    written: set[Path] = set()
+    with watched(written.add):
         yield
+    if not (folder / RESULTS).exists():
+        return
+    try:
+        earlier = read_json(folder / SEAL)
+    except (InputError, CorruptBankError):
+        earlier = {}
+    checksums = {}
+    for path in _files_outside_banks(folder):
+        name = path.relative_to(folder).as_posix()
+        is_new = name not in earlier or not written.isdisjoint((path, *path.parents))
+        checksums[name] = sha256_of(path) if is_new else earlier[name]
+    write_json(folder / SEAL, checksums)
+
+
+def _files_outside_banks(folder: Path) -> list[Path]:
+    """The files of a run, except hidden ones and those whose checksums a bank's manifest has."""
+    banks = {path.parent for path in folder.rglob("manifest.json")}
+    in_banks = {bank / name for bank in banks for name in ("manifest.json", "identity.json", "signals")}
+    in_banks |= {path for bank in banks for path in bank.glob("*.npy")}
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and path != folder / SEAL
+        and not path.name.startswith(".")
+        and in_banks.isdisjoint((path, path.parent))
+    )
+
+
+def _may_become_run(folder: Path) -> bool:
+    """True for an empty folder, and for a run whose run.json was removed: it is written like a damaged one.
+
+    A folder of runs is none: each of its folders has a run.json of its own.
+    """
+    if all(is_temporary(path) for path in folder.iterdir()):
+        return True
+    parts = (path for path in folder.iterdir() if path.is_dir() and not (path / RUN).exists())
+    return any((place / name).exists() for place in (folder, *parts) for name in _OURS)
 
 
 def _is_written(folder: Path, wanted: dict[str, Any]) -> bool:
@@ -120,8 +168,9 @@ def as_corrupt_run_error(*folders: Path) -> Iterator[None]:
 
 def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     """(kind, config) of a run folder."""
-    if not (folder / RUN).exists():
+    if not os.path.lexists(folder / RUN):
         raise InputError(f"{folder} is not a run folder (it has no {RUN})")
+    refuse_irregular(folder)  # before any of its files is opened
     run = read_json(folder / RUN)
     kind, config = run.get("kind"), run.get("config")
     if set(run) != {"kind", "config"} or not isinstance(kind, str) or not isinstance(config, dict):
@@ -197,13 +246,30 @@ def parse_as(kind: type[T], content: Mapping[str, object], path: Path, remedy: s
     from pydantic import ValidationError
 
     try:
-        return cast(T, adapter(cast(Any, kind)).validate_json(json.dumps(content), strict=True))
+        parsed = cast(T, adapter(cast(Any, kind)).validate_json(json.dumps(content), strict=True))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         what = f"{where}: {reason}" if where else reason
         raise CorruptBankError(f"{path} is damaged ({what}); {remedy}") from error
+    unknown = _unknown_fields(content, to_jsonable(parsed))
+    if unknown:
+        raise CorruptBankError(f"{path} is damaged ({unknown[0]}: no such field); {remedy}")
+    return parsed
+
+
+def _unknown_fields(content: Any, known: Any, at: str = "") -> list[str]:
+    """Where JSON data have fields that the data they were parsed into do not have."""
+    if isinstance(content, Mapping) and isinstance(known, Mapping):
+        own = [f"{at}{name}" for name in content if name not in known]
+        return own + [
+            d for name in known for d in _unknown_fields(content.get(name), known[name], f"{at}{name}.")
+        ]
+    if isinstance(content, list) and isinstance(known, list):
+        pairs = enumerate(zip(content, known, strict=False))
+        return [d for place, pair in pairs for d in _unknown_fields(*pair, f"{at}{place}.")]
+    return []
 
 
 @cache

@@ -26,7 +26,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
-from leakscope.errors import ExitCode, InputError
+from leakscope.errors import ExitCode, InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -173,7 +173,7 @@ def exit_by_outcome(verdict: Verdict, printed: bool) -> None:
         return
     if not printed:
         for line in _alarms(verdict):
-            print(f"leakscope: {line}", file=sys.stderr)
+            print(f"leakscope: {printable(line)}", file=sys.stderr)
     raise typer.Exit(verdict.exit_code)
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import os
+import errno
+import io
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from leakscope import __version__
 from leakscope.cli import attack, audit, bank, data, plan, runs, study
-from leakscope.errors import ExitCode, LeakscopeError
+from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
+_LEAST_ADDRESS_SPACE = 2_000_000_000
+_SIGNS_OF_NO_MEMORY = (
+    "failed to map segment",
+    "annot allocate memory",
+    "can't allocate memory",
+    "bad_alloc",
+    "can't start new thread",
+    "Unable to allocate",
+)
 
 app = typer.Typer(
     help="Measure what a trained model reveals about who was in its training set.",
@@ -53,37 +63,77 @@ def _root(
     """Measure what a trained model reveals about who was in its training set."""
 
 
+class _Unread(io.FileIO):
+    """A standard stream whose reader may leave, as `| head` does: the run and its exit code are the same."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content) or 0
+        except BrokenPipeError:
+            return len(content)
+
+
+def _outlive_readers() -> None:
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is not None and stream is getattr(sys, f"__{name}__"):
+            stream.flush()
+            buffer = io.BufferedWriter(_Unread(number, "w", closefd=False))
+            is_live = name == "stderr" or stream.isatty()
+            setattr(
+                sys, name, io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=is_live)
+            )
+
+
+def _require_address_space() -> None:
+    """Refuses a limit (`ulimit -v`) under which libraries end the process while they are loaded."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= limit < _LEAST_ADDRESS_SPACE:
+        raise InputError(
+            f"not enough memory: this shell limits it to {limit / 1e9:.1f} GB, and its libraries take "
+            f"{_LEAST_ADDRESS_SPACE / 1e9:.0f} GB of addresses; raise the limit with `ulimit -v`"
+        )
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """True where memory ran out, or a library could not be loaded for lack of it."""
+    return error is not None and (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY)
+        or _is_out_of_memory(error.__cause__)
+    )
+
+
 def main() -> None:
     """Entry point; ends with an `ExitCode`."""
+    _outlive_readers()
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()  # here, where a closed pipe can still be handled
+        _require_address_space()
+        app()
     except LeakscopeError as error:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        _end_with_closed_output()
-    except Exception:  # a bug: Python's own exit code would be 1, which says that the gate failed
-        traceback.print_exc()
+    except Exception as error:
+        if _is_out_of_memory(error):
+            remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
+            print(f"leakscope: not enough memory ({printable(first_line(error))}); {remedy}", file=sys.stderr)
+        else:  # a bug
+            traceback.print_exc()
+        # Python's own exit code would be 1, which says that the gate failed.
         sys.exit(ExitCode.RUN_FAILED)
     except SystemExit as end:
         if end.code == ExitCode.INTERRUPTED:  # how typer ends after Ctrl-C
             print("leakscope: interrupted; run the same command again to resume", file=sys.stderr)
         if end.code == ExitCode.GATE_FAILED and not isinstance(end.__context__, typer.Exit):
-            _end_without_verdict(end)
+            # A user's function may end the process with 1, which is the code of a broken gate.
+            print(
+                "leakscope: the run was ended from within, by sys.exit or the end of an input",
+                file=sys.stderr,
+            )
+            sys.exit(ExitCode.RUN_FAILED)
         raise
-
-
-def _end_without_verdict(end: SystemExit) -> None:
-    """Ends a command that a closed pipe or a user's function ended with 1, the code of a broken gate."""
-    if isinstance(end.__context__, BrokenPipeError):
-        _end_with_closed_output()
-    print("leakscope: the run was ended from within, by sys.exit or the end of an input", file=sys.stderr)
-    sys.exit(ExitCode.RUN_FAILED)
-
-
-def _end_with_closed_output() -> NoReturn:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered must go somewhere
-    sys.exit(ExitCode.OUTPUT_CLOSED)

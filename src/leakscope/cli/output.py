@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,8 +88,14 @@ def console() -> Console:
     """Where results go: standard output, unwrapped lines when it is not a terminal."""
     from rich.console import Console
 
+    class Screen(Console):
+        """A console that no name of a file, record or group can send commands to."""
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
+
     # No markup: a folder's name may hold square brackets.
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, emoji=False)
+    return Screen(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
@@ -117,10 +123,12 @@ def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -
     """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
     from rich.table import Column, Table
 
-    columns = [Column(heading, justify="right" if index else "left") for index, heading in enumerate(head)]
-    table = Table(*columns, title=title, title_justify="left")
+    columns = [
+        Column(printable(heading), justify="right" if index else "left") for index, heading in enumerate(head)
+    ]
+    table = Table(*columns, title=printable(title), title_justify="left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     return table
 
 
@@ -130,12 +138,12 @@ def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str)
 
     screen = console()
     if not screen.is_terminal:
-        print("\n".join("\t".join(line) for line in (head, *rows)))
+        print("\n".join("\t".join(map(printable, line)) for line in (head, *rows)))
         return
     columns = [Column(heading, overflow="fold") for heading in head]
     table = Table(*columns, box=None, caption=caption, caption_justify="left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     screen.print(table)
 
 

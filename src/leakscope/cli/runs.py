@@ -22,7 +22,7 @@ from leakscope.cli.output import (
     show_results,
     text_table,
 )
-from leakscope.errors import CorruptBankError, InputError
+from leakscope.errors import CorruptBankError, InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def compare(
     if comparison.exit_code:
         if quiet or as_json:
             for line in filter(is_alarm, dict.fromkeys(comparison.summary())):
-                print(f"leakscope: {line}", file=sys.stderr)
+                print(f"leakscope: {printable(line)}", file=sys.stderr)
         raise typer.Exit(comparison.exit_code)
 
 

@@ -40,7 +40,7 @@ from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
 from leakscope.disclosure import Disclosure
-from leakscope.errors import ExitCode
+from leakscope.errors import ExitCode, printable
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
@@ -81,7 +81,7 @@ class Comparison:
         return summary(self.results)
 
     def __str__(self) -> str:
-        return "\n".join(self.summary())
+        return printable("\n".join(self.summary()))
 
     def _repr_html_(self) -> str:
         table = all_differences(self.results)

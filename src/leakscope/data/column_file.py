@@ -27,6 +27,7 @@ from leakscope.data.columns import (
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
+from leakscope.disk.storage import open_regular
 from leakscope.disk.string_arrays import from_series, numbered_ids
 from leakscope.errors import InputError, first_line
 from leakscope.types import Records
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 MISSING_GROUP = "(missing)"
 _READ_AT_ONCE = 1 << 26  # bytes of columns
+_LONGEST_LINE = 1 << 24  # bytes
+_MOST_COLUMNS = 1 << 17
 
 
 class ColumnFile(NamedTuple):
@@ -72,12 +75,34 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
         readable = path
         if path.suffix.lower() == ".csv":
+            refuse_absurd_text(path)
             readable = Path(folder) / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
             pl.scan_csv(path, infer_schema_length=None, glob=False).sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
         yield _opened(readable)
+
+
+def refuse_absurd_text(path: Path) -> None:
+    """Refuses a csv that is no text or has endless lines, which takes many times its size in memory.
+
+    Raises:
+        InputError: says what is wrong with it.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        n_columns = 1 + file.readline(_LONGEST_LINE).count(b",")
+        if n_columns > _MOST_COLUMNS:
+            raise InputError(f"has {n_columns:,} columns; save more than {_MOST_COLUMNS:,} features as npz")
+        file.seek(0)
+        while part := file.read(_LONGEST_LINE):
+            if b"\0" in part:
+                raise InputError("is no text: it holds bytes that are zero; save it as UTF-8")
+            if len(part) == _LONGEST_LINE and b"\n" not in part:
+                raise InputError(
+                    f"has a line of more than {_LONGEST_LINE:,} bytes; write one record per line"
+                )
 
 
 def read_column_file(path: Path, roles: Roles) -> Records:
@@ -208,4 +233,7 @@ def _texts(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
         raise InputError(
             f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
         ) from error
-    return from_series(texts.fill_null(missing))
+    try:
+        return from_series(texts.fill_null(missing))
+    except ValueError as error:
+        raise InputError(f"column {series.name!r} {error}; shorten it or leave it out") from error

@@ -208,14 +208,17 @@ def user_file(path: Path | str, suffixes: tuple[str, ...] = (), what: str = "a f
 def sha256_of(path: Path) -> str:
     """Sha256 of a file's bytes."""
     sha = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_HASHED_AT_ONCE):
             sha.update(chunk)
     return sha.hexdigest()
 
 
-def refuse_links(folder: Path) -> None:
-    """Raises when something in the folder is a link: what is written through it would land elsewhere."""
+def refuse_irregular(folder: Path) -> None:
+    """Raises when something in the folder is neither a file nor a folder.
+
+    What is written through a link would land elsewhere, and reading a pipe or a device might never end.
+    """
     with storage_errors(folder):
         for path in folder.rglob("*"):
             if path.is_symlink():
@@ -223,6 +226,8 @@ def refuse_links(folder: Path) -> None:
                     f"{path} is a link, and what a run writes must stay in its folder; "
                     "put what it points to in its place, or remove it"
                 )
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise StorageError(f"{path} is not a regular file, and a run writes no others; remove it")
 
 
 def is_temporary(path: Path) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from leakscope.disk.scratch import blocks, evict_pages, temporary
 
 _AT_ONCE = 1 << 20
+_LONGEST_TEXT = 2000  # characters of an id, a label or the name of a group
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2^64 over the golden ratio
 
 
@@ -58,8 +59,14 @@ def are_unique(texts: npt.NDArray[np.str_]) -> bool:
 
 
 def from_series(series: Any) -> npt.NDArray[np.str_]:
-    """A polars column of texts, none missing, as numpy's, on disk where they are many."""
+    """A polars column of texts, none missing, as numpy's, on disk where they are many.
+
+    Raises:
+        ValueError: a text is too long; each takes as much space as the longest.
+    """
     longest = int(series.str.len_chars().max() or 0)
+    if longest > _LONGEST_TEXT:
+        raise ValueError(f"holds a text of {longest:,} characters, more than {_LONGEST_TEXT:,}")
     texts = temporary().empty((len(series),), f"U{max(longest, 1)}")
     for block in blocks(len(series), _AT_ONCE >> 2):
         texts[block] = series[block].to_list()

@@ -14,8 +14,11 @@ is interrupted starts over.
 from __future__ import annotations
 
 import logging
+import os
 import pickle
+import socket
 import sys
+import threading
 import time
 import uuid
 import warnings
@@ -50,7 +53,12 @@ from leakscope.types import Design, Records
 
 _IN_FLIGHT = 2  # units per slot of the cluster: one running, one queued
 _SECONDS_WITHOUT_NODES = 60.0
+_SECONDS_WITHOUT_HEAD = 45.0  # Ray ends the process after 60, with the exit code of a failed gate
 _POLL_SECONDS = 1.0
+_SECONDS_TO_RESPOND = 4.0
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_HTTP2_SETTINGS = 4
+"""The type of the first frame that a server of HTTP/2, which gRPC uses, sends."""
 
 
 class Needs(NamedTuple):
@@ -229,7 +237,8 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
             request = TrainingRequest(*arrays, *settings)
             _workers[spec.key] = Worker(request, device)
         saving = spec.saving if spec.saving is not None and _is_visible(spec.saving) else None
-        trained = _workers[spec.key].train_unit(unit, Follow(report, saving))
+        with _sendable_errors():
+            trained = _workers[spec.key].train_unit(unit, Follow(report, saving))
     return trained._replace(notes=replace(trained.notes, node=_this_node()))
 
 
@@ -237,6 +246,19 @@ def _is_visible(saving: Saving) -> bool:
     """True when this node sees the run folder: its own disk, or one it shares with the driver."""
     identity = saving.folder / IDENTITY
     return identity.is_file() and sha256_of(identity) == saving.bank
+
+
+@contextmanager
+def _sendable_errors() -> Iterator[None]:
+    """Turns an error that cannot be sent, which Ray reports as a lost process, into one that can."""
+    try:
+        yield
+    except Exception as error:  # a user's code may raise anything
+        try:
+            pickle.loads(sendable(error))
+        except Exception:  # pickling runs the error's own code
+            raise TrainingError(f"training raised {type(error).__name__}: {first_line(error)}") from None
+        raise
 
 
 def _this_node() -> str:
@@ -248,24 +270,77 @@ def _this_node() -> str:
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     """Ray, connected to the cluster; an existing connection is used and left open."""
+    if address != "auto":
+        _check_response(
+            address, address.removeprefix("ray://")
+        )  # before Ray is imported, which takes seconds
     try:
         import ray
+        from ray._private.services import canonicalize_bootstrap_address
     except ImportError as error:
         raise InputError("engine='ray' needs Ray; install it with `pip install 'leakscope[ray]'`") from error
     if ray.is_initialized():
         yield ray
         return
     try:
+        head = None if address.startswith("ray://") else str(canonicalize_bootstrap_address(address))
+        if head is not None:
+            _check_response(address, head)
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"address={address!r}: no Ray cluster responds ({first_line(error)}); start one with "
-            "`ray start --head`"
-        ) from error
+        raise _no_cluster(address, error) from error
+    ended = threading.Event()
+    if head is not None:
+        threading.Thread(target=_watch_head, args=(head, ended), daemon=True).start()
     try:
         yield ray
     finally:
+        ended.set()
         ray.shutdown()
+
+
+def _no_cluster(address: str, error: Exception) -> InputError:
+    reason = f"no Ray cluster responds ({first_line(error)})"
+    return InputError(f"address={address!r}: {reason}; start one with `ray start --head`")
+
+
+def _check_response(address: str, head: str) -> None:
+    """Raises InputError, which names `address`, unless a server of gRPC is at HOST:PORT.
+
+    Ray itself would try for minutes.
+    """
+    try:
+        _require_response(head)
+    except (OSError, ValueError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _require_response(head: str) -> None:
+    host, _, port = head.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError("give HOST:PORT")
+    with socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_RESPOND) as connection:
+        if os.environ.get("RAY_USE_TLS", "0") == "0":
+            connection.sendall(_HTTP2_GREETING)
+            if connection.recv(9, socket.MSG_WAITALL)[3:4] != bytes([_HTTP2_SETTINGS]):
+                raise ConnectionError("what listens there is no Ray cluster")
+
+
+def _watch_head(head: str, ended: threading.Event) -> None:
+    """Ends the process once the head is gone for good: every call of Ray's waits, then Ray ends it."""
+    responded_at = time.monotonic()
+    while not ended.wait(_POLL_SECONDS):
+        try:
+            _require_response(head)
+            responded_at = time.monotonic()
+        except OSError:
+            if time.monotonic() - responded_at > _SECONDS_WITHOUT_HEAD:
+                break
+    else:
+        return
+    line = f"leakscope: the head of the Ray cluster at {head} has been gone for {_SECONDS_WITHOUT_HEAD:.0f} s"
+    print(f"{line}; start it again, then run the same command again to resume", file=sys.stderr, flush=True)
+    os._exit(TrainingError.exit_code)
 
 
 def _needs(ray: Any, request: TrainingRequest, one_per_model: bool, on_gpu: bool) -> Needs:

@@ -74,7 +74,7 @@ class RecordMetadata:
             raise InputError(f"{folder / FACTS} is missing; run the same audit again to write it")
         try:
             check_parquet(folder / FACTS)
-            frame = pl.read_parquet(folder / FACTS)
+            frame = pl.read_parquet(folder / FACTS, glob=False, hive_partitioning=False)
             columns = {name: _array(frame[name]) for name in frame.columns}
             _check_columns(columns)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakscope.errors import ExitCode
+from leakscope.errors import ExitCode, printable
 from leakscope.evaluate.gate import GateOutcome
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.results import AuditResults
@@ -47,7 +47,7 @@ class Verdict:
         return summary(self.results)
 
     def __str__(self) -> str:
-        return "\n".join(self.summary())
+        return printable("\n".join(self.summary()))
 
     def _repr_html_(self) -> str:
         rows = [

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from leakscope.errors import printable
 from leakscope.report.templates import template
 
 _NOTHING = ("", "–", "not measurable", "not resolvable", "undefined")
@@ -131,8 +132,10 @@ class Code:
         return Markup("<pre><code>{}</code></pre>\n").format(self.text)
 
     def markdown(self) -> str:
-        """An indented block, which no text in it can end."""
-        return "\n".join(f"    {line}" for line in self.text.splitlines())
+        """A fenced block, which no text in it can end; an indented one would belong to a list before it."""
+        text = printable(self.text)
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        return f"{fence}\n{text}\n{fence}"
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    return " ".join(text.split()).replace("\\", "\\\\").replace("<", "&lt;").replace("[", "\\[")
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace("<", "&lt;").replace("[", "\\[")
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.bank.results import read_results, results_schema
-from leakscope.bank.run_folder import as_corrupt_run_error, read_run
+from leakscope.bank.run_folder import as_corrupt_run_error, read_run, sealed
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.disk.parquet import as_corrupt_table_error
-from leakscope.disk.storage import confined_to, refuse_links
+from leakscope.disk.storage import confined_to
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.judge import RECORDS
 from leakscope.report.page import PAGE, REDACTED_PAGE, pages_to_write
@@ -76,11 +76,12 @@ def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) ->
     outputs on single records) comes from the banks.
     """
     module, _ = read_kind(folder)
-    refuse_links(folder)
     tables = as_corrupt_table_error(folder / RECORDS)
-    with as_corrupt_run_error(folder), tables, confined_to(folder), warnings.catch_warnings():
+    errors = as_corrupt_run_error(folder)
+    with errors, tables, confined_to(folder), sealed(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
         results = read_results(folder, module.RESULTS_TYPE)
+        disclosure.check(getattr(results, "is_of_one_model", False))
         pages = pages_to_write(folder, disclosure) if disclosure.redacted is None else (disclosure,)
         for page in pages:
             module.write_reports(folder, results, page)

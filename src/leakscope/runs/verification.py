@@ -1,4 +1,4 @@
-"""Checks a run folder against itself: checksums of every file, then every number from the signals."""
+"""Checks a run folder against itself: checksums of every file, and every number from the signals."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leakscope.bank.bank import IDENTITY, Bank
+from leakscope.bank.damage import file_damage
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.results import parse_results, results_json
-from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, read_json
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, read_json
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.kinds import read_kind
 
@@ -25,7 +26,7 @@ class Verification(NamedTuple):
 
 
 def verify_run(folder: Path) -> Verification:
-    """Every bank's checksums and, if those hold, every number of results.json."""
+    """Every bank's checksums and, if those hold, every number of results.json and every other file."""
     module, config = read_kind(folder)
     folders = sorted({path.parent for name in (IDENTITY, MANIFEST) for path in folder.rglob(name)})
     lost = [f"{path / IDENTITY}: is missing" for path in folders if not (path / IDENTITY).exists()]
@@ -37,23 +38,43 @@ def verify_run(folder: Path) -> Verification:
     checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"] if banks else []
     if problems:
         return Verification(checked, problems)
-    path = folder / RESULTS
-    if not path.exists():
-        return Verification(checked, [f"{path}: is missing"])
-    stored = read_json(path)
+    results = _verify_results(folder, module, config)
+    others = _verify_files(folder)
+    # Where numbers differ, it goes without saying that the file does not match its checksum.
+    own = [p for p in others.problems if not results.problems or not p.startswith(f"{folder / RESULTS}:")]
+    return Verification([*checked, *others.checked, *results.checked], [*results.problems, *own])
+
+
+def _verify_files(folder: Path) -> Verification:
+    """Every file outside the banks against the checksum it had when the run ended."""
+    try:
+        checksums = read_json(folder / SEAL)
+    except (InputError, CorruptBankError) as error:
+        return Verification([], [str(error)])
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in checksums):
+        return Verification([], [f"{folder / SEAL}: names files outside the run folder"])
+    problems = [f"{folder / damage.file}: {damage.what}" for damage in file_damage(folder, checksums)]
+    return Verification([f"{len(checksums)} files of the run"], problems)
+
+
+def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> Verification:
+    """Every number of results.json, computed again."""
+    if not (folder / RESULTS).exists():
+        return Verification([], [f"{folder / RESULTS}: is missing"])
+    stored = read_json(folder / RESULTS)
     differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
-    if not differing:
-        try:
-            results = parse_results(stored, module.RESULTS_TYPE, path)
-            recomputed = results_json(module.recompute(folder, results.config))
-        except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
-            return Verification(checked, [f"{path}: cannot be computed again: {error}"])
-        except NOT_OURS as error:  # a configuration or facts that no run of ours has written
-            said = f"{type(error).__name__}: {error}"
-            return Verification(checked, [f"{path}: cannot be computed again ({said})"])
-        differing = _differing(stored, recomputed)
-        checked.append(f"{_n_numbers(recomputed):,} numbers of {RESULTS}")
-    return Verification(checked, [f"{path}: {d}" for d in differing[:10]])
+    if differing:
+        return Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]])
+    try:
+        results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
+        recomputed = results_json(module.recompute(folder, results.config))
+    except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
+        return Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"])
+    except NOT_OURS as error:  # a configuration or facts that no run of ours has written
+        said = f"{type(error).__name__}: {error}"
+        return Verification([], [f"{folder / RESULTS}: cannot be computed again ({said})"])
+    problems = [f"{folder / RESULTS}: {d}" for d in _differing(stored, recomputed)[:10]]
+    return Verification([f"{_n_numbers(recomputed):,} numbers of {RESULTS}"], problems)
 
 
 def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:

@@ -9,8 +9,6 @@ private records is never read.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -214,18 +212,20 @@ def attacker_results(
 
 def write_submission(path: Path, private: Predictions, scores: FloatArray) -> None:
     """`ids,score`, one line per private record; scores are written with all their digits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["ids", "score"])
-    ids = map(_spreadsheet_safe, private.ids.tolist())
-    writer.writerows(zip(ids, map(repr, scores.tolist()), strict=True))
-    write_bytes(path, text.getvalue().encode())
+    rows = zip(map(_cell, private.ids.tolist()), scores.tolist(), strict=True)
+    write_bytes(path, "".join(["ids,score\n", *(f"{cell},{score!r}\n" for cell, score in rows)]).encode())
 
 
 def predictions_digest(predictions: Predictions) -> str:
     """Sha256 of everything an attack reads of predictions."""
     members = [] if predictions.is_member is None else [predictions.is_member]
     return digest_arrays(predictions.logits, predictions.labels, predictions.ids, *members)
+
+
+def _cell(text: str) -> str:
+    """An id in a csv. Python's writer leaves a lone carriage return unquoted, and there a row would end."""
+    safe = _spreadsheet_safe(text)
+    return '"{}"'.format(safe.replace('"', '""')) if set(',"\r\n') & set(safe) else safe
 
 
 def _spreadsheet_safe(text: str) -> str:

@@ -13,6 +13,7 @@ from leakscope.evaluate.results import MEMBERS_SHA256, AuditResults, EpsilonFigu
 from leakscope.evaluate.sentences import seeds_text
 from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section
+from leakscope.report.study_page import Command, options
 from leakscope.report.templates import template
 
 _TONES = {"ok": "good", "warning": "bad", "unreliable": "bad", "failed": "bad"}
@@ -93,6 +94,7 @@ def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
 def reproduce_section(results: AuditResults, bank: Bank, is_secret: bool) -> Section:
     """Commands, what was audited, config file, versions; no hash of a secret member list."""
     source, population = results.config.source, results.population
+    command = "" if source.kind == "merged" else _command(results)
     hidden = {MEMBERS_SHA256} if is_secret else set()
     known = {name: value for name, value in source.facts.items() if name not in hidden}
     facts = {**known, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
@@ -102,10 +104,22 @@ def reproduce_section(results: AuditResults, bank: Bank, is_secret: bool) -> Sec
         source=_SOURCES[source.kind],
         facts=facts,
         toml=source.toml,
+        command=command if source.toml or "file" in source.facts else "",
         recipe=json.dumps(dict(population.recipe), indent=2, ensure_ascii=False),
         versions=bank.manifest.versions,
     )
     return Section("reproduce", "Reproduce", [Raw(body)])
+
+
+def _command(results: AuditResults) -> str:
+    """The command that asks of the same source what this audit asked, whatever its config file says."""
+    config, source = results.config, results.config.source
+    pinned: dict[str, object] = {"attacks": config.attacks, "fpr": config.fpr_budgets}
+    if source.kind != "predictions":
+        n_models = results.population.models + len(results.population.diverged_models)
+        pinned = {"models": n_models - len(config.targets or ()), **pinned}
+    given = ["audit.toml"] if source.toml else options({"predictions": source.facts.get("file")})
+    return str(Command(("leakscope", "audit", *given, *options(pinned))))
 
 
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:
