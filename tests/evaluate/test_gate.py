@@ -139,3 +139,14 @@ def test_an_impossible_gate_is_refused(given: dict[str, Any], named: str) -> Non
     with pytest.raises(InputError, match="gate: ") as error:
         Gate(**given)
     assert named in str(error.value)
+
+
+def test_the_wider_interval_counts_unless_the_gate_says_otherwise() -> None:
+    attack = replace(figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.62, 0.02, 0.56, 0.6))
+    assert outcome(Gate(max_auc=0.61), lira=attack).outcome == "inconclusive"
+    assert outcome(Gate(max_auc=0.61, records="these"), lira=attack).outcome == "passed"
+    alone = outcome(Gate(max_auc=0.7, records="these"), lira=figures(0.58, 0.04, 0.04, 0.1))
+    assert alone.outcome == "inconclusive"
+    assert "no interval for these records" in alone.limits[0].sentence
+    with pytest.raises(InputError, match='choose "like these" or "these"'):
+        Gate(max_auc=0.6, records="mine")  # type: ignore[arg-type]

@@ -43,6 +43,8 @@ class Gate:
         max_exposed_share: limit on the share of records that are detected as individually exposed.
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
+        records: which intervals count: those for records "like these" (another sample of records, and models
+            trained on it), or the narrower ones for "these" (other models trained on halves of them).
     """
 
     max_auc: float | None = None
@@ -52,6 +54,7 @@ class Gate:
     max_exposed_share: float | None = None
     delta: float = DEFAULT_DELTA
     confidence: float = DEFAULT_CONFIDENCE
+    records: Literal["like these", "these"] = "like these"
 
     def __post_init__(self) -> None:
         problems = _gate_problems(self)
@@ -110,6 +113,8 @@ def _gate_problems(gate: Gate) -> list[str]:
     problems += [
         f"max_tpr fpr={t.fpr}: must be above 0 and at most 1" for t in gate.max_tpr if not 0 < t.fpr <= 1
     ]
+    if gate.records not in ("like these", "these"):
+        problems.append(f'records={gate.records!r}: choose "like these" or "these"')
     if gate.max_epsilon is not None and not gate.max_epsilon >= 0:
         problems.append(f"max_epsilon={gate.max_epsilon}: must be 0 or more")
     if not 0 <= gate.delta < 1:

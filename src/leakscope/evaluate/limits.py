@@ -71,8 +71,11 @@ class _Range:
     reason: str
 
     @classmethod
-    def of(cls, figure: Figure) -> _Range:
+    def of(cls, figure: Figure, gate: Gate) -> _Range:
         reason = figure.reason if isinstance(figure, TprAtFpr) else None
+        if gate.records == "these":
+            no_interval = "it has no interval for these records"
+            return cls(_known(figure.these_low), _known(figure.these_high), reason or no_interval)
         return cls(_known(figure.low), _known(figure.high), reason or "it has no interval")
 
     @classmethod
@@ -99,7 +102,7 @@ def _outcomes(
     gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None
 ) -> Iterator[LimitOutcome]:
     def ranges(figure_of: Callable[[AttackFigures], Figure]) -> dict[str | None, _Range]:
-        return {label: _Range.of(figure_of(figures)) for label, figures in attacks.items()}
+        return {label: _Range.of(figure_of(figures), gate) for label, figures in attacks.items()}
 
     if gate.max_auc is not None:
         yield _outcome(_Limit("max_auc", "the AUC", gate.max_auc, _number), ranges(lambda f: f.auc))
@@ -111,7 +114,7 @@ def _outcomes(
             "max_tpr", f"the TPR at {100 * allowed.fpr:g}% FPR", allowed.tpr, _percent, allowed.fpr
         )
         points = {label: _tpr_at(figures, allowed.fpr) for label, figures in attacks.items()}
-        yield _outcome(limit, {label: _Range.of(point) for label, point in points.items()})
+        yield _outcome(limit, {label: _Range.of(point, gate) for label, point in points.items()})
     if gate.max_epsilon is not None:
         what = f"epsilon (delta {gate.delta:g}, {gate.confidence:.0%} confidence)"
         bounds: dict[str | None, _Range] = {
