@@ -18,9 +18,11 @@ from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
 from leakscope.errors import CorruptBankError
-from leakscope.evaluate.attack_figures import figure_over_targets
+from leakscope.evaluate.attack_figures import figure_of_targets
 from leakscope.evaluate.gate import Gate, TprLimit
 from leakscope.evaluate.results import AuditResults, Source
+from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.two_way import Variance
 from tests.made_up_audits import made_up_audit, quick_single_records
 
 SCHEMA = results_schema(AuditResults, "audit")
@@ -101,7 +103,8 @@ def test_damage_is_named(population: Path, tmp_path: Path) -> None:
 
 def test_no_rate_has_an_impossible_interval() -> None:
     """Few targets that differ much: a t interval alone would reach from below 0 to above 1."""
-    for values in ([0.0, 1.0], [1.0, 1.0, 0.5], [0.0, 0.0, 0.5]):
-        figure = figure_over_targets(np.array(values))
+    for values in ([0.0, 1.0], [1.0, 1.0, 0.5], [0.0, 0.0, 0.5], [1.0, 1.0], [0.0, 0.0]):
+        variance = Variance(float(np.var(values)), 0.1, 0.2, len(values) - 1)
+        figure = figure_of_targets(np.array(values), variance, lambda rate: clopper_pearson(round(rate), 1))
         assert figure.value is not None and figure.low is not None and figure.high is not None
         assert 0 <= figure.low <= figure.value <= figure.high <= 1

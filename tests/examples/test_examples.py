@@ -49,7 +49,7 @@ def run_config(name: str, folder: Path) -> str:
     path = folder / name
     path.write_text("\n".join(lines))
     done = run_command("audit", path, "--out", folder / "run")
-    assert done.exit_code in (0, 1), done
+    assert done.exit_code in (0, 1, 4), done
     assert done.err.startswith("training: ") or done.err == ""
     return done.out
 
@@ -64,7 +64,7 @@ def n_code_lines(name: str) -> int:
 
 def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("forest.py") <= 10
-    assert run_script("forest.py") in (0, 1)
+    assert run_script("forest.py") in (0, 1, 4)
     printed = capsys.readouterr().out
     assert f"{N_MODELS} models were each trained on a random half of 1,797 records (digits)." in printed
     assert "Gate " in printed

@@ -120,8 +120,7 @@ def test_facts_of_other_columns_or_none(run: Path) -> None:
         with pytest.raises(CorruptBankError, match=r"facts\.parquet is damaged"):
             RecordMetadata.read(run)
     (run / "facts.parquet").write_bytes(whole[:-9])
-    (problem,) = verify_run(run).problems
-    assert "facts.parquet is damaged" in problem
+    assert any("facts.parquet is damaged" in problem for problem in verify_run(run).problems)
 
 
 @pytest.mark.parametrize("spoiled", ['"attacks": 3', '"attacks": ["no"]', '"attacks": [[]]', '"oops": 1'])

@@ -124,8 +124,8 @@ def test_every_number_comes_again_from_the_folder(study: Study) -> None:
     path = out / "experiments" / "figure-1" / "point-03" / "inside_mean.npy"
     undamaged = np.load(path)
     np.save(path, undamaged + 0.01)
-    (problem,) = verify_run(out).problems
-    assert f"{path} does not match its checksum; run the same command again" in problem
+    problems = verify_run(out).problems
+    assert any(f"{path} does not match its checksum; run the same command again" in p for p in problems)
     assert run(SMALL, out) == results  # what is damaged is trained anew
     assert verify_run(out).problems == []
     np.testing.assert_array_equal(np.load(path), undamaged)

@@ -209,7 +209,7 @@ def equal_counts(in_mask: BoolArray, n_fewer: int) -> BoolArray:
         n_fewer: number of models in the fold.
     """
     n_in = in_mask.sum(axis=0)
-    n_kept_in = max(int(n_in.max()) - n_fewer, 0)
-    n_kept_out = max(int((len(in_mask) - n_in).max()) - n_fewer, 0)
+    n_kept_in = max(int(n_in.max()) - n_fewer, 1)
+    n_kept_out = max(int((len(in_mask) - n_in).max()) - n_fewer, 1)
     rank_in, rank_out = np.cumsum(in_mask, axis=0), np.cumsum(~in_mask, axis=0)
     return np.where(in_mask, rank_in <= n_kept_in, rank_out <= n_kept_out)

@@ -71,8 +71,10 @@ class EbLira(Attack):
         def fitted(fold: tuple[IntArray, IntArray]) -> _Fold:
             rows, others = fold
             used = None
-            if blocks.leaves_pairs_out:
-                others = np.setdiff1d(others, blocks.complements[blocks.targets[rows]])
+            complements = blocks.complements[blocks.targets[rows]] if blocks.leaves_pairs_out else None
+            if complements is not None and (complements >= 0).all():  # whole pairs remain
+                others = np.setdiff1d(others, complements)
+            elif complements is not None:
                 used = equal_counts(in_mask[others], len(in_mask) - len(others))
             return _Fold(rows, *self._fit(sample[others], in_mask[others], used))
 

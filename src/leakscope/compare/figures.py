@@ -25,8 +25,10 @@ from leakscope.stats.differences import (
     rate_difference,
 )
 from leakscope.stats.intervals import Interval
+from leakscope.stats.parts import advantage_calls, advantage_parts
 from leakscope.stats.rates import rates_by_model
-from leakscope.stats.roc_summary import roc_summaries, roc_summary
+from leakscope.stats.roc import auc_of_split, split_scores
+from leakscope.stats.roc_summary import tpr_at_expected_fpr
 from leakscope.types import Design, Signals
 
 _MOST_GROUPS = 16
@@ -77,9 +79,7 @@ class OneModelFigures:
         if key.attack is None:
             n_correct, n = self._correct_counts(key)
             return n_correct / n if n else float("nan")
-        budgets = () if key.fpr is None else (key.fpr,)
-        summary = roc_summary(self.scores[key.attack], self.is_member, budgets)
-        return summary.points[0].tpr if key.measure == "tpr" else float(getattr(summary, key.measure))
+        return _curve_figure(self.scores[key.attack][None], self.is_member[None], key)
 
     def _subset(self, key: FigureKey) -> OneModelFigures | None:
         """The records a figure is about; None where they are too few."""
@@ -153,7 +153,6 @@ def _mean_figures(
     """Means over targets, one per key."""
     in_mask = design.in_mask
     scores = {label: attack(signals, design).values for label, attack in spec.scored_attacks.items()}
-    summaries = {a.label: roc_summaries(scores[a.label], in_mask, spec.fpr_budgets) for a in spec.attacks}
     accuracy = rates_by_model(signals.last("correct"), in_mask) if spec.with_accuracy else None
 
     def figure(key: FigureKey) -> float:
@@ -167,21 +166,23 @@ def _mean_figures(
         if key.measure == "record_advantage":
             calls = rates_by_model(scores[key.attack] > 0, in_mask)
             return float((calls.members - calls.nonmembers).mean())
-        rows = summaries[key.attack]
-        if key.fpr is not None:
-            at = spec.fpr_budgets.index(key.fpr)
-            return _mean([row.points[at].tpr for row in rows])
-        return _mean([getattr(row, key.measure) for row in rows])
+        return _curve_figure(scores[key.attack], in_mask, key)
 
     return [figure(key) for key in keys]
+
+
+def _curve_figure(scores: FloatArray, in_mask: BoolArray, key: FigureKey) -> float:
+    """A mean over targets, as in an audit; scores and in_mask are (targets, records)."""
+    if key.measure == "advantage":
+        return max(float(advantage_parts(advantage_calls(scores, in_mask), in_mask).sum()), 0.0)
+    rows = [split_scores(*row) for row in zip(scores, in_mask, strict=True)]
+    if key.fpr is not None:
+        return float(np.mean([tpr_at_expected_fpr(row, key.fpr) for row in rows]))
+    return float(np.mean([auc_of_split(row) for row in rows])) if rows else float("nan")
 
 
 def _group_auc(scores: FloatArray, in_mask: BoolArray) -> float:
     """Mean AUC over the targets with enough members and non-members in the group; NaN without any."""
     n_in = in_mask.sum(axis=1)
     is_large = np.minimum(n_in, in_mask.shape[1] - n_in) >= FEWEST_PER_SIDE
-    return _mean([row.auc for row in roc_summaries(scores[is_large], in_mask[is_large], ())])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+    return _curve_figure(scores[is_large], in_mask[is_large], FigureKey("auc", None))

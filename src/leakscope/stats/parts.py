@@ -83,8 +83,8 @@ def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
 
 def auc_parts(ranks: Ranked) -> FloatArray:
     """Parts in the mean AUC: each record's placement among the other side; float64 (records,)."""
-    of_members = ranks.nonmembers_below / ranks.n_nonmembers
-    of_nonmembers = 1 - ranks.members_below / ranks.n_members
+    of_members = ranks.nonmembers_below / np.maximum(ranks.n_nonmembers, 1)
+    of_nonmembers = 1 - ranks.members_below / np.maximum(ranks.n_members, 1)
     return rate_parts(of_members, ranks.is_member) + _deviations(of_nonmembers, ~ranks.is_member)
 
 
