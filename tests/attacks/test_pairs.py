@@ -49,7 +49,7 @@ def test_the_partner_in_a_design_of_pairs_is_the_complement() -> None:
 def test_independent_memberships_and_given_targets_are_left_out_alone() -> None:
     assert block_of(make_design("bernoulli", 16, 400, 1)).partners is None
     members = np.random.default_rng(0).random(400) < 0.5
-    given = make_design("balanced", 8, 400, 1, target_members=members)
+    given = Design(np.concatenate([members[None], make_design("balanced", 8, 400, 1).in_mask]))
     assert Blocks(noise(given, 0), given, np.array([0]), ("log_odds",)).whole().partners is None
 
 

@@ -16,6 +16,7 @@ from leakscope.disclosure import FEWEST_RECORDS, keyed_ids
 from leakscope.disk.parquet import read_stored, stored_columns
 from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.sentences import exposed_sentences
 from leakscope.report.blocks import Absent, Body, Code, Table
 from leakscope.report.page import Section
 
@@ -35,9 +36,7 @@ def redacted_records_section(results: AuditResults, folder: Path) -> Section:
         *_exposed(folder, stored["id"].to_numpy()[stored["exposed"].to_numpy()]),
     ]
     note = "The risk of a record is the TPR of an attack on it over the models, minus the FPR."
-    if results.exposed:
-        n_exposed, n_records = results.exposed.records, results.population.records
-        note = f"{n_exposed:,} of {n_records:,} records are exposed. {note}"
+    note = " ".join([*exposed_sentences(results), note])
     return Section("records", "Records", body, note)
 
 
