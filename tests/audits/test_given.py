@@ -145,7 +145,9 @@ def test_a_config_honours_attacks_design_signals_and_device(tmp_path: Path, targ
     results = json.loads(done.out)
     assert list(results["attacks"]) == ["rmia", "lira(online=false)"]
     assert results["config"]["fpr_budgets"] == [0.2]
-    assert results["config"]["source"]["facts"]["references"].startswith("4 models, each trained on about 200")
+    assert results["config"]["source"]["facts"]["references"].startswith(
+        "4 models, each trained on about 200"
+    )
     in_mask = np.load(tmp_path / "run" / "references" / "design.npy")
     np.testing.assert_array_equal(in_mask[0], ~in_mask[1])
     assert (tmp_path / "run" / "signals" / "entropy.npy").exists()
