@@ -31,12 +31,12 @@ class Excess(leakscope.Attack):
 
     def score(self, block: leakscope.attacks.Block) -> np.ndarray:
         values = block.signal("own_attack:top_ratio")  # (models, records)
-        without = ~block.in_mask
-        total, n_models = (values * without).sum(axis=0), without.sum(axis=0)
-        own = without[block.targets]  # a target is not its own reference model
-        others = total - own * values[block.targets]
-        mean = others / np.maximum(n_models - own, 1)  # (targets, records)
-        return values[block.targets] - self.weight * mean
+        scores = np.empty((len(block.targets), values.shape[1]))
+        for row, target in enumerate(block.targets):
+            without = block.is_reference(row) & ~block.in_mask
+            mean = (values * without).sum(axis=0) / np.maximum(without.sum(axis=0), 1)
+            scores[row] = values[target] - self.weight * mean
+        return scores
 
 
 def noisy_digits(n_records: int = 1_000, flipped: float = 0.1, seed: int = 0) -> leakscope.Records:
