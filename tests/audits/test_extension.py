@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str]] = {
     "another recipe": (
         12,
         {"recipe": EstimatorRecipe(KNeighborsClassifier(1), processes=1)},
-        "recipe.",
+        "were trained by other code (es",
     ),
     "another design": (12, {"design": "pairs"}, "design.sha256 is"),
     "a signal that is not stored": (12, {"signals": ("entropy",)}, "signals is"),

@@ -10,7 +10,7 @@ import pytest
 from leakscope.bank.bank import Bank
 from leakscope.bank.damage import SEAL, check_seal, write_seal
 from leakscope.bank.run_folder import locked_run_folder, read_run
-from leakscope.errors import BankMismatchError, CorruptBankError, InputError, StorageError
+from leakscope.errors import BankMismatchError, CorruptBankError, StorageError
 from tests.bank.small_bank import complete, contents, create
 from tests.claims import claim
 
@@ -33,12 +33,6 @@ def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:
         assert (tmp_path / "run.json").read_bytes() == before
 
 
-def test_a_run_without_its_run_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    complete(tmp_path)
-    with pytest.raises(InputError, match=r"holds no run; .* put its run\.json back, or remove this one"):
-        claim(tmp_path, "study", {})
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 40, b"[]"])
 def test_a_damaged_identity_of_a_bank_without_models_is_written_anew(tmp_path: Path, content: bytes) -> None:
     create(tmp_path)
@@ -50,7 +44,7 @@ def test_a_damaged_identity_of_a_bank_without_models_is_written_anew(tmp_path: P
 
 def test_models_that_nobody_can_say_the_name_of_are_refused(tmp_path: Path) -> None:
     bank = create(tmp_path)
-    bank.folder.joinpath("blocks").mkdir()
+    bank.folder.joinpath("blocks", "00000").mkdir(parents=True)
     (tmp_path / "identity.json").write_bytes(b"{")
     with pytest.raises(
         BankMismatchError, match=r"no identity\.json that says what they are.*or remove this one"

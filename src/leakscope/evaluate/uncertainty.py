@@ -30,7 +30,8 @@ from leakscope.stats.parts import (
 from leakscope.stats.two_way import Variance, two_way_variance
 from leakscope.types import Design, Signals
 
-_SAMPLED_SCORES = 640_000  # models times records
+SAMPLED_SCORES = 640_000
+"""Models times records on which attacks are repeated, at most."""
 _MOST_GROUPS = 16
 FEWEST_PER_SIDE = 10
 """Members, and non-members, of a group of records for a target to count."""
@@ -127,7 +128,7 @@ class Sample:
     @classmethod
     def of(cls, signals: Signals, design: Design, targets: IntArray) -> Sample:
         """All records, or as many drawn at random that all models together have 640,000 outputs."""
-        n_records, n_drawn = design.n_records, _SAMPLED_SCORES // design.n_models
+        n_records, n_drawn = design.n_records, SAMPLED_SCORES // design.n_models
         if n_records <= n_drawn:
             return cls(signals, design, targets, np.arange(n_records), n_records)
         drawn = np.sort(np.random.default_rng(0).choice(n_records, n_drawn, replace=False))

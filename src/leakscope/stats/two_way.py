@@ -88,6 +88,8 @@ def two_way_variance(
         n_records: number of records of the population.
         uses_references: whether a model that is left out changes the parts of other targets.
     """
+    if len(parts) < 2:
+        return Variance(0.0, float("nan"), float("nan"), 0)
     share = len(parts) / n_records
     scatter = float(share * len(parts) * parts.var(ddof=1))
     if without is None:

@@ -32,6 +32,7 @@ from leakscope.evaluate.exposure import Detectable, detectable_records
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
@@ -43,6 +44,7 @@ SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 
 _NPY_HEADER = 128  # bytes before the numbers of a .npy file
 _BLOCK_ARRAYS = 12  # float64 (models, block) at the peak of LiRA, in every thread
+_REPLICATE_ARRAYS = 40  # float64 (models, sampled records) while attacks are repeated without some models
 _RECORD_VECTORS = 24  # float64 (records,) at the peak of judging, see docs/scale.md
 
 
@@ -257,7 +259,8 @@ def _judging_bytes(request: TrainingRequest, n_scores: int) -> int:
     in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * n_scores
     in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
     logits = 3 * scores * request.records.n_classes * ("logits" in request.signal_names)
-    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits)
+    in_replicates = 8 * _REPLICATE_ARRAYS * min(n_models * n_records, SAMPLED_SCORES)
+    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + in_replicates)
 
 
 def _signal_bytes(name: str, records: Records) -> int:
