@@ -12,6 +12,7 @@ import pytest
 import leakscope
 from leakscope.attacks import resolve
 from leakscope.bank.bank import Bank
+from leakscope.compare.compare import compare
 from leakscope.data.predictions import Predictions
 from leakscope.errors import BankMismatchError
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
@@ -73,6 +74,19 @@ def test_attack_signal_and_dataset_work_however_models_are_trained(recipe: str, 
     settings = {"models": 4, "attacks": attacks, "signals": ["logits"], "device": "cpu"}
     leakscope.audit(records, RECIPES[recipe](), tmp_path / "run", **settings)
     check_run(tmp_path / "run", records.labels)
+
+
+def test_judge_and_compare_know_attack_signal_and_dataset(tmp_path: Path) -> None:
+    records = leakscope.load("own_attack:noisy_digits", n_records=120)
+    for name, epochs in (("first", 1), ("second", 3)):
+        settings = {"models": 8, "attacks": ["own_attack:Excess(weight=0.5)"], "device": "cpu"}
+        leakscope.audit(records, Recipe(epochs=epochs), tmp_path / name, **settings)
+    leakscope.open_run(tmp_path / "first").judge("own_attack:Excess(weight=0.2)")
+    judged = json.loads((tmp_path / "first" / "results.json").read_text())
+    assert {"excess(weight=0.5)", "excess(weight=0.2)"} <= set(judged["attacks"])
+    compare([tmp_path / "first", tmp_path / "second"], tmp_path / "compared")
+    (run,) = json.loads((tmp_path / "compared" / "results.json").read_text())["comparisons"]
+    assert "excess(weight=0.5)" in {figure["attack"] for figure in run["leakage"]}
 
 
 def test_they_work_on_saved_predictions(tmp_path: Path) -> None:
