@@ -29,8 +29,9 @@ Result = TypeVar("Result")
 
 _SAMPLED_RECORDS = 4_000
 _FEWEST_FOR_PAIRS = 4  # of fewer models, leaving out two leaves too little to compare with
-# Between -1, a balanced design, and 0, independent memberships; a quarter of the models may have diverged.
-_SLOPE_OF_PAIRS = -0.75
+# Variance of the number of IN models over records, relative to independent memberships: 0 in a balanced
+# design, about a quarter if a quarter of its models diverged.
+_BALANCED = 0.25
 _LAST_LOT = np.uint64(2**64 - 1)
 
 
@@ -147,16 +148,21 @@ class Blocks:
 def design_reveals_targets(design: Design, targets: IntArray) -> bool:
     """Whether the number of other models trained with a record predicts the membership of the target.
 
-    The slope of that number on the target's membership, averaged over targets, is -1 in a balanced design,
-    and 0 where memberships are drawn independently, as those of a given target are.
+    That is so in a balanced design, where the number of all models trained with a record hardly varies. It is
+    not for a given target beside references of a balanced design: its own membership was not part of the
+    design, so the number of other models has no slope on it.
     """
     in_mask = _sample(design)
     members = in_mask[targets].astype(np.float64)
     members -= members.mean(axis=1, keepdims=True)
-    others = in_mask.sum(axis=0) - in_mask[targets]
+    n_in = in_mask.sum(axis=0)
+    share = in_mask.mean(axis=1)
+    independent = float((share * (1 - share)).sum())
+    if independent == 0 or float(n_in.var()) > _BALANCED * independent:
+        return False
     spread = (members**2).sum(axis=1)
-    slopes = (members * others).sum(axis=1)[spread > 0] / spread[spread > 0]
-    return bool(len(slopes)) and float(slopes.mean()) < _SLOPE_OF_PAIRS
+    slopes = (members * (n_in - in_mask[targets])).sum(axis=1)[spread > 0] / spread[spread > 0]
+    return bool(len(slopes)) and float(slopes.mean()) < -0.5
 
 
 def _sample(design: Design) -> BoolArray:
