@@ -169,3 +169,13 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
 def test_groups_need_one_label_per_record() -> None:
     with pytest.raises(InputError, match="one label per record"):
         figures(*scored(2), CONFIG, {"town": Grouping.of(["a"])})
+
+
+def test_an_attack_that_is_always_right_is_not_certain() -> None:
+    """All models and records agree, so nothing varies; a hundred records still say only so much."""
+    _, in_mask = scored(8, n=100)
+    for scores, value in ((np.where(in_mask, 1.0, 0.0), 1.0), (np.zeros(in_mask.shape), 0.5)):
+        found = figures(scores, in_mask)
+        assert found.auc.value == value
+        assert found.auc.high - found.auc.low > 0.02
+        assert found.auc.these_high - found.auc.these_low > 0.02

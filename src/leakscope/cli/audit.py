@@ -200,7 +200,8 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)
         screen.print()
-        screen.print(text_table(f"{targets} ± 95% interval", attacks.head, attacks.rows))
+        whose = " for records like these" if n_targets > 1 else ""
+        screen.print(text_table(f"{targets} ± 95% interval{whose}", attacks.head, attacks.rows))
         for line in unmeasurable(results):
             screen.print(line, style="dim")
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"

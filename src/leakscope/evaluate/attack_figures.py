@@ -59,6 +59,7 @@ from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
 _LEVEL = 0.95
+_ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
 _UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 Groups = Mapping[str, Grouping]
 
@@ -158,7 +159,7 @@ def figure_of_targets(
 
     def ends(*, these_records: bool) -> tuple[float, float]:
         error = variance.standard_error(these_records=these_records)
-        if error == 0:
+        if error < _ROUNDING:
             return otherwise(value).low, otherwise(value).high
         quantile = variance.quantile(_LEVEL, these_records=these_records)
         if is_rate and 0 < value < 1:
