@@ -3,13 +3,14 @@
 A cell is a kind of models, a number of models and a design. Its populations share their records ("same") or
 have records of their own ("new"). The truth of a figure is its mean over the populations of the cell; where
 models learned nothing about the records it is known: an AUC of 0.5, an advantage of 0, a TPR equal to the
-FPR.
+FPR. (A calibrated TPR has a threshold of other models, so its FPR is not exactly the given one.)
 
     python benchmarks/coverage.py --populations 200 --models 8,16 --minutes 30 --write docs/coverage.md
 
 Reported for each figure: the share of populations whose interval contains the truth, and the mean width of
-the intervals as a multiple of one that knows the spread over populations (3.92 standard deviations). For
-cells without leakage also: the mean AUC, and the share of headlines wholly above 0.5.
+the intervals as a multiple of the mean width of intervals that know the spread over populations (1.96
+standard deviations to either side, and no further than the figure can be). For cells without leakage also:
+the mean AUC, and the share of headlines wholly above 0.5.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from leakscope.evaluate.headline import half_aucs, headline
 from leakscope.evaluate.results import EvaluationConfig, Figure
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
 from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.parts import advantage_parts, advantage_thresholds
 from leakscope.types import Design, Signals
 
 N_RECORDS, N_FEATURES, N_CLASSES = 500, 12, 3
@@ -116,17 +118,19 @@ def population(cell: Cell, number: int) -> tuple[Signals, Design]:
 
 
 def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
-    """Name of each figure -> value, low, high for the cell's question."""
+    """Name of each figure -> value, low, high for the cell's question, and the value before it is clipped."""
     signals, design = population(cell, number)
     sample = Sample.of(signals, design, np.arange(design.n_models))
     figures: dict[str, Figure] = {}
-    halves = {}
+    halves, unclipped = {}, {}
     for attack in resolve_all(ATTACKS):
         scores = attack(signals, design).values
         scored = Scored(scores, design.in_mask, sample.replicates(attack), sample.records)
         own = attack_figures(scored, CONFIG, {})
         halves[attack.label] = half_aucs(scored)
         figures |= {f"AUC, {attack.label}": own.auc, f"advantage, {attack.label}": own.advantage}
+        thresholds = advantage_thresholds(scores, design.in_mask)
+        unclipped[f"advantage, {attack.label}"] = advantage_parts(scores, design.in_mask, thresholds).sum()
         for point, calibrated in zip(own.tpr_at_fpr, own.calibrated, strict=True):
             at = f"{100 * point.fpr:g}%, {attack.label}"
             figures |= {f"TPR at {at}": point, f"calibrated TPR at {at}": calibrated.tpr}
@@ -141,14 +145,17 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
         )
     ends = ("these_low", "these_high") if cell.records == "same" else ("low", "high")
     return {
-        name: (float(figure.value or 0), *(float(getattr(figure, end) or 0) for end in ends))
+        name: (
+            *(float(getattr(figure, end) or 0) for end in ("value", *ends)),
+            float(unclipped.get(name, figure.value or 0)),
+        )
         for name, figure in figures.items()
     }
 
 
 def known_truth(cell: Cell, figure: str) -> float | None:
     """The truth where models learned nothing about the records; None where it is unknown."""
-    if cell.kind not in NULL or figure.startswith("accuracy"):
+    if cell.kind not in NULL or figure.startswith(("accuracy", "calibrated")):
         return None
     if figure.startswith("advantage"):
         return 0.0
@@ -159,14 +166,15 @@ def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str
     """Name of each figure -> its mean, coverage and relative width."""
     summary = {}
     for name in rows[0]:
-        values, low, high = np.array([row[name] for row in rows]).T
+        values, low, high, unclipped = np.array([row[name] for row in rows]).T
         truth = known_truth(cell, name)
         truth = float(values.mean()) if truth is None else truth
-        spread = float(values.std(ddof=1))
+        reach = 1.96 * float(unclipped.std(ddof=1))
+        knowing = np.clip(unclipped + reach, 0, 1) - np.clip(unclipped - reach, 0, 1)
         summary[name] = {
             "mean": float(values.mean()),
             "coverage": float(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).mean()),
-            "width": float((high - low).mean() / (3.92 * spread)) if spread else float("nan"),
+            "width": float((high - low).mean() / knowing.mean()) if reach else float("nan"),
             "above": float((low > truth).mean()),
             "below": float((high < truth).mean()),
         }

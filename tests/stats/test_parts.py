@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from leakscope.stats.intervals import delong, wilson
 from leakscope.stats.parts import (
-    advantage_calls,
     advantage_parts,
+    advantage_thresholds,
     auc_parts,
     halves,
     ranked,
@@ -57,13 +57,14 @@ def test_the_advantage_is_measured_where_its_threshold_was_not_chosen() -> None:
     rng = np.random.default_rng(1)
     in_mask = rng.random((4, 300)) < 0.5
     scores = rng.normal(size=in_mask.shape) + 2.0 * in_mask
-    calls, fold = advantage_calls(scores, in_mask), halves(300)
+    thresholds, fold = advantage_thresholds(scores, in_mask), halves(300)
     changed = scores.copy()
     changed[:, fold == 0] = -changed[:, fold == 0]
-    again = advantage_calls(changed, in_mask)
-    thresholds = [scores[:, fold == 0][calls[:, fold == 0] == 1].min()]
-    assert changed[:, fold == 0][again[:, fold == 0] == 1].min() >= thresholds[0] - 0.2
-    assert advantage_parts(calls, in_mask).sum() == pytest.approx(0.683, abs=0.06)  # 2 Phi(1) - 1
+    again = advantage_thresholds(changed, in_mask)
+    assert (again[fold == 0] == thresholds[fold == 0]).all()
+    assert (again[fold == 1] != thresholds[fold == 1]).all()
+    advantage = advantage_parts(scores, in_mask, thresholds).sum()
+    assert advantage == pytest.approx(0.683, abs=0.06)  # 2 Phi(1) - 1
 
 
 def test_without_leakage_the_tpr_is_the_fpr_and_the_advantage_is_zero_on_average() -> None:
@@ -73,7 +74,8 @@ def test_without_leakage_the_tpr_is_the_fpr_and_the_advantage_is_zero_on_average
         in_mask = np.arange(200) % 2 == 0
         scores = rng.normal(size=(1, 200))
         tprs.append(tpr_at_expected_fpr(split_scores(scores[0], in_mask), 0.05))
-        advantages.append(advantage_parts(advantage_calls(scores, in_mask[None]), in_mask[None]).sum())
+        thresholds = advantage_thresholds(scores, in_mask[None])
+        advantages.append(advantage_parts(scores, in_mask[None], thresholds).sum())
     for values, truth in ((tprs, 0.05), (advantages, 0.0)):
         assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(400)
 
@@ -91,6 +93,23 @@ def test_variance_of_independent_targets_is_that_of_their_mean() -> None:
         estimates.append(variance.standard_error(these_records=True) ** 2)
         means.append(values.mean())
     assert np.mean(estimates) == pytest.approx(np.var(means, ddof=1), rel=0.25)
+
+
+def test_a_balanced_design_hides_no_spread_that_all_records_share() -> None:
+    """Accuracies of 8 models that differ by a level of their own, on members of a balanced design."""
+    rng = np.random.default_rng(4)
+    estimates, means = [], []
+    for _ in range(400):
+        counted = np.argsort(rng.random((8, 60)), axis=0) < 4
+        values = rng.normal(0, 0.3, (8, 1)) + rng.normal(0, 0.1, 60) + rng.normal(0, 0.3, (8, 60))
+        parts = rate_parts(values, counted)
+        without = np.stack([rate_parts(np.delete(values, m, 0), np.delete(counted, m, 0)) for m in range(8)])
+        variance = two_way_variance(parts, without, counted.astype(float), 60, uses_references=False)
+        estimates.append(variance.standard_error(these_records=True) ** 2)
+        means.append(parts.sum())
+    ratio = np.mean(estimates) / np.var(means, ddof=1)
+    # The spread of a variance over 400 populations is 7%, that of the mean estimate 3%.
+    assert ratio == pytest.approx(1.0, abs=0.2)
 
 
 def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:

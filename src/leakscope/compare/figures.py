@@ -25,7 +25,7 @@ from leakscope.stats.differences import (
     rate_difference,
 )
 from leakscope.stats.intervals import Interval
-from leakscope.stats.parts import advantage_calls, advantage_parts
+from leakscope.stats.parts import advantage_parts, advantage_thresholds
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc_of_split, split_scores
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
@@ -174,7 +174,7 @@ def _mean_figures(
 def _curve_figure(scores: FloatArray, in_mask: BoolArray, key: FigureKey) -> float:
     """A mean over targets, as in an audit; scores and in_mask are (targets, records)."""
     if key.measure == "advantage":
-        return max(float(advantage_parts(advantage_calls(scores, in_mask), in_mask).sum()), 0.0)
+        return max(float(advantage_parts(scores, in_mask, advantage_thresholds(scores, in_mask)).sum()), 0.0)
     rows = [split_scores(*row) for row in zip(scores, in_mask, strict=True)]
     if key.fpr is not None:
         return float(np.mean([tpr_at_expected_fpr(row, key.fpr) for row in rows]))

@@ -18,8 +18,9 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import design_reveals_targets
 from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.parts import (
-    advantage_calls,
+    HALVES_AGREE,
     advantage_parts,
+    advantage_thresholds,
     auc_parts,
     halves,
     ranked,
@@ -27,6 +28,7 @@ from leakscope.stats.parts import (
     tpr_parts,
     tpr_slope,
 )
+from leakscope.stats.thresholds import highest_of_others
 from leakscope.stats.two_way import Variance, two_way_variance
 from leakscope.types import Design, Signals
 
@@ -84,12 +86,15 @@ class Replicates:
         counts = None if self.n_in_left_out is None else self.n_in_left_out[:, columns]
         return Replicates(some(self.whole), tuple(map(some, self.without)), counts, self.uses_references)
 
-    def variances(self, parts_of: Parts, n_records: int) -> list[Variance]:
+    def variances(
+        self, parts_of: Parts, n_records: int, uses_others: Sequence[bool] | None = None
+    ) -> list[Variance]:
         """The variance of each figure; without replicates, over records alone.
 
         Args:
             parts_of: what the figures are.
             n_records: number of records they are about, of which these are a sample.
+            uses_others: whether a target's figure depends on other models; None: where its values do.
         """
         with worker_threads() as threads:  # numpy releases Python's lock
             parts, *without = threads.map(
@@ -101,7 +106,7 @@ class Replicates:
                 np.stack([w[at] for w in without]) if without else None,
                 self.n_in_left_out,
                 n_records,
-                self.uses_references,
+                self.uses_references if uses_others is None else uses_others[at],
             )
             for at, own in enumerate(parts)
         ]
@@ -207,32 +212,39 @@ class CurveVariances(NamedTuple):
 def curve_variances(
     replicates: Replicates, n_records: int, fprs: Sequence[float], calibrated: Sequence[float] = ()
 ) -> CurveVariances:
-    """The variances of every figure; arguments as in `Replicates.variances` and `curve_parts`."""
-    auc, advantage, *rates = replicates.variances(_curve_parts(fprs, calibrated), n_records)
-    own, of_others = rates[: len(fprs)], rates[len(fprs) :]
+    """The variances of every figure; arguments as in `Replicates.variances` and `_curve_parts`."""
+    # One threshold serves all targets for the advantage, and those of the others for calibrated rates.
+    own, shared = replicates.uses_references, True
+    uses_others = [own, shared, *[own] * len(fprs), *[shared] * (2 * len(calibrated))]
+    parts = _curve_parts(replicates.whole, fprs, calibrated)
+    auc, advantage, *rates = replicates.variances(parts, n_records, uses_others)
+    own_rates, of_others = rates[: len(fprs)], rates[len(fprs) :]
     pairs = zip(of_others[::2], of_others[1::2], strict=True)
     return CurveVariances(
-        auc, advantage, dict(zip(fprs, own, strict=True)), dict(zip(calibrated, pairs, strict=True))
+        auc,
+        advantage.with_records_times(HALVES_AGREE),
+        dict(zip(fprs, own_rates, strict=True)),
+        dict(zip(calibrated, pairs, strict=True)),
     )
 
 
-def _curve_parts(fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
+def _curve_parts(whole: Replicate, fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
     """Parts of the AUC, the advantage and the TPR at each FPR, then of TPR and FPR at calibrated thresholds.
 
-    Calibrated thresholds come from the non-members of all targets together, which differs from those of the
-    others by one part in the number of targets.
+    The thresholds of the advantage are those of all models in every replicate: TPR - FPR is flat where it is
+    largest, and where nothing leaks any threshold is as good.
     """
+    thresholds = advantage_thresholds(whole.values, whole.in_mask) if whole.values.size else np.empty(0)
 
     def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
         if not scores.size:
             return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
-        ranks, calls = ranked(scores, in_mask), advantage_calls(scores, in_mask)
-        rows = [auc_parts(ranks), advantage_parts(calls, in_mask)]
+        ranks = ranked(scores, in_mask)
+        rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds)]
         rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
         if calibrated:
-            thresholds = np.quantile(scores[~in_mask], 1 - np.array(calibrated), method="higher")
-            for fpr, threshold in zip(calibrated, thresholds, strict=True):
-                rows += _calibrated_parts(scores >= threshold, in_mask, tpr_slope(ranks, fpr))
+            for fpr, highest in zip(calibrated, highest_of_others(scores, in_mask, calibrated), strict=True):
+                rows += _calibrated_parts(scores > highest[:, None], in_mask, tpr_slope(ranks, fpr))
         return np.stack(rows)
 
     return parts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.stats.roc import false_positives_allowed
 
 
@@ -44,6 +44,32 @@ def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence
         np.isinf(last) & (last > 0), np.nan, np.nextafter(last, np.inf)
     )  # NaN: no score reaches it
     return np.where(n_out > n_others, -np.inf, above)
+
+
+def highest_of_others(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float]) -> FloatArray:
+    """For each target, the highest score of the other targets' non-members that must not be called a member.
+
+    The same as `thresholds_of_others`, for scores that may be pooled: faster, and more memory.
+
+    Args:
+        scores: float64 (targets, records).
+        in_mask: bool (targets, records).
+        fpr_budgets: shares of the other targets' non-members that may exceed the score.
+
+    Returns:
+        float64 (budgets, targets); minus infinity where no other non-member is too many.
+    """
+    owner, record = np.nonzero(~in_mask)
+    pooled = scores[owner, record]
+    descending = np.argsort(-pooled)
+    owner, pooled = owner[descending], np.append(pooled[descending], -np.inf)
+    highest = np.empty((len(fpr_budgets), len(scores)))
+    for target in range(len(scores)):
+        of_others = np.flatnonzero(owner != target)
+        n_allowed = [false_positives_allowed(budget, len(of_others)) for budget in fpr_budgets]
+        at = np.append(of_others, len(owner))[np.minimum(n_allowed, len(of_others))]
+        highest[:, target] = pooled[at]
+    return highest
 
 
 def _ordinal(values: FloatArray) -> npt.NDArray[np.uint64]:

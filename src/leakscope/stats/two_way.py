@@ -27,8 +27,8 @@ exact where nothing leaks, both are scaled down by the same factor. Then
   differ, not which part of it comes from their training sets. Of all intervals these hold least often
   (docs/coverage.md).
 
-A figure without reference models, such as the accuracy, is a plain mean over models, and `together` is its
-variance.
+A figure without reference models, such as the accuracy, is a plain mean over models, and `common + apart` is
+its variance.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ class Variance(NamedTuple):
     def standard_error(self, *, these_records: bool) -> float:
         """For these records, or for records like these."""
         return float(np.sqrt(self.common + (self.these_records if these_records else self.like_these)))
+
+    def with_records_times(self, factor: float) -> Variance:
+        """The same with this multiple of what is independent from record to record."""
+        of_other_records = self.common + factor * (self.like_these - self.common)
+        return self._replace(these_records=factor * self.these_records, like_these=of_other_records)
 
     def quantile(self, level: float, *, these_records: bool) -> float:
         """Half width of the interval with this confidence, in standard errors."""
@@ -99,9 +104,11 @@ def two_way_variance(
     scale = (n_groups - 1) ** 2 / (n_groups * degrees)
     together = scale * float((influence.sum(axis=1) ** 2).sum())
     apart = scale * float((influence**2).sum())
-    common = max(together - apart, 0.0)
+    # What the design exchanges is taken out of each record's changes, and with it one of n - 1 parts of those
+    # that records share.
+    common = max(together - apart, 0.0) * (n_groups - 1) / degrees
     if not uses_references:
-        of_models = max(together - (1 - share) * apart, share * apart)
+        of_models = common + share * apart
         return Variance(of_models, 0.0, common + max(scatter - share * apart, 0.0), degrees)
     common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
     return Variance(common, min(share * apart, scatter), common + scatter, degrees)
