@@ -11,6 +11,7 @@ from leakscope.stats.intervals import delong, wilson
 from leakscope.stats.parts import (
     advantage_parts,
     advantage_thresholds,
+    agreement_of_halves,
     auc_parts,
     halves,
     ranked,
@@ -116,3 +117,26 @@ def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:
     low, high = wilson(0.01, 0.003, 1.96)
     assert 0 < low < 0.01 - 0.003 and high > 0.01 + 1.96 * 0.003
     assert wilson(0.5, 0.05, 1.96) == pytest.approx((0.402, 0.598), abs=0.003)
+
+
+def test_the_halves_of_the_advantage_agree_by_chance() -> None:
+    """Two curves, each read where the other is largest, vary together."""
+    rng = np.random.default_rng(5)
+    shares = np.arange(0.02, 0.99, 0.02)
+    bridge = np.linalg.cholesky(np.minimum.outer(shares, shares) - np.outer(shares, shares))
+    for height in (0.0, 0.5, 1.0, 2.0, 4.0):
+        first, second = rng.normal(size=(2, 4_000, len(shares))) @ bridge.T + 4 * height * shares * (
+            1 - shares
+        )
+        each = np.arange(4_000)
+        at_first, at_second = second[each, first.argmax(axis=1)], first[each, second.argmax(axis=1)]
+        variance = ((at_first + at_second) / 2).var()
+        independent = (at_first.var() + at_second.var()) / 4
+        multiple = agreement_of_halves(height, float(np.sqrt(0.25 / 2)))
+        assert multiple > variance / independent - 0.1  # spread over 4,000 draws: 0.03
+        assert multiple < 1.6
+
+
+def test_a_sure_advantage_needs_no_allowance() -> None:
+    assert agreement_of_halves(0.3, 0.01) == pytest.approx(1.02, abs=0.01)
+    assert agreement_of_halves(0.3, float("nan")) == 1.0

@@ -18,9 +18,9 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import design_reveals_targets
 from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.parts import (
-    HALVES_AGREE,
     advantage_parts,
     advantage_thresholds,
+    agreement_of_halves,
     auc_parts,
     halves,
     ranked,
@@ -216,25 +216,30 @@ def curve_variances(
     # One threshold serves all targets for the advantage, and those of the others for calibrated rates.
     own, shared = replicates.uses_references, True
     uses_others = [own, shared, *[own] * len(fprs), *[shared] * (2 * len(calibrated))]
-    parts = _curve_parts(replicates.whole, fprs, calibrated)
+    scores, in_mask = replicates.whole.values, replicates.whole.in_mask
+    thresholds, value = np.empty(0), 0.0
+    if scores.size:
+        thresholds = advantage_thresholds(scores, in_mask)
+        value = float(advantage_parts(scores, in_mask, thresholds).sum())
+    parts = _curve_parts(thresholds, fprs, calibrated)
     auc, advantage, *rates = replicates.variances(parts, n_records, uses_others)
+    agreement = agreement_of_halves(value, advantage.standard_error(these_records=False))
     own_rates, of_others = rates[: len(fprs)], rates[len(fprs) :]
     pairs = zip(of_others[::2], of_others[1::2], strict=True)
     return CurveVariances(
         auc,
-        advantage.with_records_times(HALVES_AGREE),
+        advantage.with_records_times(agreement),
         dict(zip(fprs, own_rates, strict=True)),
         dict(zip(calibrated, pairs, strict=True)),
     )
 
 
-def _curve_parts(whole: Replicate, fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
+def _curve_parts(thresholds: FloatArray, fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
     """Parts of the AUC, the advantage and the TPR at each FPR, then of TPR and FPR at calibrated thresholds.
 
     The thresholds of the advantage are those of all models in every replicate: TPR - FPR is flat where it is
     largest, and where nothing leaks any threshold is as good.
     """
-    thresholds = advantage_thresholds(whole.values, whole.in_mask) if whole.values.size else np.empty(0)
 
     def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
         if not scores.size:
