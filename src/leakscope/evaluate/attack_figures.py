@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages
+from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -104,7 +104,7 @@ def attack_figures(
         _measurable(budgets, sides[0]),
         [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
     )
-    advantages = _advantages(scored, scored.replicates, np.arange(scores.shape[1]))
+    advantages = _advantages(scored, np.arange(scores.shape[1]))
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
         auc=auc,
@@ -229,23 +229,23 @@ def _why_not_calibrated(budget: float, sides: Sequence[SplitScores]) -> str:
     return why_unresolvable(budget, 1, sum(n_nonmembers) - max(n_nonmembers))
 
 
-def _advantages(scored: Scored, replicates: Replicates, records: IntArray) -> FloatArray:
+def _advantages(scored: Scored, records: IntArray) -> FloatArray:
     """TPR - FPR of each target on each half of the records, at the other half's threshold; (targets,).
 
     Args:
-        scored: the scores.
-        replicates: of a sample of these records; it sets the thresholds.
+        scored: the scores; those of the sampled records set the thresholds.
         records: int64, the records that count.
     """
-    sampled, members = replicates.whole.values, replicates.whole.in_mask
-    if not sampled.size:
-        return np.full(len(scored.scores), np.nan)
     in_sample = np.isin(records, scored.sample, assume_unique=True)
+    sampled = records[in_sample]
+    if not len(sampled):
+        return np.full(len(scored.scores), np.nan)
+    own_half = halves(len(sampled))
     fold = np.empty(len(records), dtype=np.int64)
-    fold[in_sample], fold[~in_sample] = halves(sampled.shape[1]), halves(int((~in_sample).sum()))
+    fold[in_sample], fold[~in_sample] = own_half, halves(int((~in_sample).sum()))
+    scores, members = (gather_records(array, sampled, 1) for array in (scored.scores, scored.in_mask))
     thresholds = np.array([
-        best_threshold(sampled[:, fold[in_sample] != half], members[:, fold[in_sample] != half])
-        for half in (0, 1)
+        best_threshold(scores[:, own_half != half], members[:, own_half != half]) for half in (0, 1)
     ])  # fmt: skip
     advantages = np.empty(len(scored.scores))
     for row, (values, is_member) in enumerate(zip(scored.scores, scored.in_mask, strict=True)):
@@ -361,7 +361,7 @@ def _group_figures(
     records, sampled = columns
     replicates = scored.replicates.of_records(sampled)
     variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
-    advantages = _advantages(scored, replicates, records)
+    advantages = _advantages(scored, records)
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
     return GroupFigures(group, len(records), auc, advantage, rates)

@@ -127,8 +127,11 @@ def how_often(results: AuditResults) -> str:
     """The AUC of the strongest attack as a share of the time, with its interval."""
     auc = results.headline.auc
     interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
-    if auc.these_low is not None:
-        interval += f" for records like these, {auc.these_low:.1%} to {auc.these_high:.1%} for these records"
+    if auc.these_low is not None:  # see docs/coverage.md for what "about" means
+        interval = (
+            f"95% interval {auc.these_low:.1%} to {auc.these_high:.1%} for these records, "
+            f"about {auc.low:.1%} to {auc.high:.1%} for records like these"
+        )
     return f"{auc.value or 0:.1%} of the time ({interval}; guessing gives 50%)"
 
 

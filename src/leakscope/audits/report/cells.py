@@ -46,14 +46,15 @@ def interval_table(results: AuditResults) -> list[Table]:
         if None not in (figure.low, figure.these_low)
     ]
     caption = (
-        "95% intervals. Records like these: another sample of records, and models trained on it. These "
-        "records: other models trained on random halves of them."
+        "95% intervals. These records: other models trained on random halves of them. Records like these: "
+        "another sample of records, and models trained on it; approximate, because no model was trained on "
+        "other records."
     )
-    return [Table(["attack", "figure", "records like these", "these records"], rows, caption)] if rows else []
+    return [Table(["attack", "figure", "these records", "records like these"], rows, caption)] if rows else []
 
 
 def _both_intervals(figure: Figure) -> tuple[tuple[float, float], tuple[float, float]]:
-    return (figure.low or 0, figure.high or 0), (figure.these_low or 0, figure.these_high or 0)
+    return (figure.these_low or 0, figure.these_high or 0), (figure.low or 0, figure.high or 0)
 
 
 def unmeasurable(results: AuditResults) -> list[str]:
