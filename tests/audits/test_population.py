@@ -132,6 +132,13 @@ def test_a_printed_verdict_states_the_numbers(tmp_path: Path) -> None:
     assert f"{verdict.results.accuracy.members.value:.1%} on members" in text
 
 
+def test_a_rate_that_rests_on_a_few_records_is_marked(tmp_path: Path) -> None:
+    """Of 60 non-members, a tenth is six, a twentieth three."""
+    report = (small_audit(tmp_path, records=noise(), fpr=(0.1, 0.05)).folder / "report.md").read_text()
+    assert "The TPR at 5% FPR rests on about 3 non-members per target" in report
+    assert "The TPR at 10% FPR rests" not in report
+
+
 def test_bits_are_stated_and_stored_for_every_checkpoint(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=replace(RECIPE, epochs=4, checkpoints=(1, 4)))
     leakage = verdict.results.leakage

@@ -7,6 +7,8 @@ from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"
+_FEW_FALSE_POSITIVES = 5
+"""With fewer expected per target, the interval of a TPR holds less often than it says (docs/coverage.md)."""
 
 
 def attack_table(results: AuditResults) -> Table:
@@ -57,10 +59,17 @@ def _both_intervals(figure: Figure) -> tuple[tuple[float, float], tuple[float, f
     return (figure.these_low or 0, figure.these_high or 0), (figure.low or 0, figure.high or 0)
 
 
-def unmeasurable(results: AuditResults) -> list[str]:
-    """Why some cells have no number, one sentence per reason."""
+def remarks(results: AuditResults) -> list[str]:
+    """Why some cells have no number, and why some intervals are approximate."""
     points = [point for figures in results.attacks.values() for point in figures.tpr_at_fpr]
-    return [f"Not measurable: {reason}." for reason in sorted({p.reason for p in points if p.reason})]
+    missing = [f"Not measurable: {reason}." for reason in sorted({p.reason for p in points if p.reason})]
+    n_nonmembers = results.population.records - results.population.members
+    rare = {p.fpr for p in points if not p.reason and p.fpr * n_nonmembers < _FEW_FALSE_POSITIVES}
+    return missing + [
+        f"The TPR at {percent(fpr)} FPR rests on about {max(round(fpr * n_nonmembers), 1)} non-members per "
+        "target, so its interval is approximate."
+        for fpr in sorted(rare, reverse=True)
+    ]
 
 
 def percent(share: float) -> str:

@@ -14,7 +14,7 @@ from leakscope.audits.report.cells import (
     number,
     percent,
     rate,
-    unmeasurable,
+    remarks,
 )
 from leakscope.disk.scratch import evict_pages, over_blocks
 from leakscope.evaluate.judge import Attacked
@@ -60,7 +60,7 @@ def roc_section(results: AuditResults, bands: Mapping[str, RocBand], is_secret: 
         note += " The curves have few points, because each step of a finer one would be a record."
     picture = Chart("roc-chart", _roc_figure(results, bands), alt, _roc_numbers(bands), 460, png="roc")
     return Section(
-        "roc", "ROC", [attack_table(results), *interval_table(results), *unmeasurable(results), picture], note
+        "roc", "ROC", [attack_table(results), *interval_table(results), *remarks(results), picture], note
     )
 
 
