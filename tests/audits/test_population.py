@@ -100,6 +100,7 @@ def test_figures_are_means_over_targets(tmp_path: Path) -> None:
     assert "1/12" in hundredth.reason
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_every_file_of_a_run(tmp_path: Path) -> None:
     people = noise(60)
     verdict = small_audit(tmp_path / "run", records=people, recipe=RECIPE)
@@ -202,6 +203,7 @@ def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
     assert small_audit(tmp_path).outcome is None
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_same_audit_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     small_audit(tmp_path / "first")
     small_audit(tmp_path / "second")
@@ -236,6 +238,7 @@ def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert files_under(tmp_path) == before
 
 
+@pytest.mark.usefixtures("whole_audits")
 @pytest.mark.parametrize("design", ["balanced", "bernoulli", "pairs"])
 @pytest.mark.parametrize("models", [2, 4])
 def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models: int) -> None:
@@ -245,6 +248,7 @@ def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models
     assert len(verdict.summary()) >= 4
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)
     diverged = verdict.results.population.diverged_models
@@ -255,6 +259,7 @@ def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     json.dumps(results_json(verdict.results), allow_nan=False)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
     """With this share of broken nets exactly one of the eight models converges."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
@@ -267,6 +272,7 @@ def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> Non
     assert "None" not in str(verdict)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=regression_records())
     assert list(verdict.results.attacks) == ["loss"]
