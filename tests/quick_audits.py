@@ -16,6 +16,8 @@ import sklearn.ensemble
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.ensemble import ExtraTreesClassifier
 
+from leakscope.audits.planning import trial
+
 _RENDERING = FigureCanvasAgg.print_png
 _FEW_TREES = 8
 
@@ -44,3 +46,10 @@ def whole_audits() -> Iterator[None]:
         patched.setattr(FigureCanvasAgg, "print_png", _RENDERING)
         patched.setattr(sklearn.ensemble, "ExtraTreesClassifier", ExtraTreesClassifier)
         yield
+
+
+def short_trials(patched: pytest.MonkeyPatch) -> None:
+    """Plans without precision: each part is tried for a moment, and few records are judged."""
+    for part in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
+        patched.setattr(trial, f"_{part}_TRIAL", 0.01)
+    patched.setattr(trial, "_JUDGED_RECORDS", 100)
