@@ -123,6 +123,11 @@ def test_every_number_comes_again_from_the_folder(study: Study) -> None:
     results, out = study
     assert read_results(out, LeakageResults) == results == recompute(out, results.config)
     assert verify_run(out).problems == []
+
+
+@pytest.mark.slow
+def test_a_damaged_experiment_is_named_and_trained_anew(study: Study) -> None:
+    results, out = study
     path = out / "experiments" / "figure-1" / "point-03" / "inside_mean.npy"
     undamaged = np.load(path)
     np.save(path, undamaged + 0.01)
