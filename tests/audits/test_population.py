@@ -26,7 +26,7 @@ from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.types import Records
 from tests.cli.command import files_under
-from tests.engine.small_population import N_RECORDS, RECIPE, records, regression_records
+from tests.engine.small_population import N_RECORDS, RECIPE, noise, records, regression_records
 
 FRAGILE = "tests.engine.nets:fragile"
 DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
@@ -35,19 +35,6 @@ DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
 def small_audit(out: Path, **changes: Any) -> Verdict:
     given: dict[str, Any] = {"records": records(), "recipe": RECIPE, "models": 8, "device": "cpu", **changes}
     return audit(given.pop("records"), out=out, **given)
-
-
-def noise(n: int = 120) -> Records:
-    """Labels that nothing explains: a model can only know them by heart."""
-    rng = np.random.default_rng(0)
-    return Records(
-        rng.normal(size=(n, 5)).astype(np.float32),
-        rng.permutation(np.arange(n) % 2),
-        np.array([f"p{i}" for i in range(n)]),
-        name="noise",
-        class_names=("no", "yes"),
-        groups={"town": np.array(["a", "b", "c"])[np.arange(n) % 3]},
-    )
 
 
 def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
