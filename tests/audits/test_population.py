@@ -226,8 +226,14 @@ def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("whole_audits")
-@pytest.mark.parametrize("design", ["balanced", "bernoulli", "pairs"])
-@pytest.mark.parametrize("models", [2, 4])
+@pytest.mark.parametrize(
+    ("models", "design"),
+    [
+        *((2, design) for design in ("balanced", "bernoulli", "pairs")),
+        (4, "balanced"),
+        *(pytest.param(4, design, marks=pytest.mark.slow) for design in ("bernoulli", "pairs")),
+    ],
+)
 def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models: int) -> None:
     verdict = small_audit(tmp_path, design=design, models=models, attacks=sorted(attack_classes()))
     assert verdict.results.population.models == models

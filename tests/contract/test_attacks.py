@@ -34,6 +34,7 @@ LONG = {
     ("eb_lira", testing.memory_is_bounded),
     ("eb_lira", testing.detects_nothing_without_leakage),
     ("lira, global and median", testing.memory_is_bounded),
+    ("quantile", testing.detects_nothing_without_leakage),
 }
 CASES_AND_RULES = [
     pytest.param(

@@ -193,6 +193,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_dynamics_attacks"
 
 
+@pytest.mark.slow
 def test_an_own_attack_decides_from_the_command_line(own_module: str, tmp_path: Path) -> None:
     sizes = [text for name, value in TINY.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     attack = ("--attack", f"{own_module}:Certainty(sign=-2)", "--fpr", "0.2")
