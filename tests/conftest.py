@@ -1,6 +1,7 @@
-"""Shared by all tests: thread counts, and where real datasets may be."""
+"""Shared by all tests: thread counts, flushing, quick audits, and which tests `make test` leaves out."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,3 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, marker in _MARKED.items():
             if item.nodeid.startswith(place):
                 item.add_marker(marker)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_flushing() -> Iterator[None]:
+    """A process that ends, unlike a power cut, loses nothing it has written; flushing is what takes time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda number: None)
+        yield
+
+
+@pytest.fixture
+def whole_audits() -> Iterator[None]:
+    """Real pictures and forests, in rooms whose audits are quick ones."""
+    from tests.quick_audits import whole_audits
+
+    with whole_audits():
+        yield

@@ -1,5 +1,7 @@
 """Errors and exit codes. A user's mistake ends with one clear line; a bug shows its traceback."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import IntEnum
 
 _LONGEST_MESSAGE = 2000
@@ -75,6 +77,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def did_you_mean(name: str, known: Iterable[str], before: str = "", after: str = "") -> str:
+    """The closest of the known names as a question between two texts; empty where none is close."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"{before}did you mean {near[0]!r}?{after}" if near else ""
 
 
 def first_line(error: BaseException) -> str:

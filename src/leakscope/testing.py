@@ -76,12 +76,18 @@ def planted_bank(
     from leakscope.signals.registry import CLASSIFICATION, names_of
 
     design = make_design(kind, n_models, n_records, seed)
+    return _planted(gap, design, seed, (*names_of(CLASSIFICATION), *needs))
+
+
+def _planted(gap: float, design: Design, seed: int, names: tuple[str, ...]) -> PlantedBank:
+    """The synthetic population of a design, with the named signals."""
+    n_models, n_records = design.in_mask.shape
     rng = np.random.default_rng([seed, 1])
     labels = np.where(np.arange(n_records) % 4 == 3, 1 + np.arange(n_records) // 4 % 2, 0)
     ease = rng.normal(scale=1.5, size=n_records)
     logits = rng.normal(size=(n_models, n_records, 3))
     logits += np.eye(3)[labels] * (ease + gap * design.in_mask)[..., None]
-    return PlantedBank(_signals(logits, labels, (*names_of(CLASSIFICATION), *needs)), design)
+    return PlantedBank(_signals(logits, labels, names), design)
 
 
 def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Signals:
@@ -102,9 +108,7 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
 def _bank(attack: Attack, gap: float, n_models: int = 8, n_records: int = 200, kind: str = "bernoulli",
           seed: int = 0) -> PlantedBank:  # fmt: skip
     """A planted bank with only the signals that the attack declares."""
-    bank = planted_bank(gap, n_models, n_records, kind, seed, tuple(n for n in attack.needs if ":" in n))
-    arrays = {name: bank.signals.arrays[name] for name in attack.needs}
-    return bank._replace(signals=replace(bank.signals, arrays=arrays))
+    return _planted(gap, make_design(kind, n_models, n_records, seed), seed, attack.needs)
 
 
 def _aucs(attack: Attack, gap: float, kind: str = "bernoulli", seed: int = 0) -> FloatArray:

@@ -100,6 +100,7 @@ def config(target: Target, name: str, model: str, of_target: str, more: str = ""
 NET = "[model]\noptions = { width = 48 }\n[training]\nlr = 0.01\nepochs = 30"
 
 
+@pytest.mark.slow
 def test_its_leakage_is_measured_and_every_number_verified(tmp_path: Path, target: Target) -> None:
     verdict = target.audit(tmp_path / "run", models=16)
     assert verdict.results.attacks["eb_lira"].auc.low > 0.5

@@ -72,7 +72,7 @@ def results(folder: Path) -> Any:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = tmp_path / f"answers.{suffix}"
-    write_answers(path, 1500, 6)
+    write_answers(path, 500, 6)
     leakscope.audit(leakscope.SavedPredictions(path), out=tmp_path / "whole")
     request.getfixturevalue("small_pieces")
     read = read_predictions(path)
@@ -104,7 +104,7 @@ def test_a_wrong_member_list_shows_in_some_of_the_records(
 
 
 def test_a_trained_population(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    records = digits().take(np.arange(300))
+    records = digits().take(np.arange(150))
     recipe = Recipe(net="linear", epochs=3)
     attacks = ("correctness", "loss", "population", "rmia", "lira", "reference", "calibrated", "eb_lira")
     leakscope.audit(records, recipe, tmp_path / "whole", models=8, attacks=attacks)

@@ -25,28 +25,20 @@ from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe
 from leakscope.runs.run import open_run
 from leakscope.runs.verification import verify_run
-from leakscope.types import Records
 from tests.cli.command import files_under
+from tests.engine.small_population import noise
 
 KNOWS_ITS_MEMBERS = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
 IGNORES_THEM = EstimatorRecipe(DummyClassifier(strategy="constant", constant=1), processes=1)
 
 
-def noise(seed: int = 0, n: int = 80) -> Records:
-    """Labels that nothing explains: a model can only know them by heart."""
-    rng = np.random.default_rng(seed)
-    return Records(
-        rng.normal(size=(n, 5)).astype(np.float32),
-        rng.permutation(np.arange(n) % 2),
-        np.array([f"p{i}" for i in range(n)]),
-        name="noise",
-        class_names=("no", "yes"),
-        groups={"town": np.array(["a", "b"])[np.arange(n) % 2]},
-    )
-
-
 def part(out: Path, seed: int, **changes: Any) -> Verdict:
-    given: dict[str, Any] = {"records": noise(), "recipe": KNOWS_ITS_MEMBERS, "models": 6, **changes}
+    given: dict[str, Any] = {
+        "records": noise(80, towns="ab"),
+        "recipe": KNOWS_ITS_MEMBERS,
+        "models": 6,
+        **changes,
+    }
     fixed: dict[str, Any] = {"attacks": ("loss", "lira"), "fpr": (0.1,), "device": "cpu"}
     return audit(given.pop("records"), out=out, seed=seed, **fixed, **given)
 
@@ -196,7 +188,7 @@ def test_audits_with_different_gates_are_refused(tmp_path: Path, audits: tuple[P
 
 
 def test_audits_of_other_records_are_refused(tmp_path: Path, audits: tuple[Path, Path]) -> None:
-    part(tmp_path / "other", 5, records=noise(1), gate=Gate(max_auc=0.6))
+    part(tmp_path / "other", 5, records=noise(80, seed=1, towns="ab"), gate=Gate(max_auc=0.6))
     named = (str(tmp_path / "other"), "records.sha256 is")
     check_refused(tmp_path, (audits[0], tmp_path / "other"), *named, kind=BankMismatchError)
 

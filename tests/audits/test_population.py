@@ -26,7 +26,7 @@ from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.types import Records
 from tests.cli.command import files_under
-from tests.engine.small_population import N_RECORDS, RECIPE, records, regression_records
+from tests.engine.small_population import N_RECORDS, RECIPE, noise, records, regression_records
 
 FRAGILE = "tests.engine.nets:fragile"
 DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
@@ -35,19 +35,6 @@ DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
 def small_audit(out: Path, **changes: Any) -> Verdict:
     given: dict[str, Any] = {"records": records(), "recipe": RECIPE, "models": 8, "device": "cpu", **changes}
     return audit(given.pop("records"), out=out, **given)
-
-
-def noise(n: int = 120) -> Records:
-    """Labels that nothing explains: a model can only know them by heart."""
-    rng = np.random.default_rng(0)
-    return Records(
-        rng.normal(size=(n, 5)).astype(np.float32),
-        rng.permutation(np.arange(n) % 2),
-        np.array([f"p{i}" for i in range(n)]),
-        name="noise",
-        class_names=("no", "yes"),
-        groups={"town": np.array(["a", "b", "c"])[np.arange(n) % 3]},
-    )
 
 
 def test_planted_leakage_is_found_by_every_attack(tmp_path: Path) -> None:
@@ -100,6 +87,7 @@ def test_figures_are_means_over_targets(tmp_path: Path) -> None:
     assert "1/12" in hundredth.reason
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_every_file_of_a_run(tmp_path: Path) -> None:
     people = noise(60)
     verdict = small_audit(tmp_path / "run", records=people, recipe=RECIPE)
@@ -209,6 +197,7 @@ def test_a_gate_is_part_of_the_verdict(tmp_path: Path) -> None:
     assert small_audit(tmp_path).outcome is None
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_same_audit_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     small_audit(tmp_path / "first")
     small_audit(tmp_path / "second")
@@ -243,8 +232,15 @@ def test_another_audit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert files_under(tmp_path) == before
 
 
-@pytest.mark.parametrize("design", ["balanced", "bernoulli", "pairs"])
-@pytest.mark.parametrize("models", [2, 4])
+@pytest.mark.usefixtures("whole_audits")
+@pytest.mark.parametrize(
+    ("models", "design"),
+    [
+        *((2, design) for design in ("balanced", "bernoulli", "pairs")),
+        (4, "balanced"),
+        *(pytest.param(4, design, marks=pytest.mark.slow) for design in ("bernoulli", "pairs")),
+    ],
+)
 def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models: int) -> None:
     verdict = small_audit(tmp_path, design=design, models=models, attacks=sorted(attack_classes()))
     assert verdict.results.population.models == models
@@ -252,6 +248,7 @@ def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models
     assert len(verdict.summary()) >= 4
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)
     diverged = verdict.results.population.diverged_models
@@ -262,6 +259,7 @@ def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     json.dumps(results_json(verdict.results), allow_nan=False)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> None:
     """With this share of broken nets exactly one of the eight models converges."""
     recipe = Recipe(net=FRAGILE, net_options=(("share", _share_that_leaves_one(8)),), epochs=2)
@@ -274,6 +272,7 @@ def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> Non
     assert "None" not in str(verdict)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, records=regression_records())
     assert list(verdict.results.attacks) == ["loss"]

@@ -78,6 +78,7 @@ def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
     assert verify_run(tmp_path).problems == []
 
 
+@pytest.mark.slow
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     """Mean over a few models, as one in twenty intervals misses."""
     of_runs = [

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.bank.merge_parts import bank_of
-
-
-@pytest.fixture
-def no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed process, unlike a power cut, loses nothing it has written; flushing is what takes time."""
-    monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
 @pytest.fixture

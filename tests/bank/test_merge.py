@@ -34,7 +34,6 @@ from tests.bank.merge_parts import (
 )
 from tests.bank.small_bank import contents, flip
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
 N_BLOCKS = 3
 SUBSETS = [subset for n in range(N_BLOCKS + 1) for subset in itertools.combinations(range(N_BLOCKS), n)]
 

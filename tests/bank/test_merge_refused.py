@@ -27,8 +27,6 @@ from tests.bank.merge_parts import (
 )
 from tests.bank.small_bank import contents, flip
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "records": ({"records": RecordsIdentity("b", N_RECORDS, "cd" * 32)}, "records.sha256 is"),
     "recipe": (

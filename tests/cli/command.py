@@ -5,11 +5,16 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
-from leakscope.cli.main import main
+import typer.main
+
+from leakscope.cli.main import app, main
+
+_GET_COMMAND = typer.main.get_command
 
 
 class Outcome(NamedTuple):
@@ -20,11 +25,22 @@ class Outcome(NamedTuple):
     err: str
 
 
+@cache
+def _built_command() -> Any:
+    """What typer makes of all commands and options; a shell does so once, and so do we."""
+    return _GET_COMMAND(app)
+
+
 def run_command(*arguments: str | Path) -> Outcome:
     """`leakscope ARGUMENTS`, neither stream a terminal."""
     out, err = io.StringIO(), io.StringIO()
     argv = ["leakscope", *map(str, arguments)]
-    with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(typer.main, "get_command", lambda _: _built_command()),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
         try:
             main()
             code: object = 0

@@ -1,4 +1,4 @@
-"""These tests look at what a command says, so their studies draw no figures and few bootstrap samples."""
+"""These tests look at what a command says, so their audits and studies are quick ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page as scaling
+from tests.quick_audits import quick_audits
 
 
 @pytest.fixture(autouse=True, scope="package")
 def quick_studies() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
+    with quick_audits(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(scaling, "write_report", lambda *_: None)
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
         yield

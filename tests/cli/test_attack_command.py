@@ -54,6 +54,7 @@ def attack_files(files: tuple[Path, Path], *more: str | Path) -> Outcome:
     return run_command("attack", "--public-predictions", files[0], "--private-predictions", files[1], *more)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = attack_files(files, "--out", out)
@@ -72,6 +73,7 @@ def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_pa
     assert (out / "figures" / "roc.png").stat().st_size > 5_000
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_same_run_again_gives_the_same_bytes(files: tuple[Path, Path], tmp_path: Path) -> None:
     for out in ("first", "second"):
         assert attack_files(files, "--out", tmp_path / out, "--quiet", "--attacker", "mlp").out == ""

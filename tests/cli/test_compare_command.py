@@ -28,6 +28,7 @@ def audits(quick: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_a_defense_that_helps_ends_with_0_and_everything_is_written(audits: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run_command("compare", audits / "leaky", audits / "defended", "--out", out)
@@ -81,6 +82,7 @@ def test_what_cannot_be_compared_ends_with_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_a_name_full_of_markup_stays_text(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>|&'"
     towns = ("<script>alert(2)</script>", "ا🙂|")

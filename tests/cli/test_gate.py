@@ -22,6 +22,7 @@ epochs = 2
 models = {models}
 device = "cpu"
 [attacks]
+names = ["loss", "lira"]
 fpr = [0.1]
 {gate}
 """

@@ -144,6 +144,7 @@ def test_verify_names_the_file_of_a_flipped_byte_and_the_same_command_repairs_it
     assert run_command("verify", out, "--quiet") == (0, "", "")
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_an_audit_of_a_table_from_start_to_end(tmp_path: Path) -> None:
     config = _write_people(tmp_path, "[population]\nmodels = 8\n[training]\nepochs = 3")
     done = run_command("audit", config, "--out", tmp_path / "run")
@@ -180,6 +181,7 @@ def test_an_audit_goes_to_runs_and_the_configs_name(tmp_path: Path, monkeypatch:
     assert (elsewhere / "runs" / "people" / "results.json").exists()
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_demo_runs(tmp_path: Path) -> None:
     done = run_command("demo", "--models", "4", "--out", tmp_path / "demo", "--json")
     assert (done.exit_code, done.err) == (0, "")

@@ -16,6 +16,7 @@ from tests.audits.test_predictions import saved
 from tests.cli.command import Outcome, run_command
 from tests.cli.test_mistakes import check_refused
 from tests.engine.small_population import RECIPE, records
+from tests.quick_audits import short_trials
 
 MARGIN = '''
 """The stranger's attack: the log-odds to a power."""
@@ -83,7 +84,10 @@ def attacks_of(done: Outcome) -> list[str]:
         ('[{ name = "strange_margin:Margin", power = 2 }]', ["margin(power=2)"]),
     ],
 )
-def test_a_config_file_names_it(tmp_path: Path, module: Path, names: str, labels: list[str]) -> None:
+def test_a_config_file_names_it(
+    tmp_path: Path, module: Path, names: str, labels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_trials(monkeypatch)
     config = module / "theirs.toml"
     config.write_text(CONFIG.format(names=names))
     assert attacks_of(run_command("audit", config, "--out", tmp_path / "run", "--json")) == labels

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.audits.planning import trial
 from tests.cli.command import files_under, run_command
 from tests.cli.test_mistakes import check_refused
+from tests.quick_audits import short_trials
 
 CONFIG = """
 [data]
@@ -28,9 +28,8 @@ fpr = [0.01, 0.0001]
 
 
 @pytest.fixture(autouse=True)
-def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
-        monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
+def quick_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    short_trials(monkeypatch)
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "strangers_attacks"
 
 
+@pytest.mark.slow
 def test_attacks_from_outside_the_package_are_compared(tmp_path: Path, module: str) -> None:
     attacks = (f"{module}:Margin(power=3)", f"{module}:Positive", "lira(online=false)")
     for name, gap in (("leaky", 2.0), ("defended", 0.2)):

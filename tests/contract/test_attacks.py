@@ -29,7 +29,23 @@ def attack(request):
     return CASES[request.param]
 
 
-@pytest.mark.parametrize("rule", testing.RULES, ids=lambda rule: rule.__name__)
+# The same rules hold for other attacks and variants in seconds; these take many.
+LONG = {
+    ("eb_lira", testing.memory_is_bounded),
+    ("eb_lira", testing.detects_nothing_without_leakage),
+    ("lira, global and median", testing.memory_is_bounded),
+    ("quantile", testing.detects_nothing_without_leakage),
+}
+CASES_AND_RULES = [
+    pytest.param(
+        case, rule, id=f"{name}-{rule.__name__}", marks=pytest.mark.slow if (name, rule) in LONG else ()
+    )
+    for name, case in CASES.items()
+    for rule in testing.RULES
+]
+
+
+@pytest.mark.parametrize(("attack", "rule"), CASES_AND_RULES)
 def test_a_rule_of_the_contract(attack, rule):
     rule(attack)
 

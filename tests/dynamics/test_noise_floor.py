@@ -20,7 +20,9 @@ def figures(attack, signals, design, fpr=None):
     return metrics(trajectories(decide(attack, signals, design, fpr), design.in_mask))
 
 
-@pytest.mark.parametrize("attack", [Lira(), EbLira()], ids=lambda attack: attack.name)
+@pytest.mark.parametrize(
+    "attack", [Lira(), pytest.param(EbLira(), marks=pytest.mark.slow)], ids=lambda attack: attack.name
+)
 def test_planted_exposure_stands_above_the_floor(attack):
     signals, design = rising_bank(RISING)
     measured = figures(attack, signals, design)
@@ -34,7 +36,10 @@ def test_planted_exposure_stands_above_the_floor(attack):
     assert np.abs(floor.mean.advantage).max() < 0.06
 
 
-@pytest.mark.parametrize(("attack", "fpr"), [(Lira(), None), (EbLira(), None), (Calibrated(), 0.2)])
+@pytest.mark.parametrize(
+    ("attack", "fpr"),
+    [(Lira(), None), pytest.param(EbLira(), None, marks=pytest.mark.slow), (Calibrated(), 0.2)],
+)
 def test_without_leakage_the_figures_are_those_of_the_floor(attack, fpr):
     signals, design = rising_bank((0.0, 0.0), n_models=10, n_records=1500, seed=1)
     measured = figures(attack, signals, design, fpr)

@@ -40,6 +40,19 @@ def regression_records() -> Records:
     return Records(given.features, target, given.ids, name="a sum")
 
 
+def noise(n: int = 120, seed: int = 0, towns: str = "abc") -> Records:
+    """Labels that nothing explains: a model can only know them by heart."""
+    rng = np.random.default_rng(seed)
+    return Records(
+        rng.normal(size=(n, 5)).astype(np.float32),
+        rng.permutation(np.arange(n) % 2),
+        np.array([f"p{i}" for i in range(n)]),
+        name="noise",
+        class_names=("no", "yes"),
+        groups={"town": np.array(list(towns))[np.arange(n) % len(towns)]},
+    )
+
+
 def design(n_models: int = N_MODELS) -> Design:
     return make_design("bernoulli", n_models, N_RECORDS, SEED)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import leakscope
-from leakscope.audits.planning import trial
 from leakscope.evaluate.verdict import Verdict
 from tests.cli.command import run_command
+from tests.quick_audits import short_trials
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 N_MODELS = 4
@@ -113,8 +113,7 @@ CONFIGS = sorted(path.name for path in EXAMPLES.glob("*.toml"))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan accepts what an audit accepts; where a download is missing, both say so in the same line."""
-    for part in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
-        monkeypatch.setattr(trial, f"_{part}_TRIAL", 0.01)
+    short_trials(monkeypatch)
     monkeypatch.setenv("LEAKSCOPE_DATA", str(tmp_path / "empty"))
     examples = tmp_path / "copy"
     shutil.copytree(EXAMPLES, examples)

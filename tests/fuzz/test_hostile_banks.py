@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -158,19 +159,38 @@ def test_keys_that_hash_nothing(tmp_path: Path) -> None:
         keyed_ids(tmp_path, ids)
 
 
-@pytest.mark.parametrize("name", ["run.json", "results.json", "identity.json", "manifest.json", "design.npy"])
+VERIFY_EACH = """
+import sys
+from leakscope.cli.main import main
+for run in sys.argv[1:]:
+    sys.argv = ["leakscope", "verify", run]
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    print(f"exit code {code}", flush=True)
+"""
+
+
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
-def test_what_is_no_file_is_refused_and_not_read_forever(run: Path, name: str, kind: str) -> None:
+def test_what_is_no_file_is_refused_and_not_read_forever(run: Path, tmp_path: Path, kind: str) -> None:
     """A pipe that nobody writes to never begins, a device may never end."""
-    (run / name).unlink()
-    if kind == "pipe":
-        os.mkfifo(run / name)
-    else:
-        (run / name).symlink_to("/dev/zero")
+    names = ("run.json", "results.json", "identity.json", "manifest.json", "design.npy")
+    spoiled = [Path(shutil.copytree(run, tmp_path / f"without-{number}")) for number in range(len(names))]
+    for name, copy in zip(names, spoiled, strict=True):
+        (copy / name).unlink()
+        if kind == "pipe":
+            os.mkfifo(copy / name)
+        else:
+            (copy / name).symlink_to("/dev/zero")
     done = subprocess.run(
-        [sys.executable, "-c", "from leakscope.cli.main import main; main()", "verify", str(run)],
-        capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", VERIFY_EACH, *map(str, spoiled)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode in (1, 2, 3)
-    assert "Traceback" not in done.stderr
-    assert name in done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout
+    assert "Traceback" not in done.stdout
+    *printed, last = re.split(r"exit code (\d)\n", done.stdout)
+    assert (len(printed), last) == (2 * len(names), "")
+    for name, text, code in zip(names, printed[::2], printed[1::2], strict=True):
+        assert code in "123" and name in text, text

@@ -50,7 +50,7 @@ def test_a_user_s_factory_is_called_with_shape_classes_and_options(own_module):
 @pytest.mark.parametrize(
     ("net", "problem"),
     [
-        ("mpl", r"net='mpl' is unknown; choose one of cnn, .*mlp, .* Did you mean 'mlp'\?"),
+        ("mpl", r"net='mpl' is unknown; did you mean 'mlp'\? choose one of cnn, .*mlp, "),
         ("transformer", "net='transformer' is unknown; choose one of cnn, "),
         ("no_such_package_here:f", "cannot be imported .*no_such_package_here.* install it"),
         ("math:no_such_function", "cannot be imported .*no_such_function"),
@@ -66,7 +66,7 @@ def test_a_net_that_is_not_there_is_refused(net, problem):
 def test_no_guess_is_offered_for_a_name_like_no_other():
     with pytest.raises(InputError) as caught:
         factory("transformer")
-    assert "Did you mean" not in str(caught.value)
+    assert "did you mean" not in str(caught.value).lower()
 
 
 @pytest.mark.parametrize(

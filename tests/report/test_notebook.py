@@ -126,6 +126,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
+@pytest.mark.slow
 def test_the_example_notebook_runs_and_every_picture_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

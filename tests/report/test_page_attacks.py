@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from leakscope.leakage.bits import bits_per_record
 from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.run import open_run
+from tests.quick_audits import quick_audits
 from tests.report import page_attacks as reader
 from tests.report.html.made_up import made_up_study, setting
 from tests.synthetic_runs import Synthetic
@@ -34,9 +36,10 @@ POPULATION = Synthetic(n_records=10 * N_EXPOSED, n_models=32, n_checkpoints=1, l
 N_RECORDS, N_REFERENCES = 240, 16
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+@pytest.fixture(autouse=True, scope="module")
+def only_quick_audits() -> Iterator[None]:
+    with quick_audits():
+        yield
 
 
 def exposed_ids(page: str) -> list[str]:
@@ -182,12 +185,10 @@ def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, s
 
 
 @pytest.fixture(scope="module")
-def two_pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def two_pages(only_quick_audits: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Reports of the same outputs with two member lists that have no record in common."""
     target, folder = Target(0), tmp_path_factory.mktemp("targets")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
-        return [target.audited(folder / "true"), target.audited(folder / "other", ~target.is_member)]
+    return [target.audited(folder / "true"), target.audited(folder / "other", ~target.is_member)]
 
 
 def test_what_a_report_says_about_records_does_not_depend_on_a_given_models_members(

@@ -28,6 +28,7 @@ from leakscope.studies.dynamics.results import DynamicsResults, Figure, RunResul
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 from leakscope.studies.dynamics.study import KIND, populations, recompute, run
 from tests.cli.command import run_command
+from tests.quick_audits import whole_audits
 
 SMALL = {"models": 8, "universe": 200, "epochs": 6, "every": 2, "batch_size": 32}
 TINY = {**SMALL, "models": 4, "universe": 60, "epochs": 4}
@@ -40,7 +41,8 @@ Study = tuple[DynamicsResults, Path]
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """One small setting with everything it writes."""
     out = tmp_path_factory.mktemp("study") / "run"
-    results = run(config_of(**SMALL), out, device="cpu")
+    with whole_audits():
+        results = run(config_of(**SMALL), out, device="cpu")
     assert results_json(results) == json.loads((out / "results.json").read_text())
     return results, out
 
@@ -191,6 +193,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_dynamics_attacks"
 
 
+@pytest.mark.slow
 def test_an_own_attack_decides_from_the_command_line(own_module: str, tmp_path: Path) -> None:
     sizes = [text for name, value in TINY.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     attack = ("--attack", f"{own_module}:Certainty(sign=-2)", "--fpr", "0.2")

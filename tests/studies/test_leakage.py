@@ -27,6 +27,7 @@ from leakscope.studies.leakage.results import LeakageResults, Point
 from leakscope.studies.leakage.study import recompute, run
 from leakscope.studies.leakage.universe import Universe, available_dataset, load_universe
 from tests.cli.command import files_under, run_command
+from tests.quick_audits import whole_audits
 
 SMALL = LeakageConfig(
     dataset="digits", records=4, trials=50, network_records=2, network_trials=2, network_sizes=(3, 6)
@@ -39,7 +40,8 @@ REPO = Path(__file__).resolve().parents[2]
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A small study of all five figures with everything it writes."""
     out = tmp_path_factory.mktemp("study") / "run"
-    return run(SMALL, out), out
+    with whole_audits():
+        return run(SMALL, out), out
 
 
 @pytest.fixture
@@ -121,6 +123,11 @@ def test_every_number_comes_again_from_the_folder(study: Study) -> None:
     results, out = study
     assert read_results(out, LeakageResults) == results == recompute(out, results.config)
     assert verify_run(out).problems == []
+
+
+@pytest.mark.slow
+def test_a_damaged_experiment_is_named_and_trained_anew(study: Study) -> None:
+    results, out = study
     path = out / "experiments" / "figure-1" / "point-03" / "inside_mean.npy"
     undamaged = np.load(path)
     np.save(path, undamaged + 0.01)
@@ -140,6 +147,7 @@ def test_results_fit_their_schema_and_every_property_is_described(study: Study) 
             assert described.get("description"), name
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(study: Study, tmp_path: Path) -> None:
     _, out = study
     once = replace(SMALL, figures=(5,))

@@ -27,6 +27,7 @@ from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.study import bank_folder, recompute, run
 from leakscope.types import Design, Records
 from tests.cli.command import files_under, run_command
+from tests.quick_audits import whole_audits
 
 SMALL = ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
 Split = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
@@ -38,7 +39,8 @@ Study = tuple[ScalingResults, Path]
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A small study with everything it writes."""
     out = tmp_path_factory.mktemp("study") / "run"
-    return run(SMALL, out), out
+    with whole_audits():
+        return run(SMALL, out), out
 
 
 @pytest.fixture
@@ -243,6 +245,7 @@ def test_correlations_are_pearsons_over_width_means(study: Study) -> None:
         assert measured.p == pytest.approx(expected.pvalue)
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_same_command_twice_writes_the_same_bytes(study: Study, tmp_path: Path) -> None:
     _, out = study
     assert run(SMALL, tmp_path / "again") is not None
@@ -329,6 +332,7 @@ def test_every_option_works(
     assert all(found.answer.endswith(".") for found in results.gap_or_size.values())
 
 
+@pytest.mark.usefixtures("whole_audits")
 @pytest.mark.parametrize(
     "changes",
     [

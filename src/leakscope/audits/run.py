@@ -19,7 +19,7 @@ from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_folder
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
-from leakscope.errors import InputError, LeakscopeError
+from leakscope.errors import InputError, LeakscopeError, did_you_mean
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
@@ -84,13 +84,11 @@ def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
 def audit_settings(given: dict[str, Any]) -> AuditSettings:
     """Settings from keyword arguments; an unknown one is named, with the closest that exists."""
     from dataclasses import fields
-    from difflib import get_close_matches
 
     known = [field.name for field in fields(AuditSettings)]
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(name, known, after=" ")
             raise InputError(f"{name} is not a setting of an audit; {hint}choose from {', '.join(known)}")
     return AuditSettings(**given)
 

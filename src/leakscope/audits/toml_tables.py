@@ -6,10 +6,9 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 
 T = TypeVar("T")
 Toml = dict[str, Any]
@@ -22,9 +21,7 @@ Problems = list[str]
 
 def note_unknown(name: str, known: Collection[str], problems: Problems, section: str = "") -> None:
     """Notes a setting that does not exist, with the closest that does."""
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    problems.append(f"{section}{name} is not a known setting{hint}")
+    problems.append(f"{section}{name} is not a known setting{did_you_mean(name, known, before='; ')}")
 
 
 def table_values(

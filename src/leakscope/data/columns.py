@@ -6,7 +6,6 @@ the first is `row-0`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.disk.string_arrays import are_unique, distinct
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
@@ -65,8 +64,7 @@ def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> N
     """Refuse names that are not among the known ones, listing those and the closest."""
     for name in wanted:
         if name not in known:
-            closest = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {closest[0]!r}? " if closest else ""
+            hint = did_you_mean(name, known, after=" ")
             raise InputError(f"{what} {name!r} does not exist; {hint}there are: {listed(known)}")
 
 

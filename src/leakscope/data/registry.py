@@ -7,7 +7,6 @@ and returns `Records`.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 
 from leakscope.data.catalogue import DATASETS, Dataset
 from leakscope.data.published import data_root
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
 
@@ -35,8 +34,7 @@ def dataset(name: str) -> Dataset:
     for entry in DATASETS:
         if entry.name == name:
             return entry
-    closest = difflib.get_close_matches(name.lower(), dataset_names(), n=1)
-    hint = f"; did you mean {closest[0]!r}?" if closest else ""
+    hint = did_you_mean(name.lower(), dataset_names(), before="; ")
     raise InputError(
         f"unknown dataset {name!r}{hint} (known: {', '.join(dataset_names())}; give your own as "
         "'package.module:function')"

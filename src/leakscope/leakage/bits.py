@@ -21,6 +21,7 @@ permutations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from leakscope.leakage.bounds import information_on_one_axis, variation_on_one_a
 from leakscope.leakage.moderation import (
     Moderated,
     Moments,
+    Posterior,
     Prior,
     Trend,
     bin_trend,
@@ -167,10 +169,10 @@ class _Sample(NamedTuple):
         """The prior of all records."""
         return fit_prior(moments(self.values, self.in_mask), self.resolution)
 
-    def measured(self, in_mask: BoolArray, models: IntArray | slice = slice(None)) -> FloatArray:
-        """Their measures (3, records) under some design, from some models."""
+    def moderated(self, in_mask: BoolArray, models: IntArray | slice = slice(None)) -> Moderated:
+        """Their distributions under some design, from some models."""
         observed = moments(self.values[models], in_mask[models])
-        return measures(moderate(observed, fit_prior(observed, self.resolution)))
+        return moderate(observed, fit_prior(observed, self.resolution))
 
 
 class _Null(NamedTuple):
@@ -206,7 +208,7 @@ def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
     n_models, n_records = sample.in_mask.shape
     n = int(np.clip(4 * _FITTED_RECORDS // n_records, _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS))
     designs = (sample.in_mask[rng.permutation(n_models)] for _ in range(n))
-    runs = np.stack([sample.measured(design) for design in designs])  # (permutations, 3, records)
+    runs = _measures_of_each([sample.moderated(design) for design in designs])
     centre = sample.values.mean(axis=0)
     bins, used = quantile_bins(centre), np.ones(n_records, dtype=bool)
     floors = [bin_trend(level, centre, bins, used) for level in runs.mean(axis=0)[:2]]
@@ -214,6 +216,14 @@ def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
     figures = np.stack([_figures(run) for run in null.subtracted_from(runs, centre)])  # (permutations, 4)
     highest = min(float(figures[:, -1].mean()), _HIGHEST_FLOOR)
     return null._replace(most_exposed=highest, variance=figures.var(axis=0, ddof=1))
+
+
+def _measures_of_each(runs: Sequence[Moderated]) -> FloatArray:
+    """The measures of several fits of the same records, at once; (runs, 3, records)."""
+    gaps, log_ratios, levels = zip(*runs, strict=True)
+    gap, log_ratio = (Posterior(*map(np.concatenate, zip(*one, strict=True))) for one in (gaps, log_ratios))
+    joined = measures(Moderated(gap, log_ratio, np.concatenate(levels)))
+    return joined.reshape(3, len(runs), -1).swapaxes(0, 1)
 
 
 def _figures(above_floor: FloatArray, floor_of_highest: float = 0.0) -> FloatArray:
@@ -257,8 +267,9 @@ def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> Floa
         return np.full(4, np.nan)
     group = rng.permutation(n_models) % min(n_models, _MOST_GROUPS)
     n_groups, centre = int(group.max()) + 1, sample.values.mean(axis=0)
-    runs = [sample.measured(sample.in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
-    figures = np.stack([_figures(null.subtracted_from(run, centre), null.most_exposed) for run in runs])
+    runs = [sample.moderated(sample.in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
+    above_floor = null.subtracted_from(_measures_of_each(runs), centre)
+    figures = np.stack([_figures(run, null.most_exposed) for run in above_floor])
     jackknife = (n_groups - 1) * figures.var(axis=0)
     variance = np.maximum(jackknife, null.variance) + null.variance / null.n
     half_widths: FloatArray = special.stdtrit(n_groups - 1, 0.975) * np.sqrt(variance)

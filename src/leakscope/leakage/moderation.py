@@ -18,6 +18,7 @@ estimate.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -149,8 +150,9 @@ def fit_prior(observed: Moments, resolution: float = 0.0) -> Prior:
     """
     smallest = max(_SMALLEST_SHARE * _overall_variance(observed), resolution, _TINY)
     bins = quantile_bins(observed.centre)
-    log_ratio = _normal_prior(*_own_log_ratio(observed, smallest), observed.centre, bins)
-    ratio = log_ratio.posterior(*_own_log_ratio(observed, smallest), observed.centre)
+    own_log_ratio = _own_log_ratio(observed, smallest)
+    log_ratio = _normal_prior(*own_log_ratio, observed.centre, bins)
+    ratio = log_ratio.posterior(*own_log_ratio, observed.centre)
     level = _level_prior(*_own_level(observed, ratio.mean), observed.centre, bins, smallest)
     prior = Prior(log_ratio, level, NormalPrior(FLAT, FLAT), smallest)
     return prior._replace(
@@ -258,8 +260,15 @@ def _of_log_variance(degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
     digamma(df/2) - ln(df/2) and trigamma(df/2), looked up: degrees of freedom are few different integers.
     """
     at = np.maximum(degrees, 1).astype(np.int64)
-    half = np.arange(1, int(at.max()) + 1) / 2
-    return (special.digamma(half) - np.log(half))[at - 1], special.polygamma(1, half)[at - 1]
+    bias, variance = _log_variance_tables(int(at.max()))
+    return bias[at - 1], variance[at - 1]
+
+
+@lru_cache(maxsize=64)
+def _log_variance_tables(most: int) -> tuple[FloatArray, FloatArray]:
+    """Bias and variance of ln s^2 with 1 to `most` degrees of freedom; every permutation looks them up."""
+    half = np.arange(1, most + 1) / 2
+    return special.digamma(half) - np.log(half), special.polygamma(1, half)
 
 
 def _trigamma_inverse(value: float) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from torch import nn
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 from leakscope.models import nets
 from leakscope.recipe import Recipe
 from leakscope.user_code import import_object, names_code
@@ -24,10 +23,9 @@ def factory(name: str) -> Factory:
         imported: Factory = import_object("net", name, "my_package.nets:my_net")
         return imported
     if name not in NETS:
-        near = get_close_matches(name, NETS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, NETS, after=" ")
         raise InputError(
-            f"net={name!r} is unknown; choose one of {', '.join(NETS)}, or 'package.module:factory'.{hint}"
+            f"net={name!r} is unknown; {hint}choose one of {', '.join(NETS)}, or 'package.module:factory'"
         )
     shipped: Factory = getattr(nets, name)
     return shipped

@@ -37,7 +37,6 @@ _STYLE: Any = {
     "axes.titlesize": 11,
     "legend.frameon": False,
     "figure.dpi": 120,
-    "savefig.dpi": 120,
     "text.parse_math": False,  # names come from data and may contain dollar signs
 }
 _NAMED = {"var(--muted)": "#888888", "var(--ink)": "#000000", "var(--paper)": "#ffffff"}
@@ -59,10 +58,11 @@ def figure(
     content = file if isinstance(file, io.BytesIO) else io.BytesIO()
     with rc_context(_STYLE):
         drawn = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(drawn)
+        canvas = FigureCanvasAgg(drawn)
         axes = list(drawn.subplots(*panels, squeeze=False).flat)
         yield axes[0] if panels == (1, 1) else axes
-        drawn.savefig(content, format="png", metadata={"Software": None})
+        # Not `drawn.savefig`, which draws twice: once for the layout, and the same again for the file.
+        canvas.print_png(content, metadata={"Software": None})
     if isinstance(file, Path):
         write_bytes(file, content.getvalue())
 

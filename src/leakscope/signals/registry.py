@@ -11,11 +11,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 from leakscope.user_code import import_object, names_code
 
 Task = Literal["classification", "regression"]
@@ -109,8 +108,7 @@ def find_signal(name: str, task: Task, folder: Path | None = None) -> Signal:
             raise InputError(f"signals={name!r} is not a function of (logits, labels)")
         return Signal(name, name, "logits and label", "none", task)
     known = sorted(names_of(task))
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = did_you_mean(name, known, after=" ")
     models = "a classifier" if task == CLASSIFICATION else "a regression model"
     raise InputError(
         f"signals={name!r}: {hint}{models} has {', '.join(known)}; give your own as 'package.module:function'"

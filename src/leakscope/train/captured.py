@@ -16,21 +16,21 @@ from torch import Tensor
 from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
-from leakscope.train.optimizer import Optimizer, sharpness_aware
+from leakscope.train.optimizer import sharpness_aware
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import new_stream
-from leakscope.train.steps import AfterStep, Stack
+from leakscope.train.steps import AfterStep, Stack, Steps
 
 _WARM_UP_STEPS = 3
 
 
-class CapturedSteps:
+class CapturedSteps(Steps):
     """The steps of one block on a CUDA device."""
 
     def __init__(self, stack: Stack, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
-        self._stack, self._recipe, self._plan = stack, recipe, plan
+        super().__init__(stack, recipe)
+        self._plan = plan
         self._images, self._labels = padded(x, recipe.crop) if is_augmented(recipe) else x, y
-        self._optimizer = Optimizer(recipe, stack.parameters)
         device, shape = x.device, (plan.steps, len(plan.models), plan.batch)
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
         self._index = torch.zeros(shape, dtype=torch.int64, device=device)
@@ -39,11 +39,6 @@ class CapturedSteps:
         self._idle = torch.from_numpy(plan.idle).to(device) if plan.idle.any() else None
         self._lr = torch.zeros(plan.steps, device=device)
         self._graph = self._captured()
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """Everything a step changes, but for its number."""
-        return [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers]
 
     def run_epoch(
         self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
@@ -91,7 +86,7 @@ class CapturedSteps:
         else:
             x = self._images[index]
         y = self._labels[index]
-        changed = [*self._optimizer.tensors, *self._stack.buffers] if self._idle is not None else []
+        changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
         gradients = sharpness_aware(
             lambda: self._stack.gradients(x, y, weight),

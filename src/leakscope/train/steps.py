@@ -43,7 +43,25 @@ class Stack(Protocol):
         """Parameters under the module's own names and shapes."""
 
 
-class HostSteps:
+class Steps:
+    """What the steps of a block have in common, whoever launches them."""
+
+    def __init__(self, stack: Stack, recipe: Recipe) -> None:
+        self._stack, self._recipe = stack, recipe
+        self._optimizer = Optimizer(recipe, stack.parameters)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Everything a step changes, but for its number."""
+        return [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers]
+
+    @property
+    def _of_models(self) -> list[Tensor]:
+        """Those whose first axis is the model."""
+        return [*self._optimizer.tensors, *self._stack.buffers]
+
+
+class HostSteps(Steps):
     """Steps launched by the host; `rows` gives the records at an index, by default those of `x`."""
 
     def __init__(
@@ -55,16 +73,11 @@ class HostSteps:
         recipe: Recipe,
         rows: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self._stack, self._recipe, self._rows = stack, recipe, rows or partial(torch.index_select, x, 0)
+        super().__init__(stack, recipe)
+        self._rows = rows or partial(torch.index_select, x, 0)
         self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
-        self._optimizer = Optimizer(recipe, stack.parameters)
         self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
         self._idle = [np.flatnonzero(models) for models in plan.idle]
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """Everything a step changes."""
-        return [*self._optimizer.tensors, self._optimizer.count, *self._stack.buffers]
 
     def run_epoch(
         self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
@@ -79,7 +92,7 @@ class HostSteps:
             if views is None
             else self._viewed(index, Views(*(drawn[first:] for drawn in views)))
         )
-        changed = [*self._optimizer.tensors, *self._stack.buffers]
+        changed = self._of_models
         for step, (x, y) in enumerate(batches, first):
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
                 self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -23,6 +23,7 @@ from leakscope.evaluate.results import AuditResults, Source, SourceKind
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
+from tests.quick_audits import quick_audits, whole_audits
 from tests.report.page_attacks import arrays
 from tests.synthetic_runs import Synthetic
 
@@ -33,10 +34,17 @@ def text(folder: Path) -> str:
     return unescape((folder / PAGE).read_text())
 
 
+@pytest.fixture(autouse=True, scope="module")
+def only_quick_audits() -> Iterator[None]:
+    with quick_audits():
+        yield
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(only_quick_audits: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    Synthetic(groups=GROUPS, gate=Gate(max_auc=0.52, max_tpr=(TprLimit(0.1, 0.9),))).audited(folder)
+    with whole_audits():
+        Synthetic(groups=GROUPS, gate=Gate(max_auc=0.52, max_tpr=(TprLimit(0.1, 0.9),))).audited(folder)
     return folder
 
 
@@ -100,6 +108,7 @@ def test_previews_name_what_is_distinctive_about_a_record(run: Path) -> None:
     assert sorted(found["preview_rows"].tolist()) == list(range(120))
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_report_is_rebuilt_from_the_folder_alone_to_the_byte(run: Path) -> None:
     files = (PAGE, "report.md", "figures/roc.png")
     before = {name: (run / name).read_bytes() for name in files}

@@ -1,0 +1,15 @@
+"""These tests look neither at pictures nor at the check for shift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.quick_audits import quick_audits
+
+
+@pytest.fixture(autouse=True, scope="package")
+def only_quick_audits() -> Iterator[None]:
+    with quick_audits():
+        yield

@@ -1,0 +1,15 @@
+"""One study of each kind is rendered; the other tests do not look at pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.quick_audits import quick_audits
+
+
+@pytest.fixture(autouse=True, scope="package")
+def only_quick_audits() -> Iterator[None]:
+    with quick_audits():
+        yield
