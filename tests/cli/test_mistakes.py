@@ -87,7 +87,7 @@ def test_an_out_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     changes = {
         ("--seed", "43"): "config.seed is 42 there, 43 now",
         ("--n-reference", "4"): "config.n_reference is 2 there, 4 now",
-        ("--widths", "4,6,8"): "config.widths is [4, 6] there, [4, 6, 8] now",
+        ("--widths", "4,6,8"): "config.hidden_widths is [4, 6] there, [4, 6, 8] now",
         ("--train-fraction", "0.4"): "config.train_fraction is 0.5 there, 0.4 now",
     }
     for changed, named in changes.items():

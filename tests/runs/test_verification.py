@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(scaling_report, "write_report", lambda *_: None)
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
-        study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
+        study = ScalingConfig(hidden_widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")
         audit(records(), RECIPE, folder / "audit", models=8, fpr=(0.1,), device="cpu")
         patched.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)

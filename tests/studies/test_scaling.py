@@ -21,14 +21,14 @@ from leakscope.runs.kinds import schema
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig, recipe
-from leakscope.studies.scaling.page import PUBLISHED
+from leakscope.studies.scaling.published import PUBLISHED
 from leakscope.studies.scaling.population import population, roles
 from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.study import bank_folder, recompute, run
 from leakscope.types import Design, Records
 from tests.cli.command import files_under, run_command
 
-SMALL = ScalingConfig(widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
+SMALL = ScalingConfig(hidden_widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
 Split = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 Study = tuple[ScalingResults, Path]
@@ -163,7 +163,7 @@ def test_the_recipe_is_the_published_one() -> None:
 
 
 def test_parameters_are_counted_as_published() -> None:
-    counted = [ScalingConfig().n_params(width) for width in ScalingConfig().widths]
+    counted = [ScalingConfig().n_params(width) for width in ScalingConfig().hidden_widths]
     assert counted == [261, 517, 1029, 2053, 4101]
 
 
@@ -276,7 +276,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "no references": (("--n-reference", "0"), {"n_reference": 0}),
     "one of each": (
         ("--n-repeats", "1", "--n-shadow", "1", "--widths", "5"),
-        {"n_repeats": 1, "n_shadow": 1, "widths": [5]},
+        {"n_repeats": 1, "n_shadow": 1, "hidden_widths": [5]},
     ),
     "seed and size": (("--seed", "0", "--n-samples", "70"), {"seed": 0, "n_samples": 70}),
     "a preset with options on top": (
@@ -306,7 +306,7 @@ def test_every_option_works(
     assert (done.exit_code, done.err) == (0, "")
     printed = json.loads(done.out)
     expected = {
-        "widths": [4, 6],
+        "hidden_widths": [4, 6],
         "n_repeats": 2,
         "n_shadow": 2,
         "n_reference": 4,
@@ -332,8 +332,8 @@ def test_every_option_works(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"widths": (5,), "n_repeats": 1},
-        {"widths": (4, 6), "n_repeats": 2},
+        {"hidden_widths": (5,), "n_repeats": 1},
+        {"hidden_widths": (4, 6), "n_repeats": 2},
         {"n_reference": 0, "n_repeats": 1},
     ],
     ids=["one width", "two widths", "no references"],
@@ -359,7 +359,7 @@ def test_presets_are_valid_and_the_published_one_is_the_default() -> None:
     assert ScalingConfig(n_reference=0).is_published_protocol  # references change nothing published
     decisive = PRESETS["decisive"]
     assert not decisive.is_published_protocol
-    assert len(decisive.widths) >= 20
+    assert len(decisive.hidden_widths) >= 20
     assert decisive.n_repeats >= 30
 
 

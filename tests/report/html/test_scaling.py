@@ -70,7 +70,7 @@ def test_without_reference_models_the_page_says_that_lira_is_not_run(study: Stud
     [
         (ScalingConfig(), "leakscope study scaling --preset published --out runs/again"),
         (PRESETS["decisive"], "--preset decisive --out"),
-        (ScalingConfig(widths=(4, 8), seed=7), "--preset published --widths 4,8 --seed 7"),
+        (ScalingConfig(hidden_widths=(4, 8), seed=7), "--preset published --widths 4,8 --seed 7"),
     ],
 )
 def test_the_command_asks_for_the_same_study(config: ScalingConfig, expected: str) -> None:
