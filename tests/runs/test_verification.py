@@ -237,10 +237,11 @@ def test_writing_the_report_again_hides_no_earlier_damage(made: dict[str, Path],
     """Else a stranger's change to a table or a picture would get a checksum of its own."""
     folder = Path(shutil.copytree(made["attack"], tmp_path / "run"))
     (folder / "report.md").write_text("replaced")
-    flip(folder / "submission.csv", -20)
+    submission = next(folder.glob("submission_*.csv"))
+    flip(submission, -20)
     rebuild_report(folder)
     problems = verify_run(folder).problems
-    assert any("submission.csv: does not match its checksum" in problem for problem in problems)
+    assert any(f"{submission.name}: does not match its checksum" in problem for problem in problems)
     assert not any("report.md" in problem for problem in problems)
 
 

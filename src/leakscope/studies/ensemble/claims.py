@@ -3,9 +3,11 @@
 The publication attacks one ResNet-18 whose data are undisclosed, so no figure of it can be expected again to
 the digit. The rules, fixed before any result was compared with them:
 
-- A rate is reproduced if it lies in our 95% interval, has the same direction if our interval excludes
-  guessing on the same side, and is not reproduced otherwise.
-- The mean and standard deviation of an attacker's scores are reproduced if both lie within 0.02.
+- A rate is reproduced if the target is a ResNet-18 attacked with as many records and the rate lies in our 95%
+  interval; it has the same direction if our interval excludes guessing, and is not reproduced otherwise. On
+  another target an agreement would be a coincidence.
+- The mean and standard deviation of an attacker's scores are reproduced if both lie within 0.02, on such a
+  target.
 - A feature's purpose is reproduced if the interval of its AUC, in the stated direction, lies above 0.5, and
   refuted if it lies below.
 - A claim that one is best is reproduced if its interval lies above all others, has the same direction if only
@@ -56,15 +58,13 @@ def _protocol(results: EnsembleResults) -> str:
 
 def _setting(results: EnsembleResults) -> Iterator[Settled]:
     """What the attack consists of."""
-    protocol, same_net = _protocol(results), results.config.net == "resnet18"
-    sizes = (results.public.records, results.private.records)
-    same_size = sizes == (_PUBLISHED_SIZE, _PUBLISHED_SIZE)
+    protocol, is_same = _protocol(results), _is_comparable(results)
     yield Settled(
         BY_KEY["case"],
-        Outcome.REPRODUCED if same_net and same_size else Outcome.NOT_TESTABLE,
-        f"{results.config.net}; {sizes[0]:,} and {sizes[1]:,} records",
+        Outcome.REPRODUCED if is_same else Outcome.NOT_TESTABLE,
+        f"{results.config.net}; {results.public.records:,} and {results.private.records:,} records",
         protocol,
-        "" if same_net and same_size else "this run has another target; use --preset full",
+        "" if is_same else "this run has another target; use --preset full",
     )
     n_features = len(results.features) - 1
     is_eleven = n_features == 10 and "global_lira" in results.features
@@ -98,8 +98,18 @@ def _rates(results: EnsembleResults) -> Iterator[Settled]:
             yield _rate(results, f"tpr_{part}_{name}", _tpr_outcome(theirs.tpr_at_fpr, tpr), tpr_text(tpr))
 
 
+def _is_comparable(results: EnsembleResults) -> bool:
+    """Whether the target is of the published kind and attacked with as many records."""
+    sizes = (results.public.records, results.private.records)
+    return results.config.net == "resnet18" and sizes == (_PUBLISHED_SIZE, _PUBLISHED_SIZE)
+
+
 def _rate(results: EnsembleResults, key: str, outcome: Outcome, ours: str) -> Settled:
-    why = "other data and another target" if outcome is not Outcome.REPRODUCED else ""
+    why = "other data" if _is_comparable(results) else "other data and another target"
+    if outcome is Outcome.REPRODUCED and _is_comparable(results):
+        why = ""
+    elif outcome is Outcome.REPRODUCED:
+        outcome = Outcome.SAME_DIRECTION
     return Settled(BY_KEY[key], outcome, ours, _protocol(results), why)
 
 
@@ -125,13 +135,11 @@ def _scores(results: EnsembleResults) -> Iterator[Settled]:
         close = (
             abs(ours.mean - theirs.mean) <= _SCORE_TOLERANCE and abs(ours.sd - theirs.sd) <= _SCORE_TOLERANCE
         )
-        yield Settled(
-            BY_KEY[f"scores_{name}"],
-            Outcome.REPRODUCED if close else Outcome.NOT_REPRODUCED,
-            score_text(ours),
-            _protocol(results),
-            "" if close else "calibrated scores average to the share of members among the public records",
-        )
+        outcome = Outcome.REPRODUCED if close else Outcome.NOT_REPRODUCED
+        why = "" if close else "calibrated scores average to the share of members among the public records"
+        if not _is_comparable(results):
+            outcome, why = Outcome.NOT_TESTABLE, "this run has another target; use --preset full"
+        yield Settled(BY_KEY[f"scores_{name}"], outcome, score_text(ours), _protocol(results), why)
 
 
 def _best(results: EnsembleResults) -> Iterator[Settled]:
@@ -204,10 +212,11 @@ def purpose_outcome(auc: AucFigure) -> Outcome:
 
 
 _RULES = (
-    "A rate is reproduced if it lies in our 95% interval, has the same direction if our interval excludes "
-    "guessing on the same side, and is not reproduced otherwise. The publication's data are undisclosed, so "
-    "agreement within an interval is agreement in size, not a reproduction of the same experiment.",
-    "The mean and standard deviation of scores are reproduced if both lie within 0.02.",
+    "A rate is reproduced if the target is a ResNet-18 attacked with as many records and the rate lies in "
+    "our 95% interval. It has the same direction if our interval excludes guessing, and is not reproduced "
+    "otherwise. The publication's data are undisclosed, and on another target an agreement would be a "
+    "coincidence.",
+    "The mean and standard deviation of scores are reproduced if both lie within 0.02, on such a target.",
     "A feature's purpose is reproduced if the interval of its AUC in the stated direction lies above 0.5, "
     "and refuted if it lies below.",
     "A claim that one is best is reproduced if its interval lies above all others, has the same direction if "

@@ -17,6 +17,11 @@ _RULES = (
     "A statement about the five widths is reproduced if it holds with the publication's seeds and in at "
     "least 97.5% of the initializations (that something is not significant: in at least half of them). If it "
     "holds with the publication's seeds but less often than that, it is reproduced, but noise.",
+    "Other data: rises and gaps differ if their 95% intervals do not overlap. Larger datasets: reproduced if "
+    "the gap is smaller at every common width and a wider model reaches the gap of few records; the same "
+    "direction if it is smaller at some widths and larger at none.",
+    "The two hypotheses: the same direction if both partial correlations of LiRA's AUC, of values and of "
+    "ranks, have an interval above 0; else not reproduced.",
     "Gap or size: a difference of two correlations favors one of them if its 95% interval excludes 0. Where "
     "coefficients or ranges of widths disagree, the question is undecided.",
 )

@@ -55,7 +55,7 @@ def gap_or_size(widths: Sequence[WidthResults], attack: str, seed: int, n_draws:
     spread = spread_over_targets(by_repeat.mean(axis=1))
     mean_auc = estimate(spread.mean, spread.interval)
     over = tuple(_over_widths(part, attack, seed, n_draws) for part in _ranges(widths))
-    verdict = _verdict(mean_auc, over)
+    verdict = verdict_of(mean_auc, over)
     return GapOrSize(
         mean_auc=mean_auc,
         over=over,
@@ -104,7 +104,8 @@ def _favored(difference: Estimate) -> Favored:
     return "gap" if difference.low > 0 else "size"
 
 
-def _verdict(mean_auc: Estimate, over: Sequence[OverWidths]) -> Verdict:
+def verdict_of(mean_auc: Estimate, over: Sequence[OverWidths]) -> Verdict:
+    """What all coefficients over all ranges of widths say together."""
     if mean_auc.low is not None and mean_auc.low <= 0.5:
         return "no success"
     favored = {compared.favors for part in over for compared in part.coefficients.values()}

@@ -123,6 +123,8 @@ def _hypotheses(results: ScalingResults, claims: Mapping[str, Claim]) -> Iterato
     for key, (linear, rank) in pairs.items():
         ours = f"partial correlation with LiRA's AUC: {r_text(linear)}; of ranks {r_text(rank)}"
         why = "a correlation over widths; it does not show a cause"
+        if rank.r is None:
+            why = "the other predictor orders AUC perfectly, so of ranks nothing is left to explain"
         yield Settled(claims[key], _adds((linear, rank)), ours, _described(results), why)
 
 
@@ -177,32 +179,38 @@ def _more_widths(results: ScalingResults, claim: Claim) -> Settled:
     return Settled(
         claim,
         Outcome.REPRODUCED if positive else Outcome.NOT_REPRODUCED,
-        f"gap: r = {gap.r:.3f}, p = {gap.p:.3f}; size: r = {size.r:.3f}, p = {size.p:.3f}",
+        f"gap: r = {gap.r:.3f}, p = {gap.p:.2g}; size: r = {size.r:.3f}, p = {size.p:.2g}",
         _described(results),
         f"the shadow-model attack has a mean AUC of {auc.value:.3f} ({auc.low:.3f} to {auc.high:.3f}) there",
     )
 
 
 def _larger_data(small: ScalingResults, large: ScalingResults, claim: Claim) -> Settled:
-    """Same width: a smaller gap? And does a wider model reach the gap that few records give?"""
+    """Same width: a smaller gap? And does a wider model reach the gap that few records give?
+
+    Reproduced if both hold, at every common width; the same direction if the gap is smaller at some widths
+    and larger at none.
+    """
     compared = []
     for row in large.results:
         other = width_of(small, row.hidden_width)
         if other is not None:
             few, many = (Mean.of([one.overfit_gap for one in r.repeats]) for r in (other, row))
             compared.append((row.hidden_width, few, many))
-    smaller = all(many.high < few.low for _, few, many in compared)
+    n_smaller = sum(many.high < few.low for _, few, many in compared)
+    n_larger = sum(many.low > few.high for _, few, many in compared)
     width, few, many = compared[0]
     widest = Mean.of([one.overfit_gap for one in large.results[-1].repeats])
     reached = widest.high >= few.low
     outcome = Outcome.NOT_REPRODUCED
-    if smaller:
-        outcome = Outcome.REPRODUCED if reached else Outcome.SAME_DIRECTION
+    if n_smaller and not n_larger:
+        everywhere = n_smaller == len(compared)
+        outcome = Outcome.REPRODUCED if reached and everywhere else Outcome.SAME_DIRECTION
     ours = (
         f"width {width}: gap {few} with {small.config.n_samples} records, {many} with "
         f"{large.config.n_samples:,}; width {large.results[-1].hidden_width}: {widest}"
     )
-    n = f"smaller at {sum(m.high < f.low for _, f, m in compared)} of {len(compared)} common widths"
+    n = f"smaller at {n_smaller} and larger at {n_larger} of {len(compared)} common widths"
     return Settled(claim, outcome, ours, _described(large), n)
 
 
