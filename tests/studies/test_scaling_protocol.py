@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,11 @@ def test_one_training_alone_settles_no_cell() -> None:
     assert Trainings.of(results) is not None
     assert Trainings.of(replace(results, initializations=None)) is None
     assert Trainings.of(replace(results, published_seeds=None)) is None
+
+
+def test_every_figure_of_the_documentation_is_on_the_page_of_claims() -> None:
+    docs = RESULTS.parents[1]
+    claims = (docs / "results" / "scaling.md").read_text()
+    stated = set(re.findall(r"(?<![\d.])\d\.\d{3}(?!\d)", (docs / "scaling.md").read_text()))
+    assert len(stated) > 20
+    assert sorted(number for number in stated if number not in claims) == []

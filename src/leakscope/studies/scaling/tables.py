@@ -42,14 +42,16 @@ def predictor_tables(results: ScalingResults) -> list[Table]:
 
 
 def _predictor_table(results: ScalingResults, k: int) -> Table:
-    head = ("attack", "coefficient", "gap", "log2 parameters", "difference", "favors")
+    head = ("attack", "mean AUC", "coefficient", "gap", "log2 parameters", "difference", "favors")
     rows = []
     for name, finding in results.gap_or_size.items():
         for by, one in finding.over[k].coefficients.items():
             cells = map(estimate_text, (one.gap, one.size, one.difference))
-            rows.append([SHORT_NAMES[name], by.capitalize(), *cells, one.favors])
+            auc = estimate_text(finding.mean_auc)
+            rows.append([SHORT_NAMES[name], auc, by.capitalize(), *cells, one.favors])
     some = next(iter(results.gap_or_size.values())).over[k]
-    return Table(head, rows, f"Correlations of AUC over the means of {widths_text(some)}, with 95% intervals")
+    caption = f"Correlations of AUC over the means of {widths_text(some)}, with 95% intervals"
+    return Table(head, rows, f"{caption}; mean AUC is over all widths" if k else caption)
 
 
 def partial_table(results: ScalingResults) -> Table:
