@@ -10,7 +10,8 @@ import pytest
 from leakscope.attacks.registry import attack_classes
 from tests.cli.command import files_under, run_command
 
-SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60")
+SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60",
+         "--n-initializations", "1", "--no-published-seeds")  # fmt: skip
 
 
 def check_refused(folder: Path, arguments: tuple[str | Path, ...], *named: str) -> None:

@@ -14,7 +14,10 @@ from leakscope.single_model.results import AucFigure
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.claims import Outcome, Settled
 from leakscope.studies.ensemble import claims as ensemble
+from leakscope.studies.ensemble.feature_figures import feature_figures
+from leakscope.studies.ensemble.outputs import read_outputs
 from leakscope.studies.ensemble.results import EnsembleResults
+from leakscope.studies.ensemble.study import run_from, target_accuracy
 from leakscope.studies.scaling import claims as scaling
 from leakscope.studies.scaling.evidence import event, r_range
 from leakscope.studies.scaling.predictors import verdict_of
@@ -183,3 +186,35 @@ def test_the_verdict_on_a_feature(low: float, high: float, outcome: Outcome) -> 
 def test_the_verdict_on_the_best(mlp: tuple[float, float, float], outcome: Outcome) -> None:
     figures = {"mlp": AucFigure(*mlp, ""), "forest": AucFigure(0.65, 0.63, 0.67, "")}
     assert ensemble.best_outcome("mlp", figures) is outcome
+
+
+RECORDED = sorted(file.name.removesuffix("-outputs.npz") for file in RESULTS.glob("ensemble/*-outputs.npz"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_committed_outputs_give_the_committed_figures_of_target_and_features(name: str) -> None:
+    results: EnsembleResults = read("ensemble", name, EnsembleResults)
+    outputs = read_outputs(RESULTS / "ensemble" / f"{name}-outputs.npz")
+    assert outputs.training.config == results.config
+    assert target_accuracy(outputs) == results.target
+    computed = feature_figures(outputs, results.config.readings)
+    assert computed.keys() == results.features.keys()
+    for feature, auc in computed.items():
+        assert auc.value == pytest.approx(results.features[feature].value, abs=1e-9), feature
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECORDED)
+def test_committed_outputs_give_the_committed_table(name: str, tmp_path: Path) -> None:
+    """What anybody can do without a GPU."""
+    results: EnsembleResults = read("ensemble", name, EnsembleResults)
+    again = run_from(RESULTS / "ensemble" / f"{name}-outputs.npz", tmp_path / "run", {})
+    for attacker, one in again.attackers.items():
+        assert one.auc.value == pytest.approx(results.attackers[attacker].auc.value, abs=1e-3)
+        assert again.private_truth[attacker].auc.value == pytest.approx(
+            results.private_truth[attacker].auc.value, abs=1e-3
+        )
+
+
+def test_there_are_recorded_outputs() -> None:
+    assert "small" in RECORDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ Split = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.boo
 Study = tuple[ScalingResults, Path]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    """Intervals of few bootstrap draws: no test here is about them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scaling_judge, "_N_DRAWS", 50)
+        yield
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A small study with everything it writes."""
@@ -42,9 +51,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures and few bootstrap draws."""
+    """No figures."""
     monkeypatch.setattr(page, "write_report", lambda *_: None)
-    monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
 
 
 def published_dataset(
@@ -340,11 +348,8 @@ def test_every_option_works(
     ],
     ids=["one width", "two widths", "no references"],
 )
-def test_too_little_to_correlate_is_said_not_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
-) -> None:
+def test_too_little_to_correlate_is_said_not_hidden(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Undefined numbers are null, sentences and figures are made all the same."""
-    monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
     results = run(replace(SMALL, **changes), tmp_path / "run")
     text = (tmp_path / "run" / "report.md").read_text()
     assert "nan" not in text.lower().replace("nance", "")

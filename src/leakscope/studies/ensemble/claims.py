@@ -1,7 +1,7 @@
 """The claims of the ensemble study's publication, settled by numbers.
 
 The publication attacks one ResNet-18 whose data are undisclosed, so no figure of it can be expected again to
-the digit. The rules, fixed before any result was compared with them:
+the digit. The rules:
 
 - A rate is reproduced if the target is a ResNet-18 attacked with as many records and the rate lies in our 95%
   interval; it has the same direction if our interval excludes guessing, and is not reproduced otherwise. On

@@ -1,6 +1,6 @@
 """Which results speak to which claims, and the rules that turn numbers into verdicts.
 
-The rules, fixed before any result was compared with them:
+The rules:
 
 - A cell of the published table is reproduced if the publication's own seeds give it within its rounding and
   one record (of one repeat), or if it lies in the 95% range over initializations.
