@@ -34,13 +34,13 @@ SEED = 42
 
 def stacked(inputs: Inputs, design: Design) -> None:
     models = np.arange(design.n_models)
-    for width in CONFIG.widths:
+    for width in CONFIG.hidden_widths:
         train_block(inputs, design, recipe(width), models, SEED, KEPT, "dense")
 
 
 def plain_loop(inputs: Inputs, design: Design, loader: bool = False) -> None:
     assert design.columns is not None
-    for width in CONFIG.widths:
+    for width in CONFIG.hidden_widths:
         for model in range(design.n_models):
             torch.manual_seed(model)
             net = nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 5))
@@ -75,7 +75,7 @@ def seconds(work: Callable[[], None]) -> float:
 def parameter_difference(inputs: Inputs, design: Design) -> float:
     """Largest difference between stacked and serial parameters after one epoch from the same start."""
     largest = 0.0
-    for width in CONFIG.widths:
+    for width in CONFIG.hidden_widths:
         short = dataclasses.replace(recipe(width), epochs=1)
         models = np.arange(design.n_models)
         cpu = torch.device("cpu")
@@ -102,7 +102,7 @@ def main() -> None:
             times["stacked"].append(seconds(lambda: stacked(inputs, design)))
         times["plain loop"].append(seconds(lambda: plain_loop(inputs, design)))
         times["loop with a DataLoader"].append(seconds(lambda: plain_loop(inputs, design, loader=True)))
-    n_models = design.n_models * len(CONFIG.widths)
+    n_models = design.n_models * len(CONFIG.hidden_widths)
     ours = statistics.median(times["stacked"])
     print(f"{n_models} models, {torch.get_num_threads()} threads, torch {torch.__version__}, {rounds} rounds")
     for name, taken in times.items():

@@ -60,12 +60,13 @@ def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_pa
     done = attack_files(files, "--out", out)
     assert (done.exit_code, done.err) == (0, "")
     assert "Held-out public records" in done.out and "ties" in done.out.lower()
-    with (out / "submission.csv").open() as file:
-        rows = list(csv.DictReader(file))
     results = json.loads((out / "results.json").read_text())
-    assert [row["ids"] for row in rows] == [f"2-{i}" for i in range(160)]
-    chosen = np.load(out / "private" / f"{results['chosen']}.npy")
-    np.testing.assert_array_equal([float(row["score"]) for row in rows], chosen)
+    for attacker in ("forest", "lightgbm", "mlp"):  # a file for each, whichever is chosen
+        with (out / f"submission_{attacker}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [row["ids"] for row in rows] == [f"2-{i}" for i in range(160)]
+        scores = np.load(out / "private" / f"{attacker}.npy")
+        np.testing.assert_array_equal([float(row["score"]) for row in rows], scores)
     aucs = {name: one["auc"]["value"] for name, one in results["attackers"].items()}
     assert set(aucs) == {"forest", "lightgbm", "mlp"} and aucs[results["chosen"]] == max(aucs.values())
     assert results["attackers"]["forest"]["auc"]["low"] > 0.5  # the leak was planted
@@ -100,7 +101,7 @@ def test_verify_recomputes_a_run_and_notices_changes(files: tuple[Path, Path], t
     assert re.search(
         r"all good \(9 files of the run, [\d,]+ numbers of results.json\)", verified.out
     )  # there is no bank
-    submission = out / "submission.csv"
+    submission = out / "submission_forest.csv"
     submission.write_text(submission.read_text().replace("2-0,0", "2-0,1"))
     assert "submission_sha256" in str(run_command("verify", out))
     scores = np.load(out / "validation" / "forest.npy")
@@ -175,7 +176,7 @@ def test_a_net_is_queried_on_two_tables(model_files: list[str | Path], tmp_path:
     out = tmp_path / "run"
     done = run_command("attack", *model_files, "--net-options", '{"width": 5}', "--out", out, "--quiet")
     assert (done.exit_code, done.err) == (0, "")
-    lines = (out / "submission.csv").read_text().splitlines()
+    lines = (out / "submission_forest.csv").read_text().splitlines()
     assert lines[0] == "ids,score" and lines[1].startswith("private-0,") and len(lines) == 61
 
 
@@ -257,9 +258,9 @@ def test_a_function_is_attacked_like_the_model_behind_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert run_command("attack", "--predict", "own_service:predict", *record_files, "--quiet").exit_code == 0
-    queried = (tmp_path / "run" / "submission.csv").read_text()
+    queried = (tmp_path / "run" / "submission_forest.csv").read_text()
     options = ["--model", tmp_path / "forest.joblib", "--trust", *record_files[:-1], tmp_path / "again"]
     assert run_command("attack", *options, "--quiet").exit_code == 0
-    assert (tmp_path / "again" / "submission.csv").read_text() == queried
+    assert (tmp_path / "again" / "submission_forest.csv").read_text() == queried
     missing = run_command("attack", "--predict", "own_service:nothing", *record_files[:-1], tmp_path / "x")
     assert missing.exit_code == 2 and "predict='own_service:nothing' cannot be imported" in missing.err

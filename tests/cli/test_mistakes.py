@@ -10,7 +10,8 @@ import pytest
 from leakscope.attacks.registry import attack_classes
 from tests.cli.command import files_under, run_command
 
-SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60")
+SMALL = ("--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2", "--n-samples", "60",
+         "--n-initializations", "1", "--no-published-seeds")  # fmt: skip
 
 
 def check_refused(folder: Path, arguments: tuple[str | Path, ...], *named: str) -> None:
@@ -87,7 +88,7 @@ def test_an_out_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     changes = {
         ("--seed", "43"): "config.seed is 42 there, 43 now",
         ("--n-reference", "4"): "config.n_reference is 2 there, 4 now",
-        ("--widths", "4,6,8"): "config.widths is [4, 6] there, [4, 6, 8] now",
+        ("--widths", "4,6,8"): "config.hidden_widths is [4, 6] there, [4, 6, 8] now",
         ("--train-fraction", "0.4"): "config.train_fraction is 0.5 there, 0.4 now",
     }
     for changed, named in changes.items():

@@ -17,7 +17,7 @@ from tests.bank.small_bank import flip
 from tests.cli.command import run_command
 
 SMALL = ("study", "scaling", "--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
-         "--n-samples", "60", "--out")  # fmt: skip
+         "--n-samples", "60", "--n-initializations", "1", "--no-published-seeds", "--out")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

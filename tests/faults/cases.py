@@ -49,7 +49,9 @@ def run_predictions(folder: Path) -> None:
 
 
 def run_scaling(folder: Path) -> None:
-    config = scaling.ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
+    config = scaling.ScalingConfig(
+        hidden_widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60
+    )
     scaling.run(config, folder)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import Outcome, files_under, run_command
 
 STUDY = ("study", "scaling", "--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
-         "--n-samples", "60", "--quiet")  # fmt: skip
+         "--n-samples", "60", "--n-initializations", "1", "--no-published-seeds", "--quiet")  # fmt: skip
 
 Mount = Callable[[str], Path]
 

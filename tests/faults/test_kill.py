@@ -20,7 +20,8 @@ N_KILLS = int(os.environ.get("LEAKSCOPE_KILLS", "4"))
 SEED = 20240611
 # Two widths of two blocks each: 160 models a width, 128 of them in the first block.
 STUDY = ("study", "scaling", "--widths", "8,16", "--n-repeats", "20", "--n-samples", "200",
-         "--n-reference", "4", "--quiet", "--out")  # fmt: skip
+         "--n-reference", "4", "--n-initializations", "1", "--no-published-seeds", "--quiet",
+         "--out")  # fmt: skip
 COMMAND = (sys.executable, "-c", "from leakscope.cli.main import main; main()", *STUDY)
 
 

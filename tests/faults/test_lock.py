@@ -29,7 +29,8 @@ from tests.claims import claim
 from tests.cli.command import files_under, run_command
 
 STUDY = ("study", "scaling", "--widths", "4", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
-         "--n-samples", "60", "--quiet", "--out")  # fmt: skip
+         "--n-samples", "60", "--n-initializations", "1", "--no-published-seeds", "--quiet",
+         "--out")  # fmt: skip
 
 NO_LOCKS = """
 import errno, fcntl

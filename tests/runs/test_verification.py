@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(scaling_report, "write_report", lambda *_: None)
         patched.setattr(scaling_judge, "_N_DRAWS", 50)
-        study = ScalingConfig(widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
+        study = ScalingConfig(hidden_widths=(4, 6, 9), n_repeats=2, n_shadow=1, n_reference=2, n_samples=60)
         run(study, folder / "study")
         audit(records(), RECIPE, folder / "audit", models=8, fpr=(0.1,), device="cpu")
         patched.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
@@ -237,10 +237,11 @@ def test_writing_the_report_again_hides_no_earlier_damage(made: dict[str, Path],
     """Else a stranger's change to a table or a picture would get a checksum of its own."""
     folder = Path(shutil.copytree(made["attack"], tmp_path / "run"))
     (folder / "report.md").write_text("replaced")
-    flip(folder / "submission.csv", -20)
+    submission = next(folder.glob("submission_*.csv"))
+    flip(submission, -20)
     rebuild_report(folder)
     problems = verify_run(folder).problems
-    assert any("submission.csv: does not match its checksum" in problem for problem in problems)
+    assert any(f"{submission.name}: does not match its checksum" in problem for problem in problems)
     assert not any("report.md" in problem for problem in problems)
 
 

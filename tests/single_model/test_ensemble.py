@@ -27,7 +27,7 @@ from leakscope.single_model.ensemble.attackers import (
 )
 from leakscope.single_model.ensemble.features import GlobalLira, features, log_odds
 from leakscope.single_model.ensemble.holdout import figures, split_public
-from leakscope.single_model.results import AttackSettings
+from leakscope.single_model.results import AttackSettings, Readings
 from leakscope.stats.roc import auc
 
 SMALL = (ForestAttacker(n_trees=8), LightGbmAttacker(n_trees=8), MlpAttacker(max_iterations=15))
@@ -194,3 +194,33 @@ def test_inputs_end_with_the_log_odds() -> None:
     inputs = attacker_inputs(public.logits, public.labels)
     assert inputs.shape == (10, len(features(public.logits, public.labels)) + 1)
     np.testing.assert_array_equal(inputs[:, -1], log_odds(public.logits, public.labels))
+
+
+def test_both_readings_of_what_the_publication_leaves_open() -> None:
+    public = outputs(60)
+    probability = torch.from_numpy(public.logits).double().softmax(-1).numpy()
+    true_prob = probability[np.arange(60), public.labels]
+    entropy = -(probability * np.log(probability)).sum(axis=1)
+    literal = Readings(entropy="adjusted", gradient="true_logit", confidence="probability")
+    columns = features(public.logits, public.labels, literal)
+    np.testing.assert_allclose(columns["adjusted_entropy"], (1 - true_prob) * entropy, rtol=1e-9)
+    np.testing.assert_allclose(columns["gradient_proxy"], 1 - true_prob, rtol=1e-9)
+    assert "modified_entropy" not in columns and len(columns) == len(features(public.logits, public.labels))
+    inputs = attacker_inputs(public.logits, public.labels, literal)
+    np.testing.assert_allclose(inputs[:, -1], true_prob, rtol=1e-9)
+
+
+def test_the_true_logit_reading_is_the_derivative_of_the_loss() -> None:
+    public = outputs(20)
+    logits = torch.from_numpy(public.logits).double().requires_grad_()
+    labels = torch.from_numpy(public.labels)
+    torch.autograd.backward(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
+    assert logits.grad is not None
+    derivative = logits.grad[torch.arange(20), labels].abs().numpy()
+    columns = features(public.logits, public.labels, Readings(gradient="true_logit"))
+    np.testing.assert_allclose(columns["gradient_proxy"], derivative, rtol=1e-9)
+
+
+def test_an_unknown_reading_is_refused() -> None:
+    with pytest.raises(InputError, match="entropy='shannon': choose modified or adjusted"):
+        assert AttackSettings(entropy="shannon").readings  # type: ignore[arg-type]

@@ -6,7 +6,9 @@ from scipy import stats
 
 from leakscope.errors import InputError
 from leakscope.stats.correlation import (
+    coefficient,
     compare_predictors,
+    kendall_tau,
     midranks,
     partial_correlation,
     pearson,
@@ -117,3 +119,33 @@ def test_the_better_predictor_wins_and_equal_ones_do_not():
     assert found.intervals[2].low > 0
     same = compare_predictors(leakage, gap, gap, seed=0, n_draws=50)
     np.testing.assert_array_equal(same.draws[:, 2], 0)
+
+
+def test_kendalls_tau_is_scipys_with_and_without_ties():
+    rng = np.random.default_rng(0)
+    for n in (3, 5, 22):
+        x, y = rng.standard_normal((2, n))
+        assert kendall_tau(x, y) == pytest.approx(stats.kendalltau(x, y).statistic)
+        x, y = np.round(x), np.round(y)
+        expected = stats.kendalltau(x, y).statistic
+        assert kendall_tau(x, y) == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(kendall_tau(np.ones(4), np.arange(4.0)))
+
+
+def test_one_coefficient_is_that_of_the_whole_correlation():
+    x, y = np.random.default_rng(1).standard_normal((2, 12))
+    assert coefficient(x, y, "pearson") == pytest.approx(pearson(x, y).r)
+    assert coefficient(x, y, "spearman") == pytest.approx(spearman(x, y).r)
+    assert np.isnan(coefficient(x, np.ones(12), "pearson"))
+
+
+def test_ranks_can_favor_what_values_do_not():
+    """A curve that bends: its order follows the second predictor perfectly, its values the first."""
+    size = np.linspace(1, 10, 20)
+    gap = np.minimum(size, 5) + np.where(np.arange(20) % 2, 0.01, -0.01)
+    leakage = np.minimum(size, 5) + 0.001 * size
+    noise = 1e-4 * np.random.default_rng(0).standard_normal((30, 20))
+    by = {name: compare_predictors(leakage + 0 * noise, gap + noise, size, seed=0, n_draws=100, by=name)
+          for name in ("pearson", "spearman", "kendall")}  # fmt: skip
+    assert by["pearson"].intervals[2].low > 0
+    assert by["spearman"].intervals[2].high < 0 and by["kendall"].intervals[2].high < 0

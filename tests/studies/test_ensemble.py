@@ -2,28 +2,33 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import results_schema
 from leakscope.data.registry import load
-from leakscope.errors import BankMismatchError, InputError
+from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker
 from leakscope.stats.roc import auc
 from leakscope.studies.ensemble.config import PRESETS, EnsembleConfig, configured
-from leakscope.studies.ensemble.report import comparison
+from leakscope.studies.ensemble.outputs import read_outputs
 from leakscope.studies.ensemble.results import EnsembleResults
-from leakscope.studies.ensemble.study import make_case, query_target, recompute, run
+from leakscope.studies.ensemble.study import make_case, recompute, record, run, run_from
+from leakscope.studies.ensemble.tables import comparison
 from tests.cli.command import run_command
 from tests.single_model.test_results import undescribed
 
 SMALL = (ForestAttacker(n_trees=5), MlpAttacker(max_iterations=5))
-CONFIG = EnsembleConfig(n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4)
+CONFIG = EnsembleConfig(
+    dataset="digits", n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4
+)
 
 
 Study = tuple[Path, EnsembleResults]
@@ -41,15 +46,15 @@ def test_half_of_each_part_are_members_and_nobody_is_in_both() -> None:
     assert case.is_member[:200].sum() == 100 and case.is_member[200:].sum() == 80
 
 
-def test_the_default_takes_all_digits() -> None:
-    case = make_case(EnsembleConfig(), load("digits"))
-    assert case.n_public == 898 and len(case.records) == 1796
+def test_the_default_takes_all_records() -> None:
+    case = make_case(EnsembleConfig(), load("overlapping"))
+    assert case.n_public == 2000 and len(case.records) == 4000
 
 
 def test_the_submission_is_judged_by_the_private_truth(study: Study) -> None:
     out, results = study
     case = make_case(CONFIG, load("digits"))
-    with (out / "submission.csv").open() as file:
+    with (out / f"submission_{results.chosen}.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["ids"] for row in rows] == list(case.records.ids[200:])
     expected = auc(np.array([float(row["score"]) for row in rows]), case.is_member[200:])
@@ -61,7 +66,8 @@ def test_the_target_is_trained_on_the_members_only(study: Study) -> None:
     case = make_case(CONFIG, load("digits"))
     bank = Bank.open(out / "target")
     np.testing.assert_array_equal(bank.design().in_mask, case.is_member[None])
-    public, private = query_target(case, bank)
+    outputs = read_outputs(out / "outputs.npz")
+    public, private = outputs.public(), outputs.private()
     assert private.is_member is None and public.is_member is not None
     correct = np.concatenate([p.logits.argmax(1) == p.labels for p in (public, private)])
     assert results.target.members == pytest.approx(correct[case.is_member].mean())
@@ -90,8 +96,10 @@ def test_the_report_stands_beside_the_published_figures(study: Study) -> None:
     out, results = study
     rows = comparison(results).rows
     assert [row[:2] for row in rows[:2]] == [["forest", "AUC"], ["", "TPR at 5% FPR"]]
-    assert rows[0][-2:] == ["0.6715", "0.6343"] and rows[3][-2:] == ["15.14%", "14.50%"]
+    assert rows[0][-2:] == ["0.6715", "0.6343"] and rows[4][-2:] == ["15.14%", "14.50%"]
+    assert rows[2][-1] == "mean 0.4450, sd 0.1227, 0.0073 to 0.6209"
     report = (out / "report.md").read_text()
+    assert "Published claims" in report
     assert "Truth and publication" in report and "0.6343" in report
 
 
@@ -144,3 +152,99 @@ def test_the_command_changes_the_preset_it_is_given(tmp_path: Path) -> None:
     config = json.loads(done.out)["config"]
     assert (config["dataset"], config["net"]) == ("digits", "mlp")
     assert (config["lr"], config["batch_size"]) == (PRESETS["full"].lr, PRESETS["full"].batch_size)
+
+
+def test_one_submission_per_attacker(study: Study) -> None:
+    out, results = study
+    assert set(results.submission_sha256) == {"forest", "mlp"}
+    for name in results.attackers:
+        with (out / f"submission_{name}.csv").open() as file:
+            scores = [float(row["score"]) for row in csv.DictReader(file)]
+        spread = results.attackers[name].private
+        assert (min(scores), max(scores)) == (spread.low, spread.high)
+        assert (np.mean(scores), np.std(scores)) == pytest.approx((spread.mean, spread.sd))
+    assert not (out / "submission.csv").exists()
+
+
+def test_the_attack_from_the_recorded_outputs_gives_the_same_results(study: Study, tmp_path: Path) -> None:
+    """The way of the full case: the target on a GPU machine, the attack at home."""
+    out, results = study
+    recorded = record(CONFIG, tmp_path / "gpu", device="cpu")
+    left = {path.name for path in (tmp_path / "gpu").iterdir()}
+    assert left == {"outputs.npz", "run.json", "target"}
+    assert recorded.read_bytes() == (out / "outputs.npz").read_bytes()
+    again = run_from(recorded, tmp_path / "home", {}, SMALL)
+    assert again == results
+    assert not (tmp_path / "home" / "target").exists()
+    assert run_command("verify", tmp_path / "home").exit_code == 0
+    for name in ("submission_mlp.csv", "report.md", "results.json"):
+        assert (tmp_path / "home" / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_rounding_the_outputs_costs_nothing_that_matters(study: Study) -> None:
+    exact = np.asarray(Bank.open(study[0] / "target").signals().last("logits")[0])
+    rounded = read_outputs(study[0] / "outputs.npz").whole()
+    assert rounded.is_member is not None
+    losses = [-np.log(softmax(z, axis=1)[np.arange(len(z)), rounded.labels]) for z in (exact, rounded.logits)]
+    aucs = [auc(-loss, rounded.is_member) for loss in losses]
+    assert aucs[0] == pytest.approx(aucs[1], abs=5e-4)
+
+
+def test_a_recorded_target_cannot_be_changed_but_the_attack_can(study: Study, tmp_path: Path) -> None:
+    file = study[0] / "outputs.npz"
+    with pytest.raises(InputError, match=r"epochs=5: the target in .* is trained already"):
+        run_from(file, tmp_path / "x", {"epochs": 5}, SMALL)
+    other = run_from(file, tmp_path / "y", {"gradient": "true_logit", "validation_share": 0.3}, SMALL)
+    assert other.config == replace(CONFIG, gradient="true_logit", validation_share=0.3)
+    assert other.target == study[1].target and other.split != study[1].split
+
+
+@pytest.mark.parametrize("harm", ["cut", "array", "config"])
+def test_a_damaged_file_of_outputs_is_refused_in_one_line(study: Study, tmp_path: Path, harm: str) -> None:
+    file = tmp_path / "outputs.npz"
+    content = (study[0] / "outputs.npz").read_bytes()
+    if harm == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    else:
+        arrays = dict(np.load(study[0] / "outputs.npz"))
+        if harm == "array":
+            del arrays["is_public"]
+        else:
+            arrays["training"] = np.frombuffer(b'{"config": {"net": 3}}', dtype=np.uint8)
+        np.savez(file, **arrays)
+    done = run_command("study", "ensemble", "--from", file, "--out", tmp_path / "run")
+    assert done.exit_code != 0 and "outputs.npz" in done.err and len(done.err.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_outputs_that_are_not_the_banks_are_noticed(study: Study, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(study[0], tmp_path / "run"))
+    arrays = dict(np.load(folder / "outputs.npz"))
+    arrays["logits"] = arrays["logits"] + np.float16(1)
+    np.savez(folder / "outputs.npz", **arrays)
+    with pytest.raises(CorruptBankError, match="does not hold the outputs of the target's bank"):
+        recompute(folder, CONFIG)
+
+
+def test_each_feature_is_judged_in_the_stated_direction(study: Study) -> None:
+    outputs = read_outputs(study[0] / "outputs.npz")
+    probability = softmax(outputs.logits.astype(np.float64), axis=1)
+    rows = np.arange(len(outputs.labels))
+    features = study[1].features
+    assert len(features) == 11
+    for name, score in {
+        "true_prob": probability[rows, outputs.labels],
+        "loss": np.log(probability[rows, outputs.labels]),
+        "max_prob": probability.max(axis=1),
+        "entropy": (probability * np.log(probability)).sum(axis=1),
+        "correct": (probability.argmax(axis=1) == outputs.labels).astype(float),
+    }.items():
+        assert features[name].value == pytest.approx(auc(score, outputs.is_member), abs=1e-4), name
+
+
+@pytest.mark.slow
+def test_the_default_cpu_case_leaks_enough_to_say_something(tmp_path: Path) -> None:
+    """Validation intervals of all three attackers exclude guessing."""
+    results = run(PRESETS["small"], tmp_path / "run", device="cpu")
+    assert all(one.auc.low > 0.55 for one in results.attackers.values())
+    assert all(one.auc.low > 0.55 for one in results.private_truth.values())

@@ -27,6 +27,28 @@ def logistic_regression() -> Any:
     return LogisticRegression(max_iter=1000)
 
 
+def random_forest() -> Any:
+    """A forest of 100 trees; leaves of at least 5 records, or its probabilities are nearly 0 and 1."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1)
+
+
+def perceptron() -> Any:
+    """A perceptron with one hidden layer of 64 units."""
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier((64,), early_stopping=True, random_state=0)
+
+
+def classifier_from(setting: str, path: str) -> Any:
+    """The classifier that the class or factory at "package.module:name" makes; `setting` is for errors."""
+    classifier = import_object(setting, path, "sklearn.tree:DecisionTreeClassifier")()
+    if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
+        raise InputError(f"{setting}={path!r} has no fit and predict_proba; name a classifier")
+    return classifier
+
+
 @dataclass(frozen=True)
 class Shokri(Attack):
     """Every model but the target is a shadow model; the score is the classifier's probability of "member".
@@ -48,17 +70,13 @@ class Shokri(Attack):
         """The classifier's probability."""
         probability = softmax(signals.last("logits"))
         block = Blocks(signals, design, targets, self.needs).whole()
+        setting = f"attack={self.name!r}: classifier"
         for row, target in enumerate(targets.tolist()):
             is_shadow = block.is_reference(row)
-            fitted = self._classifier().fit(probability[is_shadow], design.in_mask[is_shadow])
+            fitted = classifier_from(setting, self.classifier).fit(
+                probability[is_shadow], design.in_mask[is_shadow]
+            )
             scores[row] = fitted.predict_proba(probability[target])[:, 1]
-
-    def _classifier(self) -> Any:
-        setting = f"attack={self.name!r}: classifier"
-        classifier = import_object(setting, self.classifier, "sklearn.tree:DecisionTreeClassifier")()
-        if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
-            raise InputError(f"{setting}={self.classifier!r} has no fit and predict_proba; name a classifier")
-        return classifier
 
 
 def fit_membership(classifier: Any, probability: AnyArray, in_mask: BoolArray) -> Any:

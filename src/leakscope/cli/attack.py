@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     Floats = tuple[float, ...]
 
 _File = Path | None
+Entropy = Annotated[str, typer.Option(help="Second entropy feature: modified or adjusted.")]
+Gradient = Annotated[str, typer.Option(help="Gradient feature: norm or true_logit.")]
+Confidence = Annotated[str, typer.Option(help="Global likelihood ratio of: log_odds or probability.")]
 
 
 def attack(
@@ -74,6 +77,9 @@ def attack(
     validation_share: Annotated[
         float, typer.Option(help="Share of the public records held out for validation.")
     ] = 0.25,
+    entropy: Entropy = "modified",
+    gradient: Gradient = "norm",
+    confidence: Confidence = "log_odds",
     seed: Seed = 0,
     out: Out = Path("runs/attack"),
     quiet: Quiet = False,
@@ -89,7 +95,8 @@ def attack(
     saved = {"--public-predictions": public_predictions, "--private-predictions": private_predictions}
     records = {"--public": public, "--private": private}
     _check_inputs(saved, {"--model": model, "--predict": predict}, records)
-    settings = AttackSettings(attacker, validation_share, seed)
+    readings = {"entropy": entropy, "gradient": gradient, "confidence": confidence}
+    settings = AttackSettings(attacker, validation_share, seed, **readings)  # type: ignore[arg-type]
     if public_predictions is not None and private_predictions is not None:
         known = read_predictions(public_predictions, "required")
         results = run_attack(known, read_predictions(private_predictions), out, settings)
@@ -130,7 +137,7 @@ def _show(results: AttackResults, out: Path, screen: Console) -> None:
     print_lines(screen, ["", *summary(results), ""])
     screen.print(text_table("Held-out public records", HEADINGS, validation_rows(results)))
     print_lines(screen, [*DEFINITIONS, *notes(results)], style="dim")
-    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])
+    print_lines(screen, [f"\nsubmission_*.csv, results.json and report.html are in {out}"])
 
 
 def _check_inputs(

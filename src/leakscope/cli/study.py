@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakscope.cli.attack import Confidence, Entropy, Gradient
+from leakscope.cli.claims import Claims, write_claims
 from leakscope.cli.output import (
     AsJson,
     DataDir,
@@ -17,6 +19,7 @@ from leakscope.cli.output import (
     Out,
     Quiet,
     Seed,
+    console,
     given_options,
     numbers,
     print_lines,
@@ -46,7 +49,11 @@ _ONLY_IN_REPORTS = ("advantage (mean)", "rho_KL (median)", "uncorrected")
 def scaling(
     context: typer.Context,
     preset: Annotated[
-        str, typer.Option(help="published, or decisive: 22 widths, 60 repeats, new data for each.")
+        str,
+        typer.Option(
+            help="published (40 initializations, and the publication's own seeds), or decisive: 22 widths, "
+            "60 repeats, new data for each. Other options change the preset."
+        ),
     ] = "published",
     widths: Annotated[str, typer.Option(help="Hidden widths, separated by commas.")] = "16,32,64,128,256",
     n_repeats: Annotated[int, typer.Option(help="Repeats per width.")] = 3,
@@ -65,16 +72,43 @@ def scaling(
     target_data: Annotated[
         str, typer.Option(help="Target records of the repeats: fixed (as published) or redrawn.")
     ] = "fixed",
+    class_sd: Annotated[float, typer.Option(help="Standard deviation of a Gaussian class.")] = 1.5,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="gaussian (as published), another one (leakscope data list), or package.module:function; "
+            "targets then use a random half of it, shadow models the other."
+        ),
+    ] = "gaussian",
+    attacker: Annotated[
+        str,
+        typer.Option(
+            help="Classifier of the shadow-model attack: logistic (as published), forest, mlp, or "
+            "package.module:factory of any scikit-learn classifier."
+        ),
+    ] = "logistic",
+    n_initializations: Annotated[
+        int, typer.Option(help="Trainings of targets and shadow models, each from other initial weights.")
+    ] = 40,
+    published_seeds: Annotated[
+        bool, typer.Option(help="Also train with the publication's own seeds of torch (gaussian only).")
+    ] = True,
+    claims: Claims = None,
+    data_dir: DataDir = None,
     out: Out = Path("runs/scaling"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Does model size or overfitting drive membership leakage? MLPs of many widths on Gaussian classes."""
+    """Does model size or overfitting drive membership leakage? MLPs of many widths."""
+    from leakscope.studies.scaling.claims import PUBLICATION
     from leakscope.studies.scaling.study import run
 
+    if claims is not None:
+        write_claims(PUBLICATION, claims, quiet)
+        return
     config = _scaling_config(context)
     with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, progress)
+        results = run(config, out, progress, data_dir)
     show_results(results, partial(_show_scaling, results, out), quiet, as_json)
 
 
@@ -86,13 +120,16 @@ def _scaling_config(context: typer.Context) -> ScalingConfig:
     if preset not in PRESETS:
         raise InputError(f"preset={preset!r}: choose {' or '.join(PRESETS)}")
     given = given_options(context, ScalingConfig)
-    if "widths" in given:
-        given["widths"] = numbers(given["widths"], int, "widths", "whole numbers", "16,32,64")
+    source = context.get_parameter_source("widths")
+    if source and source.name != "DEFAULT":
+        text = context.params["widths"]
+        given["hidden_widths"] = numbers(text, int, "widths", "whole numbers", "16,32,64")
     return replace(PRESETS[preset], **given)
 
 
 def _show_scaling(results: ScalingResults, out: Path, screen: Console) -> None:
-    from leakscope.studies.scaling.page import ranked_findings, width_table
+    from leakscope.studies.scaling.page import ranked_findings
+    from leakscope.studies.scaling.tables import width_table
 
     widths = width_table(results, with_spread=False)
     screen.print()
@@ -254,8 +291,8 @@ def ensemble(
     preset: Annotated[
         str,
         typer.Option(
-            help="full (ResNet-18 on CIFAR-10, 20,000 + 20,000 records), small (mlp on digits), or auto: "
-            "full if there are a GPU and the images. Other options change the preset."
+            help="full (ResNet-18 on CIFAR-10, 20,000 + 20,000 records), small (mlp on overlapping classes), "
+            "or auto: full if there are a GPU and the images. Other options change the preset."
         ),
     ] = "auto",
     dataset: Annotated[str | None, typer.Option(help="See leakscope data list.")] = None,
@@ -273,35 +310,60 @@ def ensemble(
         float | None,
         typer.Option(help="Share of the public records held out for validation (default: 0.25)."),
     ] = None,
+    entropy: Entropy = "modified",
+    gradient: Gradient = "norm",
+    confidence: Confidence = "log_odds",
     seed: Annotated[_Number, typer.Option(help="Seed of all randomness (default: 0).")] = None,
+    record_only: Annotated[
+        bool,
+        typer.Option("--record-only", help="Train the target, write its outputs.npz, and stop."),
+    ] = False,
+    recorded: Annotated[
+        Path | None,
+        typer.Option("--from", help="Train nothing: attack the target whose outputs.npz this is."),
+    ] = None,
+    claims: Claims = None,
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/ensemble"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Attack one given model with public records, then compare the submission with the truth."""
+    """Attack one given model with public records, then compare the submissions with the truth."""
+    from leakscope.studies.ensemble.claims import PUBLICATION
     from leakscope.studies.ensemble.config import EnsembleConfig, configured
-    from leakscope.studies.ensemble.study import run
+    from leakscope.studies.ensemble.study import record, run, run_from
 
-    config = configured(preset, given_options(context, EnsembleConfig), device, data_dir)
+    if claims is not None:
+        write_claims(PUBLICATION, claims, quiet)
+        return
+    given = given_options(context, EnsembleConfig)
+    if recorded is not None:
+        results = run_from(recorded, out, given)
+        show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
+        return
+    config = configured(preset, given, device, data_dir)
     verbose = not (quiet or as_json)
     if verbose:
         target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
         print(f"training the target, {target}", file=sys.stderr, flush=True)
     # There is one model: a log would count from 0 to 1, only a bar says something.
     with training_progress(1, out, shown=verbose and sys.stderr.isatty()) as progress:
+        if record_only:
+            print_lines(console(), [f"{record(config, out, device, data_dir, progress)}"] * (not quiet))
+            return
         results = run(config, out, device, data_dir, progress)
     show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
 
 
 def _show_ensemble(results: EnsembleResults, out: Path, screen: Console) -> None:
     from leakscope.single_model.report import DEFINITIONS, TRUTH_TITLE, notes, ranking
-    from leakscope.studies.ensemble.report import NOTE, comparison, target_sentence
+    from leakscope.studies.ensemble.report import NOTE
+    from leakscope.studies.ensemble.tables import comparison, target_sentence
 
     rates, chosen = comparison(results), results.chosen
     ranked = f"On the private records, {ranking(chosen, results.private_truth[chosen].auc)}"
     print_lines(screen, ["", target_sentence(results), ranked, ""])
     screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
     print_lines(screen, [NOTE, *DEFINITIONS, *notes(results)], style="dim")
-    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])
+    print_lines(screen, [f"\nsubmission_*.csv, results.json and report.html are in {out}"])

@@ -109,6 +109,16 @@ DATASETS: tuple[Dataset, ...] = (
         licence="none needed, the records are synthetic",
     ),
     Dataset(
+        name="overlapping",
+        summary="ten Gaussian classes in twenty dimensions that overlap so far that a model must memorize",
+        loader="leakscope.data.gaussian:overlapping",
+        n_records=4_000,
+        shape=(20,),
+        n_classes=10,
+        source="built in, generated",
+        licence="none needed, the records are synthetic",
+    ),
+    Dataset(
         name="digits",
         summary="hand-written digits of 8 x 8 pixels",
         loader="leakscope.data.digits:digits",

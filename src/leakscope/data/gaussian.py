@@ -8,9 +8,11 @@ records behind the published table.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from leakscope.array_types import BoolArray
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.types import Records
@@ -25,8 +27,9 @@ def gaussian(
     n_features: int = 10,
     n_classes: int = 5,
     centres_seed: int | None = None,
+    class_sd: float = STANDARD_DEVIATION,
 ) -> Records:
-    """Records of `n_classes` Gaussian classes with standard deviation 1.5 around random centres.
+    """Records of `n_classes` Gaussian classes around random centres.
 
     Args:
         seed: seed of the samples and, unless `centres_seed` is given, of the centres.
@@ -35,6 +38,7 @@ def gaussian(
         n_classes: number of classes.
         centres_seed: takes the centres from this seed instead, which makes two calls with different
             `seed` two samples of the same distribution.
+        class_sd: standard deviation of every class.
 
     Returns:
         float32 features (n_samples, n_features), in random order; ids carry the seeds.
@@ -46,7 +50,7 @@ def gaussian(
         centres = _random_state("centres_seed", centres_seed).randn(n_classes, n_features)
     each, n_larger = divmod(n_samples, n_classes)
     labels = np.repeat(np.arange(n_classes, dtype=np.int64), each + (np.arange(n_classes) < n_larger))
-    features = random.randn(n_samples, n_features) * STANDARD_DEVIATION + centres[labels]
+    features = random.randn(n_samples, n_features) * class_sd + centres[labels]
     order = random.permutation(n_samples)
     world = f"{seed}" if centres_seed is None else f"{seed}@{centres_seed}"
     return Records(
@@ -58,8 +62,28 @@ def gaussian(
     )
 
 
+def overlapping(seed: int = 0, n_samples: int = 4000, class_sd: float = 2.5) -> Records:
+    """Records of ten Gaussian classes in twenty dimensions that overlap far.
+
+    A network that fits them memorizes them, so its outputs reveal members without reference models.
+
+    Args:
+        seed: seed of the samples and of the centres.
+        n_samples: number of records.
+        class_sd: standard deviation of every class; the centres' is 1.
+    """
+    return replace(gaussian(seed, n_samples, 20, 10, class_sd=class_sd), name="overlapping")
+
+
 def split(seed: int, n_samples: int, train_fraction: float = 0.5) -> BoolArray:
-    """Who is a member: bool (n_samples,), true for the first rows of a fresh permutation.
+    """Who is a member: bool (n_samples,), true for the first rows of a fresh permutation."""
+    in_mask = np.zeros(n_samples, dtype=np.bool_)
+    in_mask[member_order(seed, n_samples, train_fraction)] = True
+    return in_mask
+
+
+def member_order(seed: int, n_samples: int, train_fraction: float = 0.5) -> IntArray:
+    """The members' rows in the order of the permutation; int64 (members,).
 
     Raises:
         InputError: `train_fraction` leaves no members, or no non-members.
@@ -70,9 +94,8 @@ def split(seed: int, n_samples: int, train_fraction: float = 0.5) -> BoolArray:
             f"train_fraction={train_fraction} of n_samples={n_samples} leaves one side of the split empty; "
             "give a fraction between 0 and 1 that leaves at least one record on each side"
         )
-    in_mask = np.zeros(n_samples, dtype=np.bool_)
-    in_mask[_random_state("seed", seed).permutation(n_samples)[:n_members]] = True
-    return in_mask
+    order: IntArray = _random_state("seed", seed).permutation(n_samples)
+    return order[:n_members]
 
 
 def _check_sizes(n_samples: int, n_features: int, n_classes: int) -> None:

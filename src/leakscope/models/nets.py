@@ -73,13 +73,27 @@ def deep_cnn(input_shape: tuple[int, ...], n_classes: int, channels: int = 32) -
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, n_classes))
 
 
-def resnet18(input_shape: tuple[int, ...], n_classes: int, channels: int = 64) -> nn.Module:
-    """ResNet-18 (He et al. 2016) for small images: a 3x3 stem without pooling, four stages of two blocks.
+def resnet18(
+    input_shape: tuple[int, ...], n_classes: int, channels: int = 64, stem: str = "small"
+) -> nn.Module:
+    """ResNet-18 (He et al. 2016): a stem and four stages of two blocks.
 
-    It has eleven million parameters at the usual 64 channels.
+    The small stem, for small images, is a 3x3 convolution; the large one, torchvision's, a 7x7 convolution of
+    stride 2 and a max pooling.
     """
     _check_images("resnet18", input_shape, smallest=8)
-    layers: list[nn.Module] = [_conv3(input_shape[0], channels), nn.BatchNorm2d(channels), nn.ReLU()]
+    if stem not in ("small", "large"):
+        raise InputError(f"resnet18: stem={stem!r}: choose small or large")
+    layers: list[nn.Module] = (
+        [_conv3(input_shape[0], channels), nn.BatchNorm2d(channels), nn.ReLU()]
+        if stem == "small"
+        else [
+            nn.Conv2d(input_shape[0], channels, 7, 2, padding=3, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, padding=1),
+        ]
+    )
     n_in = channels
     for stage in range(4):
         n_out = channels * 2**stage

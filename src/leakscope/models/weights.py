@@ -22,6 +22,7 @@ from leakscope.data.columns import listed
 from leakscope.disk.storage import user_file
 from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
+from leakscope.models.torchvision_names import has_torchvision_names, renamed
 from leakscope.recipe import Option, Recipe
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
@@ -53,6 +54,11 @@ def load_net(
     """The network with the file's weights, in evaluation mode; see `leakscope.models.given.NetWeights`."""
     built = build(Recipe(net=net, net_options=tuple(net_options.items())), input_shape, n_classes)
     state = read_state(path)
+    if net == "resnet18" and has_torchvision_names(state):
+        try:
+            state = renamed(state, net_options)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     problems = _state_problems(built.state_dict(), state)
     if problems:
         raise InputError(f"{path} does not fit net={net!r} with options {dict(net_options)}: "

@@ -75,9 +75,12 @@ def closest(
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
-    """Fields as command-line options; lists are joined by commas."""
+    """Fields as command-line options; lists are joined by commas, and switches are on or off."""
     words: list[str] = []
     for name, value in given.items():
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
+            continue
         text = ",".join(map(str, value)) if isinstance(value, list | tuple) else f"{value}"
         words += [f"--{name.replace('_', '-')}", text]
     return words

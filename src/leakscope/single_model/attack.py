@@ -9,7 +9,7 @@ private records is never read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -45,13 +45,17 @@ if TYPE_CHECKING:
 
 KIND = "attack"
 RESULTS_TYPE = AttackResults
-SUBMISSION = "submission.csv"
 VALIDATION, PRIVATE = "validation", "private"
 """Folders with one array of scores per attacker."""
 IS_MEMBER = "is_member.npy"
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Findings = TypeVar("Findings", bound=AttackFindings)
+
+
+def submission_file(attacker: str) -> str:
+    """Name of the file with an attacker's scores for the private records."""
+    return f"submission_{attacker}.csv"
 
 
 def attack(
@@ -66,7 +70,7 @@ def attack(
     Args:
         public: the model's outputs on records of known membership.
         private: its outputs on the records to score.
-        out: run folder for submission.csv, results.json, the reports and the scores.
+        out: run folder for the submissions, results.json, the reports and the scores.
         settings: how the attackers are fitted and chosen.
         model: what identifies the model in the report, as `GivenModel.describe` gives it.
     """
@@ -91,6 +95,7 @@ def check_request(public: Predictions, private: Predictions, settings: AttackSet
     from leakscope.single_model.ensemble.holdout import split_public
 
     chosen_attackers(settings.attacker)
+    assert settings.readings
     if public.is_member is None:
         raise InputError(f"{public.name}: the membership of the public records is missing; add is_member")
     if public.n_classes != private.n_classes:
@@ -137,22 +142,22 @@ def run_attack(
     seed = seed_integer(settings.seed, 0, Purpose.ESTIMATOR, bits=31)
     judged = {}
     for attacker in attackers or chosen_attackers(settings.attacker):
-        fitted = fit(attacker, public.logits[train], public.labels[train], public.is_member[train], seed)
+        known = (public.logits[train], public.labels[train], public.is_member[train])
+        fitted = fit(attacker, *known, seed, settings.readings)
         validation = fitted.scores(public.logits[held_out], public.labels[held_out])
         write_array(folder / VALIDATION / f"{attacker.name}.npy", np.stack(validation))
         scores = fitted.scores(private.logits, private.labels).score
         write_array(folder / PRIVATE / f"{attacker.name}.npy", scores)
+        write_submission(folder / submission_file(attacker.name), private, scores)
         options = asdict(attacker)
         judged[attacker.name] = attacker_results(folder, attacker.name, options, fitted.stopped_early)
-    chosen = best_of(judged)
-    write_submission(folder / SUBMISSION, private, stored_array(folder / PRIVATE / f"{chosen}.npy"))
     return AttackFindings(
         public=PublicRecords(len(public), int(public.is_member.sum()), public.kind),
         private=PrivateRecords(len(private)),
         split=SplitSizes(len(split.training), len(split.validation)),
         attackers=judged,
-        chosen=chosen,
-        submission_sha256=sha256_of(folder / SUBMISSION),
+        chosen=best_of(judged),
+        submission_sha256=_submission_digests(folder, judged),
     )
 
 
@@ -175,14 +180,20 @@ def recomputed_findings(folder: Path, stored: Findings) -> Findings:
         name: attacker_results(folder, name, one.settings, one.stopped_early)
         for name, one in stored.attackers.items()
     }
-    if not (folder / SUBMISSION).exists():
-        raise InputError(f"{folder / SUBMISSION} is missing")
     return replace(
         stored,
         attackers=judged,
         chosen=best_of(judged),
-        submission_sha256=sha256_of(folder / SUBMISSION),
+        submission_sha256=_submission_digests(folder, judged),
     )
+
+
+def _submission_digests(folder: Path, attackers: Iterable[str]) -> dict[str, str]:
+    files = {name: folder / submission_file(name) for name in attackers}
+    for file in files.values():
+        if not file.exists():
+            raise InputError(f"{file} is missing")
+    return {name: sha256_of(file) for name, file in files.items()}
 
 
 def best_of(judged: Mapping[str, AttackerResults]) -> str:

@@ -16,7 +16,7 @@ from leakscope.report.charts import Chart, PlotlyFigure, colour, guessing, line,
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import Page, Section
 from leakscope.report.study_page import conventions, folder_facts, reproduce
-from leakscope.single_model.attack import IS_MEMBER, PRIVATE, SUBMISSION, VALIDATION
+from leakscope.single_model.attack import IS_MEMBER, PRIVATE, VALIDATION
 from leakscope.single_model.report import (
     DEFINITIONS,
     HEADINGS,
@@ -61,6 +61,7 @@ def page(
         Section("validation", "Validation", validation),
         Section("roc", "ROC", roc_body(list(findings.attackers), folder, truth is not None, redacted)),
         Section("attackers", "Attackers", _attackers(findings)),
+        *context.sections,
         conventions([*DEFINITIONS, _HOLDOUT]),
         reproduce(context.command, context.seed, context.versions),
     ]
@@ -93,13 +94,16 @@ def _attackers(findings: AttackFindings) -> Body:
             name,
             ", ".join(f"{setting} {value}" for setting, value in one.settings.items()),
             "no" if one.stopped_early else "yes",
-            f"{one.private.low:.3f} to {one.private.high:.3f}",
+            f"{one.private.mean:.4f}",
+            f"{one.private.sd:.4f}",
+            f"{one.private.low:.4f} to {one.private.high:.4f}",
+            findings.submission_sha256[name][:16],
         ]
         for name, one in findings.attackers.items()
     ]
-    digest = findings.submission_sha256[:16]
-    sentence = f"{SUBMISSION} (sha256 {digest}) holds the scores of {findings.chosen}."
-    return [Table(("attacker", "settings", "converged", "range of private scores"), rows), sentence]
+    head = ("attacker", "settings", "converged", "mean private score", "sd", "range", "submission sha256")
+    sentence = f"Each attacker's scores are in submission_ATTACKER.csv; {findings.chosen} is the chosen one."
+    return [Table(head, rows), sentence]
 
 
 def _gauge(findings: AttackFindings, truth: PrivateTruth | None) -> Gauge:

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leakscope.report.blocks import Table
+from leakscope.report.page import Section
 from leakscope.report.study_page import Command, options
-from leakscope.single_model.attack import SUBMISSION
+from leakscope.single_model.attack import submission_file
 from leakscope.single_model.results import (
+    READINGS,
     AttackFindings,
     AttackResults,
+    AttackSettings,
     AucFigure,
     Figures,
     TprFigure,
@@ -58,6 +61,7 @@ class ReportContext:
         seed: of all randomness.
         versions: package -> version the target was trained with; empty where it was not trained here.
         truth: the truth about the private records; None where it is unknown.
+        sections: what else the page shows.
     """
 
     subject: str
@@ -66,6 +70,7 @@ class ReportContext:
     seed: int
     versions: Mapping[str, str] = field(default_factory=dict)
     truth: PrivateTruth | None = None
+    sections: Sequence[Section] = ()
 
 
 def attack_context(results: AttackResults) -> ReportContext:
@@ -79,7 +84,10 @@ def attack_context(results: AttackResults) -> ReportContext:
         "Private sha256": config.private_sha256,
     }
     facts += [(name, digest[:_DIGITS]) for name, digest in hashes.items() if digest]
+    defaults = AttackSettings()
     chosen = {"attacker": config.attacker, "validation_share": config.validation_share, "seed": config.seed}
+    readings = {name: getattr(config, name) for name in READINGS}
+    chosen |= {name: value for name, value in readings.items() if value != getattr(defaults, name)}
     words = ("leakscope", "attack", *_input_options(model), *options(chosen), "--out", "runs/again")
     return ReportContext(model.get("file", "one given model"), facts, Command(words), config.seed)
 
@@ -121,8 +129,8 @@ def validation_sentence(findings: AttackFindings) -> str:
 def score_sentence(findings: AttackFindings) -> str:
     """Where the scores are."""
     return (
-        f"{SUBMISSION} holds the scores of {findings.chosen} for the {findings.private.records:,} private "
-        "records."
+        f"{submission_file(findings.chosen)} holds the scores of {findings.chosen} for the "
+        f"{findings.private.records:,} private records."
     )
 
 

@@ -8,12 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from leakscope.data.predictions import Kind
+from leakscope.errors import InputError
 from leakscope.stats.estimate import Estimate
 
+READINGS = {
+    "entropy": ("modified", "adjusted"),
+    "gradient": ("norm", "true_logit"),
+    "confidence": ("log_odds", "probability"),
+}
+"""Field of `Readings` -> its values."""
 BEST = "best"
 """Instead of an attacker's name: fit all of them and choose by validation AUC."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """How to read what the publication of the attack leaves open.
+
+    Attributes:
+        entropy: "modified": the modified entropy of Song and Mittal (2021); "adjusted": the entropy times the
+            probability of all wrong classes.
+        gradient: "norm": the norm of the loss gradient at the logits; "true_logit": the absolute derivative
+            of the loss with respect to the true logit, which is one minus the true-class probability.
+        confidence: whose densities the global likelihood ratio compares: "log_odds": the logit-scaled
+            true-class probability; "probability": the true-class probability itself.
+    """
+
+    entropy: Literal["modified", "adjusted"] = "modified"
+    gradient: Literal["norm", "true_logit"] = "norm"
+    confidence: Literal["log_odds", "probability"] = "log_odds"
 
 
 @dataclass(frozen=True)
@@ -22,14 +48,37 @@ class AttackSettings:
 
     Attributes:
         attacker: "forest", "lightgbm" or "mlp"; "best": all three, and the one with the highest validation
-            AUC scores the private records.
+            AUC is chosen.
         validation_share: share of the public records that the attackers are evaluated on, not fitted on.
         seed: of all randomness.
+        entropy: "modified" or "adjusted"; see `Readings`, as for the next two.
+        gradient: "norm" or "true_logit".
+        confidence: "log_odds" or "probability".
     """
 
     attacker: str = BEST
     validation_share: float = 0.25
     seed: int = 0
+    entropy: Literal["modified", "adjusted"] = "modified"
+    gradient: Literal["norm", "true_logit"] = "norm"
+    confidence: Literal["log_odds", "probability"] = "log_odds"
+
+    @property
+    def readings(self) -> Readings:
+        """The features as these settings read them.
+
+        Raises:
+            InputError: there is no such reading.
+        """
+        chosen = {name: getattr(self, name) for name in READINGS}
+        wrong = [
+            f"{name}={value!r}: choose {' or '.join(READINGS[name])}"
+            for name, value in chosen.items()
+            if value not in READINGS[name]
+        ]
+        if wrong:
+            raise InputError("; ".join(wrong))
+        return Readings(**chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +236,8 @@ class AttackFindings:
         private: the records to score.
         split: how the public records are split.
         attackers: attacker -> its results.
-        chosen: the attacker whose scores are in submission.csv.
-        submission_sha256: of submission.csv.
+        chosen: the attacker with the highest validation AUC.
+        submission_sha256: attacker -> sha256 of its submission_ATTACKER.csv.
     """
 
     public: PublicRecords
@@ -196,7 +245,7 @@ class AttackFindings:
     split: SplitSizes
     attackers: Mapping[str, AttackerResults]
     chosen: str
-    submission_sha256: str
+    submission_sha256: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ An undefined correlation (of a constant, of too few points) is NaN, with a reaso
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.bootstrap import Bootstrap, cluster_bootstrap
 from leakscope.stats.intervals import Interval, fisher_interval
+
+Coefficient = Literal["pearson", "spearman", "kendall"]
+COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
 
 # Spread below this share of the values' size is rounding, not signal.
 _RELATIVE_ROUNDING = 1e-13
@@ -81,6 +84,7 @@ def compare_predictors(
     seed: int,
     n_draws: int = 2000,
     level: float = 0.95,
+    by: Coefficient = "pearson",
 ) -> Bootstrap:
     """Which of two quantities correlates more with the outcome? Paired over repetitions.
 
@@ -93,19 +97,37 @@ def compare_predictors(
         seed: seed of the resamples.
         n_draws: number of resamples of repeats.
         level: two-sided confidence.
+        by: the coefficient.
 
     Returns:
-        Three quantities: Pearson r of `first`, of `second`, and the difference of their absolute values;
-        above zero means that `first` predicts better.
+        Three quantities: the correlation with `first`, with `second`, and the difference of their absolute
+        values; above zero means that `first` predicts better.
     """
     target, *predictors = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (outcome, first, second)))
 
     def correlations(repeats: IntArray) -> FloatArray:
         means = [v[repeats].mean(axis=0) for v in (target, *predictors)]  # each (settings,)
-        r_first, r_second = (pearson(means[0], mean).r for mean in means[1:])
+        r_first, r_second = (coefficient(means[0], mean, by) for mean in means[1:])
         return np.array([r_first, r_second, abs(r_first) - abs(r_second)])
 
     return cluster_bootstrap(correlations, len(target), n_draws, seed=seed, level=level)
+
+
+def coefficient(x: FloatArray, y: FloatArray, by: Coefficient) -> float:
+    """One correlation coefficient of two finite (points,) vectors, without p-value; NaN where undefined."""
+    if by == "kendall":
+        return kendall_tau(x, y)
+    a, b = (_centred(midranks(v) if by == "spearman" else v) for v in (x, y))
+    return float(np.clip(a @ b, -1, 1)) if len(a) > 2 and a.any() and b.any() else float("nan")
+
+
+def kendall_tau(x: FloatArray, y: FloatArray) -> float:
+    """Kendall's tau-b: concordant minus discordant pairs, ties allowed for; NaN for fewer than 3 points."""
+    if len(x) < 3:
+        return float("nan")
+    first, second = (np.sign(v[:, None] - v[None, :]) for v in (x, y))
+    untied = float(np.abs(first).sum()) * float(np.abs(second).sum())
+    return float((first * second).sum() / np.sqrt(untied)) if untied else float("nan")
 
 
 def midranks(values: FloatArray) -> FloatArray:

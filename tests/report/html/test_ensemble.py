@@ -67,6 +67,7 @@ def test_without_the_truth_the_page_claims_nothing_about_private_records(study: 
 def test_without_scores_there_is_no_curve_and_the_page_says_so(study: Study, tmp_path: Path) -> None:
     results, folder = study
     shutil.copytree(folder / "target", tmp_path / "target")
+    shutil.copy(folder / "outputs.npz", tmp_path)
     (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
     context = study_context(results, folder)
     assert "no curve can be drawn" in page(results, tmp_path, context).render()
@@ -81,6 +82,6 @@ def test_what_few_records_cannot_resolve_is_named(study: Study) -> None:
 
 def test_the_command_repeats_the_study(study: Study) -> None:
     assert str(command(study[0].config)) == (
-        "leakscope study ensemble --preset small --validation-share 0.4 --n-public 200 --n-private 160 "
-        "--width 16 --epochs 3 --out runs/again"
+        "leakscope study ensemble --preset small --validation-share 0.4 --dataset digits --n-public 200 "
+        "--n-private 160 --width 16 --epochs 3 --out runs/again"
     )

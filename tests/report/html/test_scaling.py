@@ -47,12 +47,15 @@ def test_published_values_stand_beside_the_published_protocol_alone(study: Study
     assert "does not follow the published protocol" in text and "circle-open" not in text
     rows = [replace(row, hidden_width=w) for row, w in zip(results.results, (16, 64, 256), strict=True)]
     text = page(replace(results, config=ScalingConfig(), results=tuple(rows)), folder).render()
-    assert "ours minus theirs" in text and "circle-open" in text and "0.544" in text
+    assert "The published table and ours" in text and "circle-open" in text and "0.544" in text
 
 
 def test_undefined_correlations_are_called_so(study: Study) -> None:
     results, folder = study
-    lira = replace(results.gap_or_size["lira"], r_gap=Estimate(None, None, None))
+    whole, *others = results.gap_or_size["lira"].over
+    pearson = replace(whole.coefficients["pearson"], gap=Estimate(None, None, None))
+    over = (replace(whole, coefficients={**whole.coefficients, "pearson": pearson}), *others)
+    lira = replace(results.gap_or_size["lira"], over=over)
     changed = replace(results, gap_or_size={**results.gap_or_size, "lira": lira})
     before, after = (page(r, folder).render().count(">undefined</td>") for r in (results, changed))
     assert after == before + 1
@@ -68,9 +71,13 @@ def test_without_reference_models_the_page_says_that_lira_is_not_run(study: Stud
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (ScalingConfig(), "leakscope study scaling --preset published --out runs/again"),
+        (PRESETS["published"], "leakscope study scaling --preset published --out runs/again"),
         (PRESETS["decisive"], "--preset decisive --out"),
-        (ScalingConfig(widths=(4, 8), seed=7), "--preset published --widths 4,8 --seed 7"),
+        (
+            replace(PRESETS["published"], hidden_widths=(4, 8), seed=7),
+            "--preset published --widths 4,8 --seed 7",
+        ),
+        (ScalingConfig(), "--preset published --n-initializations 1 --no-published-seeds --out"),
     ],
 )
 def test_the_command_asks_for_the_same_study(config: ScalingConfig, expected: str) -> None:

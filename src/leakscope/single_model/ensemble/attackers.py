@@ -21,7 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.single_model.ensemble.features import GlobalLira, features, log_odds
+from leakscope.single_model.ensemble.features import DEFAULT_READINGS, GlobalLira, confidence, features
+from leakscope.single_model.results import Readings
 
 CALIBRATION_FOLDS = 5
 _ONE = int(np.float64(2.0).view(np.int64))  # 1 + score, for a score of 1
@@ -108,10 +109,11 @@ class FittedAttacker:
 
     model: Any
     stopped_early: bool  # the perceptron reached its iteration limit before it converged
+    readings: Readings = DEFAULT_READINGS
 
     def scores(self, logits: AnyArray, labels: IntArray) -> MembershipScores:
         """How likely each record is a member, from the model's logits (records, classes) and the labels."""
-        inputs = attacker_inputs(logits, labels)
+        inputs = attacker_inputs(logits, labels, self.readings)
         calibrated = np.clip(self.model.predict_proba(inputs)[:, 1].astype(np.float64), 0, 1)
         folds = [fold.estimator.predict_proba(inputs)[:, 1] for fold in self.model.calibrated_classifiers_]
         uncalibrated = np.asarray(np.mean(folds, axis=0, dtype=np.float64))
@@ -119,7 +121,12 @@ class FittedAttacker:
 
 
 def fit(
-    attacker: Attacker, logits: AnyArray, labels: IntArray, is_member: BoolArray, seed: int
+    attacker: Attacker,
+    logits: AnyArray,
+    labels: IntArray,
+    is_member: BoolArray,
+    seed: int,
+    readings: Readings = DEFAULT_READINGS,
 ) -> FittedAttacker:
     """Fits an attacker on the model's logits (records, classes) for records of known membership.
 
@@ -130,12 +137,12 @@ def fit(
     model = CalibratedClassifierCV(learner, method="isotonic", cv=folds)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(attacker_inputs(logits, labels), is_member.astype(np.int64))
+        model.fit(attacker_inputs(logits, labels, readings), is_member.astype(np.int64))
     stopped_early = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):  # the published settings cause it
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return FittedAttacker(model, stopped_early)
+    return FittedAttacker(model, stopped_early, readings)
 
 
 def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:
@@ -163,13 +170,14 @@ def _lifted(steps: IntArray, rank: IntArray) -> IntArray:
     return np.asarray(np.minimum(lifted, _ONE - (rank[-1] - rank)))
 
 
-def attacker_inputs(logits: AnyArray, labels: IntArray) -> FloatArray:
-    """The ten features, then the log-odds from which the global likelihood ratio is computed."""
-    return np.column_stack([*features(logits, labels).values(), log_odds(logits, labels)])
+def attacker_inputs(logits: AnyArray, labels: IntArray, readings: Readings = DEFAULT_READINGS) -> FloatArray:
+    """The ten features, then the confidence from which the global likelihood ratio is computed."""
+    columns = features(logits, labels, readings).values()
+    return np.column_stack([*columns, confidence(logits, labels, readings)])
 
 
 class _LiraColumn(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns the last column, log-odds, into the global likelihood ratio fitted on the training records."""
+    """Turns the last column, the confidence, into the global likelihood ratio of the training records."""
 
     def fit(self, inputs: FloatArray, is_member: IntArray) -> _LiraColumn:
         """Fits the two densities."""

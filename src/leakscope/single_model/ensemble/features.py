@@ -13,13 +13,15 @@ import numpy as np
 from scipy import special, stats
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.single_model.results import Readings
 
+DEFAULT_READINGS = Readings()
 _LEAST_SD = 1e-6  # a density needs a spread, even where all values are equal
 
 
 @dataclass(frozen=True)
 class GlobalLira:
-    """Log ratio of two Gaussians of the logit-scaled true-class confidence, the same for every record.
+    """Log ratio of two Gaussians of the true-class confidence, the same for every record.
 
     The likelihood ratio of Carlini et al. (2022) with one pair of densities for all records, fitted on
     records of known membership, because there are no shadow models to fit one pair per record.
@@ -31,38 +33,50 @@ class GlobalLira:
     sd_out: float
 
     @classmethod
-    def fit(cls, log_odds: FloatArray, is_member: BoolArray) -> GlobalLira:
+    def fit(cls, confidence: FloatArray, is_member: BoolArray) -> GlobalLira:
         """The densities of members and of non-members; there must be at least one of each."""
         (mean_in, sd_in), (mean_out, sd_out) = (
             (float(values.mean()), max(float(values.std()), _LEAST_SD))
-            for values in (log_odds[is_member], log_odds[~is_member])
+            for values in (confidence[is_member], confidence[~is_member])
         )
         return cls(mean_in, sd_in, mean_out, sd_out)
 
-    def score(self, log_odds: FloatArray) -> FloatArray:
+    def score(self, confidence: FloatArray) -> FloatArray:
         """Log density under members minus under non-members; higher means member."""
-        log_in = stats.norm.logpdf(log_odds, self.mean_in, self.sd_in)
-        return np.asarray(log_in - stats.norm.logpdf(log_odds, self.mean_out, self.sd_out))
+        log_in = stats.norm.logpdf(confidence, self.mean_in, self.sd_in)
+        return np.asarray(log_in - stats.norm.logpdf(confidence, self.mean_out, self.sd_out))
 
 
-def features(logits: AnyArray, labels: IntArray) -> dict[str, FloatArray]:
+def features(
+    logits: AnyArray, labels: IntArray, readings: Readings = DEFAULT_READINGS
+) -> dict[str, FloatArray]:
     """The class probabilities and nine other features by name; float64 (records,) each."""
     z = logits.astype(np.float64)
     p = special.softmax(z, axis=1)
     odds = log_odds(z, labels)
     second, first = np.sort(p, axis=1)[:, -2:].T
+    entropy = special.entr(p).sum(axis=1)
+    wrong = special.expit(-odds)  # the probability of all wrong classes
     return {
         **{f"prob_{c}": p[:, c] for c in range(p.shape[1])},
         "loss": np.logaddexp(0, -odds),
-        "entropy": special.entr(p).sum(axis=1),
-        "modified_entropy": modified_entropy(z, labels),
+        "entropy": entropy,
+        f"{readings.entropy}_entropy": (
+            wrong * entropy if readings.entropy == "adjusted" else modified_entropy(z, labels)
+        ),
         "top2_margin": first - second,
         "true_prob": special.expit(odds),
         "correct": (z.argmax(axis=1) == labels).astype(np.float64),
         "max_logit": z.max(axis=1),
         "true_logit": _at_label(z, labels),
-        "gradient_proxy": gradient_proxy(z, labels),
+        "gradient_proxy": wrong if readings.gradient == "true_logit" else gradient_proxy(z, labels),
     }
+
+
+def confidence(logits: AnyArray, labels: IntArray, readings: Readings = DEFAULT_READINGS) -> FloatArray:
+    """What the densities of the global likelihood ratio are fitted to; float64 (records,)."""
+    odds = log_odds(logits, labels)
+    return np.asarray(special.expit(odds)) if readings.confidence == "probability" else odds
 
 
 def log_odds(logits: AnyArray, labels: IntArray) -> FloatArray:

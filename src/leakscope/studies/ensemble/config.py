@@ -33,12 +33,12 @@ class EnsembleConfig(AttackSettings):
         batch_size: batch size of the target.
     """
 
-    dataset: str = "digits"
+    dataset: str = "overlapping"
     net: str = "mlp"
     n_public: int | None = None
     n_private: int | None = None
     width: int = 64
-    epochs: int = 100
+    epochs: int = 60
     lr: float = 0.003
     batch_size: int = 64
 
@@ -49,6 +49,7 @@ class EnsembleConfig(AttackSettings):
         if wrong:
             raise InputError("; ".join(wrong))
         chosen_attackers(self.attacker)
+        assert self.readings
 
     @property
     def recipe(self) -> Recipe:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from leakscope.bank.bank import Bank
-from leakscope.report.blocks import Table
+from leakscope.report.page import Section
 from leakscope.report.study_page import Command, closest, options
-from leakscope.single_model.report import PrivateTruth, ReportContext, auc_text, tpr_text
+from leakscope.single_model.report import PrivateTruth, ReportContext
+from leakscope.studies.claims import claims_section
+from leakscope.studies.ensemble.claims import PUBLICATION
 from leakscope.studies.ensemble.config import PRESETS, EnsembleConfig
+from leakscope.studies.ensemble.outputs import OUTPUTS, read_outputs
 from leakscope.studies.ensemble.results import EnsembleResults
-from leakscope.studies.ensemble.study import TARGET
+from leakscope.studies.ensemble.tables import comparison, feature_table, target_sentence
 
-COMPARISON = ("attacker", "figure", "validation", "private", "published", "leaderboard")
+FEATURES_NOTE = (
+    "An AUC above 0.5 has the direction that the publication states. The class probabilities are represented "
+    "by the largest; the global likelihood ratio is fitted on the public records."
+)
 NOTE = (
     "Published and leaderboard are the publication's figures on its own validation and private records. Its "
     "data are undisclosed, so these figures are for comparison, not a target."
@@ -28,8 +33,12 @@ def study_context(results: EnsembleResults, folder: Path) -> ReportContext:
         facts=[("Target", f"{config.net} on {config.dataset}, {config.epochs} epochs")],
         command=command(config),
         seed=config.seed,
-        versions=Bank.open(folder / TARGET).manifest.versions,
+        versions=read_outputs(folder / OUTPUTS).training.versions,
         truth=PrivateTruth(results.private_truth, [target_sentence(results)], comparison(results), NOTE),
+        sections=[
+            Section("features", "Features", [feature_table(results)], FEATURES_NOTE),
+            claims_section(PUBLICATION.settle([results])),
+        ],
     )
 
 
@@ -39,26 +48,3 @@ def command(config: EnsembleConfig) -> Command:
     preset, changes = closest(presets, asdict(config))
     words = ("leakscope", "study", "ensemble", "--preset", preset, *options(changes), "--out", "runs/again")
     return Command(words)
-
-
-def comparison(results: EnsembleResults) -> Table:
-    """Validation and private figures beside the published ones, two rows per attacker."""
-    rows = []
-    for name, one in results.attackers.items():
-        private, published = results.private_truth[name], results.published.get(name)
-        rates = (published.validation, published.leaderboard) if published else ()
-        rows.append([name, "AUC", auc_text(one.auc), auc_text(private.auc),
-                     *(f"{rate.auc:.4f}" for rate in rates), *[""] * (2 - len(rates))])  # fmt: skip
-        rows.append(["", "TPR at 5% FPR", tpr_text(one.tpr_at_fpr), tpr_text(private.tpr_at_fpr),
-                     *(f"{100 * rate.tpr_at_fpr:.2f}%" for rate in rates),
-                     *[""] * (2 - len(rates))])  # fmt: skip
-    return Table(COMPARISON, rows)
-
-
-def target_sentence(results: EnsembleResults) -> str:
-    """What the target is and how far it overfits."""
-    target, config = results.target, results.config
-    return (
-        f"Accuracy of the target ({config.net} on {config.dataset}): {100 * target.members:.1f}% on members, "
-        f"{100 * target.nonmembers:.1f}% on non-members."
-    )

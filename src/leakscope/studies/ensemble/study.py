@@ -15,9 +15,9 @@ its own training part. Its data are undisclosed, so its figures are for comparis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,18 +25,18 @@ from leakscope.array_types import BoolArray, IntArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
-from leakscope.data.predictions import Predictions
 from leakscope.data.registry import load
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
-from leakscope.errors import InputError
+from leakscope.errors import CorruptBankError, InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.report.page import pages_to_write
-from leakscope.single_model.attack import PRIVATE, recomputed_findings, run_attack
+from leakscope.single_model.attack import PRIVATE, check_request, recomputed_findings, run_attack
 from leakscope.single_model.page import PRIVATE_TRUTH
-from leakscope.single_model.results import AttackFindings, Figures
-from leakscope.stats.rates import rates_by_model
+from leakscope.single_model.results import AttackFindings, AttackSettings, Figures
 from leakscope.studies.ensemble.config import EnsembleConfig
+from leakscope.studies.ensemble.feature_figures import feature_figures
+from leakscope.studies.ensemble.outputs import OUTPUTS, TargetOutputs, Training, read_outputs
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
 from leakscope.types import Design, Records
 
@@ -81,7 +81,7 @@ def run(
     progress: Callable[[float], None] = lambda _: None,
     attackers: Sequence[Attacker] = (),
 ) -> EnsembleResults:
-    """Trains the target, attacks it and evaluates the submission.
+    """Trains the target, attacks it and evaluates the submissions.
 
     Args:
         config: what to run.
@@ -91,32 +91,78 @@ def run(
         progress: called with the number of models trained since the last call, a fraction of one included.
         attackers: instead of the published ones.
     """
-    from leakscope.engine.local import TrainingRequest, check_request, complete_bank
+    record(config, out, device, data_dir, progress)
+    with locked_run_folder(out, KIND, asdict(config)):
+        return _attacked(config, out, attackers)
+
+
+def record(
+    config: EnsembleConfig,
+    out: Path,
+    device: str = "auto",
+    data_dir: Path | None = None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Path:
+    """Trains the target and writes its outputs, without attacking it; see `run`. Returns the file."""
+    from leakscope.engine.local import TrainingRequest, complete_bank
+    from leakscope.engine.local import check_request as check_training
 
     case = make_case(config, load(config.dataset, data_dir))
     design = Design(case.is_member[None])
     request = TrainingRequest(case.records, design, config.recipe, config.seed, ("logits",), device)
-    check_request(request)
+    check_training(request)
     with locked_run_folder(out, KIND, asdict(config)):
         bank = complete_bank(out / TARGET, request, progress=progress)
-        public, private = query_target(case, bank)
-        write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
-        findings = run_attack(public, private, out, config, attackers)
-        results = write_results(out, _results(out, config, findings))
-        for disclosure in pages_to_write(out):
-            write_reports(out, results, disclosure)
-        return results
+        outputs_of(case, bank, config).write(out / OUTPUTS)
+    return out / OUTPUTS
 
 
-def query_target(case: Case, bank: Bank) -> tuple[Predictions, Predictions]:
-    """The target's outputs on the public records, with membership, and on the private ones, without."""
-    logits = np.asarray(bank.signals().last("logits")[0])
-    public, private = slice(None, case.n_public), slice(case.n_public, None)
-    labels, ids = case.records.labels, case.records.ids
-    return (
-        Predictions(logits[public], labels[public], ids[public], case.is_member[public], name="public"),
-        Predictions(logits[private], labels[private], ids[private], name="private"),
-    )
+def run_from(
+    file: Path, out: Path, changes: Mapping[str, Any], attackers: Sequence[Attacker] = ()
+) -> EnsembleResults:
+    """Attacks the target whose outputs are in a file; trains nothing.
+
+    Args:
+        file: the outputs.npz of a run.
+        out: run folder.
+        changes: field of `AttackSettings` -> value, in place of the recorded one.
+        attackers: instead of the published ones.
+
+    Raises:
+        InputError: the file cannot be read, or a change would concern the target.
+    """
+    allowed = [field.name for field in fields(AttackSettings) if field.name != "seed"]
+    fixed = [name for name in changes if name not in allowed]
+    if fixed:
+        raise InputError(
+            f"{fixed[0]}={changes[fixed[0]]!r}: the target in {file} is trained already; change only "
+            f"{', '.join(allowed)}"
+        )
+    outputs = read_outputs(file)
+    config = replace(outputs.training.config, **changes)
+    check_request(outputs.public(), outputs.private(), config)
+    with locked_run_folder(out, KIND, asdict(config)):
+        outputs.write(out / OUTPUTS)
+        return _attacked(config, out, attackers)
+
+
+def _attacked(config: EnsembleConfig, out: Path, attackers: Sequence[Attacker]) -> EnsembleResults:
+    """Attacks the outputs in the run folder."""
+    outputs = read_outputs(out / OUTPUTS)
+    write_array(out / PRIVATE_TRUTH, outputs.is_member[~outputs.is_public])
+    findings = run_attack(outputs.public(), outputs.private(), out, config, attackers)
+    results = write_results(out, _results(out, config, findings))
+    for disclosure in pages_to_write(out):
+        write_reports(out, results, disclosure)
+    return results
+
+
+def outputs_of(case: Case, bank: Bank, config: EnsembleConfig) -> TargetOutputs:
+    """What the target reveals about all records, rounded to float16."""
+    logits = np.asarray(bank.signals().last("logits")[0]).astype(np.float16)
+    is_public = np.arange(len(case.records)) < case.n_public
+    training = Training(config, bank.manifest.versions)
+    return TargetOutputs(logits, case.records.labels, case.records.ids, case.is_member, is_public, training)
 
 
 def private_figures(folder: Path, attackers: Mapping[str, object]) -> dict[str, Figures]:
@@ -127,32 +173,36 @@ def private_figures(folder: Path, attackers: Mapping[str, object]) -> dict[str, 
     return {name: figures(stored_array(folder / PRIVATE / f"{name}.npy"), is_member) for name in attackers}
 
 
-def target_accuracy(bank: Bank) -> TargetAccuracy:
+def target_accuracy(outputs: TargetOutputs) -> TargetAccuracy:
     """How often the target is right about members and about non-members."""
-    signals = bank.signals()
-    is_correct = signals.last("logits").argmax(axis=-1) == signals.labels
-    rates = rates_by_model(is_correct, bank.design().in_mask)
-    members, nonmembers = float(rates.members[0]), float(rates.nonmembers[0])
+    is_correct = outputs.logits.argmax(axis=1) == outputs.labels
+    members, nonmembers = (float(is_correct[side].mean()) for side in (outputs.is_member, ~outputs.is_member))
     return TargetAccuracy(members, nonmembers, members - nonmembers)
 
 
 def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
-    """The results again, from the bank and the scores on disk; what `leakscope verify` compares."""
+    """The results again, from the outputs and the scores on disk; what `leakscope verify` compares."""
+    if (folder / TARGET).exists():
+        recorded = np.asarray(Bank.open(folder / TARGET).signals().last("logits")[0]).astype(np.float16)
+        if not np.array_equal(recorded, read_outputs(folder / OUTPUTS).logits):
+            raise CorruptBankError(f"{folder / OUTPUTS} does not hold the outputs of the target's bank")
     return _results(folder, config, recomputed_findings(folder, read_results(folder, EnsembleResults)))
 
 
 def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> EnsembleResults:
+    outputs = read_outputs(folder / OUTPUTS)
     return EnsembleResults(
         **{field.name: getattr(findings, field.name) for field in fields(AttackFindings)},
         config=config,
-        target=target_accuracy(Bank.open(folder / TARGET)),
+        target=target_accuracy(outputs),
         private_truth=private_figures(folder, findings.attackers),
+        features=feature_figures(outputs, config.readings),
         published=PUBLISHED,
     )
 
 
 def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
-    """Writes one of the reports, from the results, the bank and the scores on disk."""
+    """Writes one of the reports, from the results, the outputs and the scores on disk."""
     from leakscope.single_model.page import page
     from leakscope.studies.ensemble.report import study_context
 

@@ -10,51 +10,58 @@ import scipy
 import sklearn
 
 import leakscope
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import AnyArray, FloatArray, IntArray
 from leakscope.attacks.lira import Lira
-from leakscope.attacks.shokri import fit_membership, logistic_regression, softmax
+from leakscope.attacks.shokri import softmax
 from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.bank.bank import Bank
 from leakscope.stats import correlation as stats
-from leakscope.stats.estimate import Estimate
-from leakscope.stats.intervals import Interval, spread_over_targets
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc
 from leakscope.studies.scaling.config import ScalingConfig
-from leakscope.studies.scaling.population import roles
+from leakscope.studies.scaling.population import Roles, roles
+from leakscope.studies.scaling.predictors import correlation, gap_or_size
 from leakscope.studies.scaling.results import (
     AttackSummary,
-    Correlation,
     Correlations,
     DescribedCorrelation,
-    GapOrSize,
+    Initializations,
+    PublishedSeeds,
     Repeat,
     Runtime,
     ScalingResults,
+    WidthMeans,
     WidthResults,
 )
+from leakscope.studies.scaling.trainings import attack_targets, spread_of, width_means
 from leakscope.types import Design, Signals
 
 _N_DRAWS = 2000
-_SUBJECTS = {
-    "shokri": "the shadow-model attack",
-    "correctness": "correctness alone",
-    "loss": "the loss threshold",
-    "lira": "LiRA",
-}
-"""Attack -> what sentences call it."""
 
 
-def judged(config: ScalingConfig, banks: list[Bank]) -> ScalingResults:
-    """The results of the study; `banks` holds one bank per width."""
-    widths = tuple(_width_results(config, w, bank) for w, bank in zip(config.widths, banks, strict=True))
+def judged(config: ScalingConfig, banks: Sequence[Bank], exact: Sequence[AnyArray] = ()) -> ScalingResults:
+    """The results of the study.
+
+    Args:
+        config: what was run.
+        banks: one bank per width.
+        exact: the logits of models trained with the publication's seeds, one array per width; may be empty.
+    """
+    widths = tuple(
+        _width_results(config, w, bank) for w, bank in zip(config.hidden_widths, banks, strict=True)
+    )
     packages = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    attacks = widths[0].attacks
     return ScalingResults(
         experiment="membership inference against MLP width",
         config=config,
         results=widths,
-        correlations=_published_correlations(widths),
-        gap_or_size={attack: _gap_or_size(config, widths, attack) for attack in widths[0].attacks},
+        correlations=_published_correlations(
+            config, [w.mean_attack_auc for w in widths], [w.mean_overfit_gap for w in widths]
+        ),
+        gap_or_size={attack: gap_or_size(widths, attack, config.seed, _N_DRAWS) for attack in attacks},
+        initializations=_initializations(config, banks),
+        published_seeds=_published_seeds(config, banks, exact),
         runtime=Runtime(
             n_models=config.n_models,
             versions={
@@ -68,18 +75,16 @@ def judged(config: ScalingConfig, banks: list[Bank]) -> ScalingResults:
 
 def _width_results(config: ScalingConfig, width: int, bank: Bank) -> WidthResults:
     """Accuracy and attack success at one width."""
-    signals, design = bank.signals(), bank.design()
-    probability = softmax(signals.last("logits"))
-    member_probability, aucs = [], []
-    targets, shadows, references = roles(config)
-    for target, own_shadows, own_references in zip(targets, shadows, references, strict=True):
-        fitted = fit_membership(logistic_regression(), probability[own_shadows], design.in_mask[own_shadows])
-        member_probability.append(fitted.predict_proba(probability[target])[:, 1])
-        aucs.append(_aucs(signals, design, int(target), own_references, member_probability[-1]))
-    in_mask = design.in_mask[targets]
-    train_acc, test_acc = rates_by_model(signals.last("correct")[targets], in_mask)[:2]
-    gap, shokri = train_acc - test_acc, np.array([row["shokri"] for row in aucs])  # (repeats,) as the others
-    attack_accuracy = ((np.stack(member_probability) > 0.5) == in_mask).mean(axis=1)
+    signals, design, of = bank.signals(), bank.design(), roles(config)
+    attacked = attack_targets(config, softmax(signals.last("logits")), design.in_mask, of)
+    aucs = [
+        {"shokri": float(shokri)} | _aucs(signals, design, int(target), references)
+        for shokri, target, references in zip(attacked.auc, of.targets, of.references, strict=True)
+    ]
+    in_mask = design.in_mask[of.targets]
+    train_acc, test_acc = rates_by_model(signals.last("correct")[of.targets], in_mask)[:2]
+    gap, shokri = train_acc - test_acc, attacked.auc  # (repeats,) as the others
+    attack_accuracy = ((attacked.member_probability > 0.5) == in_mask).mean(axis=1)
     by_attack = {attack: np.array([row[attack] for row in aucs]) for attack in aucs[0]}
     columns = zip(train_acc, test_acc, gap, shokri, attack_accuracy, aucs, strict=True)
     return WidthResults(
@@ -98,71 +103,10 @@ def _width_results(config: ScalingConfig, width: int, bank: Bank) -> WidthResult
     )
 
 
-def _gap_or_size(config: ScalingConfig, widths: Sequence[WidthResults], attack: str) -> GapOrSize:
-    """Which predicts the attack's AUC better over widths: the gap, or log2 of the number of parameters?
-
-    Pearson correlations over the means of the widths, their difference with an interval from resampling
-    repeats (a resample keeps a repeat's models at all widths together), and both partial correlations.
-    """
-    by_repeat = np.stack(
-        [[one.auc[attack] for one in w.repeats] for w in widths], axis=1
-    )  # (repeats, widths)
-    gaps = np.stack([[one.overfit_gap for one in w.repeats] for w in widths], axis=1)
-    size = np.log2([w.n_params for w in widths])
-    drawn = stats.compare_predictors(by_repeat, gaps, size, seed=config.seed, n_draws=_N_DRAWS)
-    r_gap, r_size, difference = map(_estimate, drawn.estimate, drawn.intervals)
-    success, gap = by_repeat.mean(axis=0), gaps.mean(axis=0)
-    mean_auc = spread_over_targets(by_repeat.mean(axis=1))
-    overall = _estimate(mean_auc.mean, mean_auc.interval)
-    answer, numbers = _answer(_SUBJECTS[attack], overall, r_gap, r_size, difference)
-    smallest, largest = min(config.widths), max(config.widths)
-    setting = f"Over {len(widths)} widths from {smallest} to {largest} and {config.n_repeats} repeats"
-    return GapOrSize(
-        mean_auc=overall,
-        r_gap=r_gap,
-        r_size=r_size,
-        difference=difference,
-        partial_r_gap_given_size=_correlation(stats.partial_correlation(success, gap, size)),
-        partial_r_size_given_gap=_correlation(stats.partial_correlation(success, size, gap)),
-        n_widths=len(widths),
-        width_range=(smallest, largest),
-        n_repeats=config.n_repeats,
-        answer=answer,
-        evidence=f"{setting}, {numbers}.",
-    )
-
-
-def _answer(
-    attack: str, mean_auc: Estimate, r_gap: Estimate, r_size: Estimate, difference: Estimate
-) -> tuple[str, str]:
-    """The finding in one sentence, and its numbers."""
-    if mean_auc.low is not None and mean_auc.low <= 0.5:
-        interval = f"95% interval {mean_auc.low:.3f} to {mean_auc.high:.3f}"
-        return (
-            f"{attack[0].upper()}{attack[1:]} does not beat guessing, so there is no success to predict.",
-            f"its mean AUC is {mean_auc.value:.3f} ({interval})",
-        )
-    if difference.low is None or difference.high is None:
-        return (
-            f"Whether the gap or size predicts the success of {attack} better cannot be decided.",
-            "the difference of the two correlations is undefined: there are too few widths or repeats",
-        )
-    numbers = (
-        f"r = {r_gap.value:.3f} for the gap and {r_size.value:.3f} for log2 parameters (difference "
-        f"{difference.value:+.3f}, 95% interval {difference.low:+.3f} to {difference.high:+.3f})"
-    )
-    if difference.low <= 0 <= difference.high:
-        return f"Neither the overfitting gap nor model size predicts the success of {attack} better.", numbers
-    better, other = ("overfitting gap", "model size")[:: 1 if difference.low > 0 else -1]
-    return f"The {better} predicts the success of {attack} better than the {other} does.", numbers
-
-
-def _aucs(
-    signals: Signals, design: Design, target: int, references: IntArray, member_probability: FloatArray
-) -> dict[str, float]:
-    """AUC of each attack on one target; `member_probability` (records,) is the shadow-model attack's."""
+def _aucs(signals: Signals, design: Design, target: int, references: IntArray) -> dict[str, float]:
+    """AUC of each attack on one target but the shadow-model attack."""
     in_mask, of_target = design.in_mask[target], np.array([target])
-    aucs = {"shokri": auc(member_probability, in_mask)}
+    aucs = {}
     for attack in (Correctness(), LossThreshold()):
         aucs[attack.name] = auc(attack(signals, design, of_target).values[0], in_mask)
     if len(references):
@@ -172,29 +116,43 @@ def _aucs(
     return aucs
 
 
-def _published_correlations(widths: Sequence[WidthResults]) -> Correlations:
-    success = np.array([w.mean_attack_auc for w in widths])
-    gap = np.array([w.mean_overfit_gap for w in widths])
-    size = np.log2([w.n_params for w in widths])
+def _initializations(config: ScalingConfig, banks: Sequence[Bank]) -> Initializations | None:
+    if config.n_initializations == 1:
+        return None
+    every = [roles(config, k) for k in range(config.n_initializations)]
+    by_width = []
+    for width, bank in zip(config.hidden_widths, banks, strict=True):
+        logits = bank.signals().last("logits")
+        by_width.append([_means(config, width, bank, logits, of) for of in every])
+    return spread_of(config, list(zip(*by_width, strict=True)))
+
+
+def _published_seeds(
+    config: ScalingConfig, banks: Sequence[Bank], exact: Sequence[AnyArray]
+) -> PublishedSeeds | None:
+    if not exact:
+        return None
+    each = zip(config.hidden_widths, banks, exact, strict=True)
+    widths = tuple(_means(config, width, bank, logits, roles(config)) for width, bank, logits in each)
+    success, gap = [w.attack_auc for w in widths], [w.overfit_gap for w in widths]
+    return PublishedSeeds(widths, _published_correlations(config, success, gap))
+
+
+def _means(config: ScalingConfig, width: int, bank: Bank, logits: AnyArray, of: Roles) -> WidthMeans:
+    return width_means(config, width, logits, bank.signals().labels, bank.design().in_mask, of)
+
+
+def _published_correlations(
+    config: ScalingConfig, success: Sequence[float], gap: Sequence[float]
+) -> Correlations:
+    size = np.log2([config.n_params(width) for width in config.hidden_widths])
+    auc_means, gap_means = np.array(success), np.array(gap)
     return Correlations(
-        _described(success, size, "Attack AUC against log2 parameters, over width means"),
-        _described(success, gap, "Attack AUC against overfitting gap, over width means"),
-        _described(gap, size, "Overfitting gap against log2 parameters, over width means"),
+        _described(auc_means, size, "Attack AUC against log2 parameters, over width means"),
+        _described(auc_means, gap_means, "Attack AUC against overfitting gap, over width means"),
+        _described(gap_means, size, "Overfitting gap against log2 parameters, over width means"),
     )
 
 
 def _described(x: FloatArray, y: FloatArray, description: str) -> DescribedCorrelation:
-    return DescribedCorrelation(**vars(_correlation(stats.pearson(x, y))), description=description)
-
-
-def _correlation(correlation: stats.Correlation) -> Correlation:
-    interval = correlation.interval
-    return Correlation(*map(_defined, (correlation.r, correlation.p, interval.low, interval.high)))
-
-
-def _estimate(value: float, interval: Interval) -> Estimate:
-    return Estimate(*map(_defined, (value, interval.low, interval.high)))
-
-
-def _defined(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return DescribedCorrelation(**vars(correlation(stats.pearson(x, y))), description=description)

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from leakscope.stats.correlation import Coefficient
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.scaling.config import ScalingConfig
+
+Favored = Literal["gap", "size", "neither", "undefined"]
+Verdict = Literal["gap", "size", "neither", "undecided", "no success", "undefined"]
 
 
 @dataclass(frozen=True)
@@ -129,34 +134,164 @@ class WidthResults:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Gap and size as predictors of one attack's AUC, by one coefficient over width means.
+
+    Intervals resample repeats.
+
+    Attributes:
+        gap: correlation of AUC and gap.
+        size: correlation of AUC and log2 of the number of parameters.
+        difference: absolute value of `gap` minus that of `size`; above 0, the gap predicts better.
+        favors: "gap" or "size" where the interval of the difference excludes 0, else "neither"; "undefined"
+            where there is no interval.
+    """
+
+    gap: Estimate
+    size: Estimate
+    difference: Estimate
+    favors: Favored
+
+
+@dataclass(frozen=True)
+class OverWidths:
+    """Gap and size as predictors of one attack's AUC over a range of widths.
+
+    Attributes:
+        hidden_widths: the widths.
+        coefficients: "pearson", "spearman", "kendall" -> the comparison.
+        partial_r_gap_given_size: partial correlation of AUC and gap, size held fixed.
+        partial_r_size_given_gap: partial correlation of AUC and size, gap held fixed.
+        partial_rank_gap_given_size: the same of ranks.
+        partial_rank_size_given_gap: the same of ranks.
+    """
+
+    hidden_widths: tuple[int, ...]
+    coefficients: Mapping[Coefficient, Compared]
+    partial_r_gap_given_size: Correlation
+    partial_r_size_given_gap: Correlation
+    partial_rank_gap_given_size: Correlation
+    partial_rank_size_given_gap: Correlation
+
+
+@dataclass(frozen=True)
 class GapOrSize:
     """Which predicts one attack's AUC better over widths: the overfitting gap or the number of parameters?
 
     Attributes:
         mean_auc: mean over widths and repeats; interval over repeats.
-        r_gap: correlation of AUC and gap; the interval resamples repeats, as do the next two.
-        r_size: correlation of AUC and log2 of the number of parameters.
-        difference: absolute value of r_gap minus that of r_size; above 0, the gap predicts better.
-        partial_r_gap_given_size: partial correlation of AUC and gap, size held fixed.
-        partial_r_size_given_gap: partial correlation of AUC and size, gap held fixed.
-        n_widths: number of widths.
-        width_range: smallest and largest width.
-        n_repeats: number of repeats.
-        answer: the finding in one sentence.
+        over: one entry for all widths, and one for the published widths if there are others.
+        verdict: "gap", "size" or "neither" if all coefficients agree over all ranges, "undecided" if they
+            disagree, "no success" if the attack does not beat guessing, "undefined" if there is too little.
+        answer: the verdict in one sentence.
         evidence: the numbers behind it, in one sentence.
     """
 
     mean_auc: Estimate
-    r_gap: Estimate
-    r_size: Estimate
-    difference: Estimate
-    partial_r_gap_given_size: Correlation
-    partial_r_size_given_gap: Correlation
-    n_widths: int
-    width_range: tuple[int, int]
-    n_repeats: int
+    over: tuple[OverWidths, ...]
+    verdict: Verdict
     answer: str
     evidence: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One figure over initializations.
+
+    Attributes:
+        mean: its mean.
+        sd: its standard deviation, dividing by n - 1.
+        low: its 2.5% quantile.
+        high: its 97.5% quantile.
+        values: one per initialization.
+    """
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WidthMeans:
+    """The published figures of one width, from one training of targets and shadow models.
+
+    Attributes:
+        hidden_width: units in the hidden layer.
+        train_acc: accuracy on members, mean over repeats.
+        test_acc: accuracy on non-members, mean over repeats.
+        overfit_gap: train minus test accuracy, mean over repeats.
+        std_overfit_gap: its standard deviation over repeats.
+        attack_auc: AUC of the shadow-model attack, mean over repeats.
+        std_attack_auc: its standard deviation over repeats.
+    """
+
+    hidden_width: int
+    train_acc: float
+    test_acc: float
+    overfit_gap: float
+    std_overfit_gap: float
+    attack_auc: float
+    std_attack_auc: float
+
+
+@dataclass(frozen=True)
+class WidthSpread:
+    """The figures of one width over initializations; see `WidthMeans`.
+
+    Attributes:
+        hidden_width: units in the hidden layer.
+        train_acc: accuracy on members.
+        test_acc: accuracy on non-members.
+        overfit_gap: train minus test accuracy.
+        std_overfit_gap: standard deviation of the gap over repeats.
+        attack_auc: AUC of the shadow-model attack.
+        std_attack_auc: standard deviation of the AUC over repeats.
+    """
+
+    hidden_width: int
+    train_acc: Spread
+    test_acc: Spread
+    overfit_gap: Spread
+    std_overfit_gap: Spread
+    attack_auc: Spread
+    std_attack_auc: Spread
+
+
+@dataclass(frozen=True)
+class Initializations:
+    """The published figures over several trainings on the same records, from other initial weights.
+
+    Attributes:
+        n: number of initializations.
+        widths: one entry per width.
+        auc_vs_log_params: Pearson correlation of attack AUC and log2 of the number of parameters; None:
+            undefined.
+        auc_vs_overfit_gap: that of attack AUC and overfitting gap.
+        gap_vs_log_params: that of overfitting gap and log2 of the number of parameters.
+        difference: auc_vs_overfit_gap minus auc_vs_log_params.
+    """
+
+    n: int
+    widths: tuple[WidthSpread, ...]
+    auc_vs_log_params: Spread | None
+    auc_vs_overfit_gap: Spread | None
+    gap_vs_log_params: Spread | None
+    difference: Spread | None
+
+
+@dataclass(frozen=True)
+class PublishedSeeds:
+    """The published figures from models trained with the publication's own seeds of torch.
+
+    Attributes:
+        widths: one entry per width.
+        correlations: the published correlations.
+    """
+
+    widths: tuple[WidthMeans, ...]
+    correlations: Correlations
 
 
 @dataclass(frozen=True)
@@ -182,6 +317,8 @@ class ScalingResults:
         results: one entry per width.
         correlations: the published correlations.
         gap_or_size: attack -> which predicts its AUC better.
+        initializations: the published figures over initializations; None if there is one.
+        published_seeds: the published figures with the publication's seeds; None if they were not used.
         runtime: number of models and versions of packages.
     """
 
@@ -190,6 +327,8 @@ class ScalingResults:
     results: tuple[WidthResults, ...]
     correlations: Correlations
     gap_or_size: Mapping[str, GapOrSize]
+    initializations: Initializations | None
+    published_seeds: PublishedSeeds | None
     runtime: Runtime
 
     @property

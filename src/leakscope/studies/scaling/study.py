@@ -24,7 +24,8 @@ from leakscope.bank.run_folder import locked_run_folder
 from leakscope.disclosure import Disclosure
 from leakscope.report.page import pages_to_write
 from leakscope.studies.scaling.config import ScalingConfig, recipe
-from leakscope.studies.scaling.population import population
+from leakscope.studies.scaling.population import load_source, population
+from leakscope.studies.scaling.published_seeds import stored_logits, train_missing
 from leakscope.studies.scaling.results import ScalingResults
 
 KIND = "study scaling"
@@ -33,7 +34,10 @@ _SIGNALS = ("correct", "log_odds", "logits", "loss")
 
 
 def run(
-    config: ScalingConfig, out: Path, progress: Callable[[float], None] = lambda _: None
+    config: ScalingConfig,
+    out: Path,
+    progress: Callable[[float], None] = lambda _: None,
+    data_dir: Path | None = None,
 ) -> ScalingResults:
     """Trains what is missing under `out`, judges, writes the reports; returns the results.
 
@@ -41,14 +45,20 @@ def run(
         config: what to run.
         out: run folder; an interrupted run in it resumes.
         progress: called with the number of models trained since the last call.
+        data_dir: the data folder, for other datasets than the Gaussian classes.
     """
     from leakscope.engine.local import TrainingRequest, complete_bank
 
-    records, design = population(config)  # first: it may refuse the configuration
+    source = load_source(config, data_dir)
+    config = config if source is None else config.for_dataset(source)
+    config.classifier()
+    records, design = population(config, source)  # first: it may refuse the configuration
     with locked_run_folder(out, KIND, asdict(config)):
-        for width in config.widths:
+        for width in config.hidden_widths:
             request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
+        if config.published_seeds:
+            train_missing(config, records, design, out, progress)
         results = write_results(out, recompute(out, config))
         for disclosure in pages_to_write(out):
             write_reports(out, results, disclosure)
@@ -59,7 +69,8 @@ def recompute(out: Path, config: ScalingConfig) -> ScalingResults:
     """Every number of the study, from the banks under `out`."""
     from leakscope.studies.scaling.judge import judged
 
-    return judged(config, [Bank.open(bank_folder(out, width)) for width in config.widths])
+    banks = [Bank.open(bank_folder(out, width)) for width in config.hidden_widths]
+    return judged(config, banks, stored_logits(config, out))
 
 
 def write_reports(out: Path, results: ScalingResults, disclosure: Disclosure) -> None:

@@ -1,0 +1,244 @@
+"""The claims of the ensemble study's publication, settled by numbers.
+
+The publication attacks one ResNet-18 whose data are undisclosed, so no figure of it can be expected again to
+the digit. The rules:
+
+- A rate is reproduced if the target is a ResNet-18 attacked with as many records and the rate lies in our 95%
+  interval; it has the same direction if our interval excludes guessing, and is not reproduced otherwise. On
+  another target an agreement would be a coincidence.
+- The mean and standard deviation of an attacker's scores are reproduced if both lie within 0.02, on such a
+  target.
+- A feature's purpose is reproduced if the interval of its AUC, in the stated direction, lies above 0.5, and
+  refuted if it lies below.
+- A claim that one is best is reproduced if its interval lies above all others, has the same direction if only
+  its value does, and is refuted if another's interval lies above its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from leakscope.report.blocks import Body, Bullets, Heading
+from leakscope.single_model.report import auc_text, tpr_text
+from leakscope.single_model.results import AucFigure, Setting, TprFigure
+from leakscope.studies.claims import Outcome, Settled, StudyClaims, complete
+from leakscope.studies.ensemble.claim_list import BY_KEY, CLAIMS, FEATURE_CLAIMS
+from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults
+from leakscope.studies.ensemble.tables import comparison, feature_table, score_text, target_sentence
+
+_PUBLISHED_SIZE = 20_000
+_SCORE_TOLERANCE = 0.02
+_SETTINGS: Mapping[str, Mapping[str, Setting]] = {
+    "forest": {"n_trees": 100, "max_depth": 15, "min_split": 5},
+    "lightgbm": {"n_trees": 200, "max_depth": 15, "learning_rate": 0.05},
+    "mlp": {"hidden": (64, 32), "max_iterations": 100},
+}
+_NOT_TESTABLE = {
+    "normalization": "the data are undisclosed",
+    "seed": "random_state=42 fixes the publication's forest on its own data, which are undisclosed",
+    "low_fpr": "the publication shows no figure with another calibration to compare with",
+}
+
+
+def settle(results: Sequence[EnsembleResults]) -> list[Settled]:
+    """One entry per claim, by the results that are closest to the publication's case."""
+    settled = {key: Settled(BY_KEY[key], Outcome.NOT_TESTABLE, why=why) for key, why in _NOT_TESTABLE.items()}
+    if results:
+        one = max(results, key=lambda r: (r.config.net == "resnet18", r.private.records))
+        for entry in (*_setting(one), *_rates(one), *_scores(one), *_best(one), *_features(one)):
+            settled[entry.claim.key] = entry
+    return complete(CLAIMS, settled)
+
+
+def _protocol(results: EnsembleResults) -> str:
+    config = results.config
+    sizes = f"{results.public.records:,} public and {results.private.records:,} private records"
+    return f"{config.net} on {config.dataset}, {sizes}, {config.epochs} epochs"
+
+
+def _setting(results: EnsembleResults) -> Iterator[Settled]:
+    """What the attack consists of."""
+    protocol, is_same = _protocol(results), _is_comparable(results)
+    yield Settled(
+        BY_KEY["case"],
+        Outcome.REPRODUCED if is_same else Outcome.NOT_TESTABLE,
+        f"{results.config.net}; {results.public.records:,} and {results.private.records:,} records",
+        protocol,
+        "" if is_same else "this run has another target; use --preset full",
+    )
+    n_features = len(results.features) - 1
+    is_eleven = n_features == 10 and "global_lira" in results.features
+    yield Settled(
+        BY_KEY["predictors"],
+        Outcome.REPRODUCED if is_eleven else Outcome.NOT_REPRODUCED,
+        f"{n_features} features and a global likelihood ratio; class probabilities are one column per class",
+        protocol,
+    )
+    for name, theirs in _SETTINGS.items():
+        if name in results.attackers:
+            ours = results.attackers[name].settings
+            shown = ", ".join(f"{key} {value}" for key, value in ours.items())
+            same = all(ours.get(key) == value for key, value in theirs.items())
+            agrees = Outcome.REPRODUCED if same else Outcome.NOT_REPRODUCED
+            yield Settled(BY_KEY[f"settings_{name}"], agrees, shown, protocol)
+
+
+def _rates(results: EnsembleResults) -> Iterator[Settled]:
+    """AUC and TPR at 5% FPR, on validation records and on private ones."""
+    for name, published in PUBLISHED.items():
+        if name not in results.attackers:
+            continue
+        for part, figures, theirs in (
+            ("validation", results.attackers[name], published.validation),
+            ("leaderboard", results.private_truth[name], published.leaderboard),
+        ):
+            auc, tpr = figures.auc, figures.tpr_at_fpr
+            outcome = rate_outcome(theirs.auc, auc.low, auc.high, guessing=0.5)
+            yield _rate(results, f"auc_{part}_{name}", outcome, auc_text(auc))
+            yield _rate(results, f"tpr_{part}_{name}", _tpr_outcome(theirs.tpr_at_fpr, tpr), tpr_text(tpr))
+
+
+def _is_comparable(results: EnsembleResults) -> bool:
+    """Whether the target is of the published kind and attacked with as many records."""
+    sizes = (results.public.records, results.private.records)
+    return results.config.net == "resnet18" and sizes == (_PUBLISHED_SIZE, _PUBLISHED_SIZE)
+
+
+def _rate(results: EnsembleResults, key: str, outcome: Outcome, ours: str) -> Settled:
+    why = "other data" if _is_comparable(results) else "other data and another target"
+    if outcome is Outcome.REPRODUCED and _is_comparable(results):
+        why = ""
+    elif outcome is Outcome.REPRODUCED:
+        outcome = Outcome.SAME_DIRECTION
+    return Settled(BY_KEY[key], outcome, ours, _protocol(results), why)
+
+
+def rate_outcome(published: float, low: float, high: float, guessing: float) -> Outcome:
+    """The verdict on a published rate above guessing, from our interval."""
+    if low <= published <= high:
+        return Outcome.REPRODUCED
+    return Outcome.SAME_DIRECTION if low > guessing else Outcome.NOT_REPRODUCED
+
+
+def _tpr_outcome(published: float, tpr: TprFigure) -> Outcome:
+    if tpr.low is None or tpr.high is None:
+        return Outcome.NOT_TESTABLE
+    return rate_outcome(published, tpr.low, tpr.high, guessing=tpr.fpr)
+
+
+def _scores(results: EnsembleResults) -> Iterator[Settled]:
+    """Mean, standard deviation and range of the private scores."""
+    for name, published in PUBLISHED.items():
+        if name not in results.attackers:
+            continue
+        ours, theirs = results.attackers[name].private, published.scores
+        close = (
+            abs(ours.mean - theirs.mean) <= _SCORE_TOLERANCE and abs(ours.sd - theirs.sd) <= _SCORE_TOLERANCE
+        )
+        outcome = Outcome.REPRODUCED if close else Outcome.NOT_REPRODUCED
+        why = "" if close else "calibrated scores average to the share of members among the public records"
+        if not _is_comparable(results):
+            outcome, why = Outcome.NOT_TESTABLE, "this run has another target; use --preset full"
+        yield Settled(BY_KEY[f"scores_{name}"], outcome, score_text(ours), _protocol(results), why)
+
+
+def _best(results: EnsembleResults) -> Iterator[Settled]:
+    """Which attacker is best, what calibration does, and whether features add up."""
+    protocol = _protocol(results)
+    validation = {name: one.auc for name, one in results.attackers.items()}
+    private = {name: one.auc for name, one in results.private_truth.items()}
+    for key, best, figures in (
+        ("best_validation", "forest", validation),
+        ("best_leaderboard", "mlp", private),
+    ):
+        if best in figures and len(figures) > 1:
+            shown = "; ".join(f"{name} {auc_text(auc)}" for name, auc in figures.items())
+            yield Settled(BY_KEY[key], best_outcome(best, figures), shown, protocol)
+    distinct = [(one.distinct_calibrated, one.distinct_scores) for one in results.attackers.values()]
+    ties = any(calibrated < scores for calibrated, scores in distinct)
+    counts = ", ".join(f"{calibrated:,} of {scores:,}" for calibrated, scores in distinct)
+    yield Settled(
+        BY_KEY["ordering"],
+        Outcome.REFUTED if ties else Outcome.REPRODUCED,
+        f"distinct calibrated scores of validation records: {counts} distinct ones with ties broken",
+        protocol,
+        "isotonic calibration is a step function: it makes ties" if ties else "",
+    )
+    top = max((auc for name, auc in results.features.items()), key=lambda auc: auc.value)
+    attacker = private[results.chosen]
+    adds = attacker.low > top.high
+    overlaps = attacker.high >= top.low
+    yield Settled(
+        BY_KEY["different_parts"],
+        Outcome.REPRODUCED if adds else Outcome.NOT_REPRODUCED if overlaps else Outcome.REFUTED,
+        f"{results.chosen} on all features: {auc_text(attacker)}; the best single feature: {auc_text(top)}",
+        protocol,
+        "" if adds else "together they separate no better than the best of them alone",
+    )
+
+
+def best_outcome(best: str, figures: dict[str, AucFigure]) -> Outcome:
+    """The verdict on "this one is best"."""
+    own, others = figures[best], [figure for name, figure in figures.items() if name != best]
+    if any(other.low > own.high for other in others):
+        return Outcome.REFUTED
+    if any(other.value > own.value for other in others):
+        return Outcome.NOT_REPRODUCED
+    return Outcome.REPRODUCED if all(own.low > other.high for other in others) else Outcome.SAME_DIRECTION
+
+
+def _features(results: EnsembleResults) -> Iterator[Settled]:
+    """The stated purpose of each feature."""
+    for key, names in FEATURE_CLAIMS.items():
+        name = next((one for one in names if one in results.features), None)
+        if name is not None:
+            auc = results.features[name]
+            yield Settled(BY_KEY[key], purpose_outcome(auc), f"AUC {auc_text(auc)}", _protocol(results))
+    true_prob = results.features["true_prob"]
+    best = max(results.features.values(), key=lambda auc: auc.value)
+    yield Settled(
+        BY_KEY["most_effective"],
+        Outcome.REPRODUCED if true_prob.high >= best.low else Outcome.NOT_REPRODUCED,
+        f"AUC {auc_text(true_prob)}; the best feature has {auc_text(best)}",
+        _protocol(results),
+    )
+
+
+def purpose_outcome(auc: AucFigure) -> Outcome:
+    """The verdict on a feature's stated direction."""
+    if auc.low > 0.5:
+        return Outcome.REPRODUCED
+    return Outcome.REFUTED if auc.high < 0.5 else Outcome.NOT_REPRODUCED
+
+
+_RULES = (
+    "A rate is reproduced if the target is a ResNet-18 attacked with as many records and the rate lies in "
+    "our 95% interval. It has the same direction if our interval excludes guessing, and is not reproduced "
+    "otherwise. The publication's data are undisclosed, and on another target an agreement would be a "
+    "coincidence.",
+    "The mean and standard deviation of scores are reproduced if both lie within 0.02, on such a target.",
+    "A feature's purpose is reproduced if the interval of its AUC in the stated direction lies above 0.5, "
+    "and refuted if it lies below.",
+    "A claim that one is best is reproduced if its interval lies above all others, has the same direction if "
+    "only its value does, and is refuted if another's interval lies above its own.",
+)
+
+
+def discussion(results: Sequence[EnsembleResults]) -> Body:
+    """The rules, and the tables of every run."""
+    body: list[Heading | Bullets | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
+    tables: list[object] = []
+    for one in results:
+        tables += [Heading(f"{one.config.net} on {one.config.dataset}"), target_sentence(one)]
+        tables += [comparison(one), feature_table(one)]
+    return [*body, *tables]  # type: ignore[list-item]
+
+
+PUBLICATION = StudyClaims(
+    study="ensemble",
+    publication="TML Assignment 1 - MIA Report",
+    results_type=EnsembleResults,
+    claims=CLAIMS,
+    settle=settle,
+    discussion=discussion,
+)

@@ -1,0 +1,55 @@
+"""What the page of claims says below its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leakscope.report.blocks import Body, Bullets, Heading, Table
+from leakscope.studies.scaling.evidence import sorted_evidence
+from leakscope.studies.scaling.results import ScalingResults
+from leakscope.studies.scaling.tables import partial_table, predictor_tables, published_body, width_table
+
+_RULES = (
+    "A cell of the published table is reproduced if the publication's own seeds give it within its rounding "
+    "and one record of one repeat, or if it lies in the 95% range over initializations.",
+    "A published correlation is reproduced if moving each width's mean by that tolerance can give it, or if "
+    "it lies in the 95% range over initializations.",
+    "A statement about the five widths is reproduced if it holds with the publication's seeds and in at "
+    "least 97.5% of the initializations (that something is not significant: in at least half of them). If it "
+    "holds with the publication's seeds but less often than that, it is reproduced, but noise.",
+    "Other data: rises and gaps differ if their 95% intervals do not overlap. Larger datasets: reproduced if "
+    "the gap is smaller at every common width and a wider model reaches the gap of few records; the same "
+    "direction if it is smaller at some widths and larger at none.",
+    "The two hypotheses: the same direction if both partial correlations of LiRA's AUC, of values and of "
+    "ranks, have an interval above 0; else not reproduced.",
+    "Gap or size: a difference of two correlations favors one of them if its 95% interval excludes 0. Where "
+    "coefficients or ranges of widths disagree, the question is undecided.",
+)
+_FIVE = (
+    "The publication seeds torch before it builds and before it trains each model. With these seeds a plain "
+    "PyTorch loop gives its table. Five widths and three repeats do not determine the correlations with AUC: "
+    "other initial weights on the same records give nearly any value."
+)
+_DECISIVE = (
+    "Independent data for each repeat, and shadow models that have the target's class centers: three "
+    "coefficients, over all widths and over the published ones."
+)
+
+
+def discussion_body(results: Sequence[ScalingResults]) -> Body:
+    """Rules, tables of the published protocol, and the decisive study."""
+    evidence = sorted_evidence(results)
+    body: list[Heading | Bullets | Table | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
+    if evidence.published is not None:
+        body += [Heading("The published protocol"), _FIVE, *_tables(published_body(evidence.published))]
+    if evidence.decisive is not None:
+        decisive = evidence.decisive
+        body += [Heading("Gap or size"), _DECISIVE]
+        body.append(Bullets([f"{one.answer} {one.evidence}" for name, one in decisive.gap_or_size.items()
+                             if name != "correctness"]))  # fmt: skip
+        body += [*predictor_tables(decisive), partial_table(decisive), width_table(decisive)]
+    return body
+
+
+def _tables(body: Body) -> list[Table]:
+    return [block for block in body if isinstance(block, Table)]

@@ -1,0 +1,220 @@
+"""How the scaling and ensemble studies settle claims: by rules, from numbers, in both directions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakscope.bank.results import parse_results
+from leakscope.single_model.results import AucFigure
+from leakscope.stats.estimate import Estimate
+from leakscope.studies.claims import Outcome, Settled
+from leakscope.studies.ensemble import claims as ensemble
+from leakscope.studies.ensemble.feature_figures import feature_figures
+from leakscope.studies.ensemble.outputs import read_outputs
+from leakscope.studies.ensemble.results import EnsembleResults
+from leakscope.studies.ensemble.study import run_from, target_accuracy
+from leakscope.studies.scaling import claims as scaling
+from leakscope.studies.scaling.evidence import event, r_range
+from leakscope.studies.scaling.predictors import verdict_of
+from leakscope.studies.scaling.results import ScalingResults
+from tests.cli.command import run_command
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+
+
+def read(study: str, name: str, results_type: type[Any]) -> Any:
+    path = RESULTS / study / f"{name}.json"
+    return parse_results(json.loads(path.read_text()), results_type, path)
+
+
+def by_key(settled: list[Settled]) -> dict[str, Settled]:
+    return {entry.claim.key: entry for entry in settled}
+
+
+@pytest.fixture(scope="module")
+def published() -> ScalingResults:
+    results: ScalingResults = read("scaling", "published", ScalingResults)
+    return results
+
+
+@pytest.fixture(scope="module")
+def decisive() -> ScalingResults:
+    results: ScalingResults = read("scaling", "decisive", ScalingResults)
+    return results
+
+
+@pytest.fixture(scope="module")
+def small() -> EnsembleResults:
+    results: EnsembleResults = read("ensemble", "small", EnsembleResults)
+    return results
+
+
+@pytest.mark.parametrize("study", ["scaling", "ensemble"])
+def test_the_command_writes_the_page_prints_the_counts_and_runs_nothing(study: str, tmp_path: Path) -> None:
+    folder = tmp_path / study
+    folder.mkdir()
+    for file in (RESULTS / study).glob("*.json"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    done = run_command("study", study, "--claims", folder, "--out", tmp_path / "run")
+    assert (done.exit_code, done.err) == (0, "")
+    assert folder.with_suffix(".md").read_text() == (RESULTS / f"{study}.md").read_text()
+    counted = done.out.splitlines()[0]
+    assert counted in (RESULTS / f"{study}.md").read_text() and "claims: " in counted
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_cell_of_the_table_agrees_and_a_changed_one_does_not(published: ScalingResults) -> None:
+    settled = by_key(scaling.settle([published]))
+    assert settled["attack_auc_16"].outcome is Outcome.REPRODUCED
+    assert "rarely" in settled["attack_auc_16"].why  # outside the range over initializations
+    exact = published.published_seeds
+    assert exact is not None
+    moved = replace(exact.widths[0], attack_auc=0.5)
+    changed = replace(published, published_seeds=replace(exact, widths=(moved, *exact.widths[1:])))
+    assert by_key(scaling.settle([changed]))["attack_auc_16"].outcome is Outcome.SAME_DIRECTION
+    assert by_key(scaling.settle([changed]))["protocol"].outcome is Outcome.NOT_REPRODUCED
+
+
+def test_what_other_initial_weights_reverse_is_called_noise(published: ScalingResults) -> None:
+    settled = by_key(scaling.settle([published]))
+    for key in ("gap_ahead", "auc_rises", "not_monotone"):
+        assert settled[key].outcome is Outcome.NOISE, key
+
+
+@pytest.mark.parametrize(
+    ("holds", "share", "outcome"),
+    [
+        (True, 1.0, Outcome.REPRODUCED),
+        (True, 0.6, Outcome.NOISE),
+        (False, 0.6, Outcome.NOT_REPRODUCED),
+        (False, 0.0, Outcome.REFUTED),
+    ],
+)
+def test_the_verdict_on_a_statement(holds: bool, share: float, outcome: Outcome) -> None:
+    assert event(holds, share) is outcome
+
+
+def test_the_range_of_r_holds_the_value_and_widens_with_the_moves() -> None:
+    x, y = (1.0, 2.0, 3.0, 4.0, 5.0), (1.0, 2.5, 2.0, 4.0, 5.5)
+    low, high = r_range(x, y, 0.0, 0.0)
+    assert low == high
+    wider = r_range(x, y, 0.0, 0.2)
+    assert wider[0] < low < wider[1] <= 1
+
+
+def test_without_their_evidence_claims_are_not_testable(published: ScalingResults) -> None:
+    settled = by_key(scaling.settle([published]))
+    for key in ("gap_as_good", "real_data", "larger_data", "class_variance"):
+        assert settled[key].outcome is Outcome.NOT_TESTABLE
+        assert settled[key].why == "these results say nothing about it"
+
+
+def test_the_decisive_study_is_undecided_and_names_the_attack_that_fails(decisive: ScalingResults) -> None:
+    assert decisive.gap_or_size["lira"].verdict == "undecided"
+    assert decisive.gap_or_size["shokri"].verdict == "no success"
+    whole, five = decisive.gap_or_size["lira"].over
+    assert whole.coefficients["pearson"].favors == "gap"
+    assert whole.coefficients["spearman"].favors == whole.coefficients["kendall"].favors == "size"
+    assert five.hidden_widths == (16, 32, 64, 128, 256)
+    entry = by_key(scaling.settle([decisive]))["gap_as_good"]
+    assert entry.outcome is Outcome.NOT_REPRODUCED
+    assert "shokri: no success" in entry.ours and "1 favor gap, 4 favor size" in entry.why
+
+
+@pytest.mark.parametrize(
+    ("favors", "verdict"),
+    [(("gap", "gap"), "gap"), (("gap", "size"), "undecided"), (("size", "neither"), "undecided"),
+     (("neither", "neither"), "neither")],
+)  # fmt: skip
+def test_only_unanimity_decides(decisive: ScalingResults, favors: tuple[Any, Any], verdict: str) -> None:
+    part = decisive.gap_or_size["lira"].over[0]
+    one = part.coefficients["pearson"]
+    coefficients: dict[Any, Any] = {
+        name: replace(one, favors=kind) for name, kind in zip(("pearson", "kendall"), favors, strict=True)
+    }
+    over = (replace(part, coefficients=coefficients),)
+    assert verdict_of(Estimate(0.8, 0.7, 0.9), over) == verdict
+    assert verdict_of(Estimate(0.5, 0.4, 0.6), over) == "no success"
+
+
+def test_an_agreement_on_another_target_is_no_reproduction(small: EnsembleResults) -> None:
+    settled = by_key(ensemble.settle([small]))
+    rates = [key for key in settled if key.startswith(("auc_", "tpr_"))]
+    assert len(rates) == 12
+    assert all(settled[key].outcome is not Outcome.REPRODUCED for key in rates)
+    as_published = replace(
+        small,
+        config=replace(small.config, net="resnet18"),
+        public=replace(small.public, records=20_000),
+        private=replace(small.private, records=20_000),
+    )
+    settled = by_key(ensemble.settle([as_published]))
+    assert settled["case"].outcome is Outcome.REPRODUCED
+    inside = small.attackers["forest"].auc
+    assert inside.low < 0.6715 < inside.high
+    assert settled["auc_validation_forest"].outcome is Outcome.REPRODUCED
+
+
+def test_the_full_case_is_preferred_once_it_is_there(small: EnsembleResults) -> None:
+    full = replace(small, config=replace(small.config, net="resnet18", dataset="cifar10"))
+    for results in ([small, full], [full, small]):
+        assert "resnet18 on cifar10" in by_key(ensemble.settle(results))["purpose_loss"].protocol
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [(0.6, 0.7, Outcome.REPRODUCED), (0.45, 0.6, Outcome.NOT_REPRODUCED), (0.3, 0.4, Outcome.REFUTED)],
+)
+def test_the_verdict_on_a_feature(low: float, high: float, outcome: Outcome) -> None:
+    assert ensemble.purpose_outcome(AucFigure((low + high) / 2, low, high, "")) is outcome
+
+
+@pytest.mark.parametrize(
+    ("mlp", "outcome"),
+    [
+        ((0.7, 0.69, 0.71), Outcome.REPRODUCED),
+        ((0.66, 0.64, 0.68), Outcome.SAME_DIRECTION),
+        ((0.64, 0.62, 0.66), Outcome.NOT_REPRODUCED),
+        ((0.6, 0.59, 0.61), Outcome.REFUTED),
+    ],
+)
+def test_the_verdict_on_the_best(mlp: tuple[float, float, float], outcome: Outcome) -> None:
+    figures = {"mlp": AucFigure(*mlp, ""), "forest": AucFigure(0.65, 0.63, 0.67, "")}
+    assert ensemble.best_outcome("mlp", figures) is outcome
+
+
+RECORDED = sorted(file.name.removesuffix("-outputs.npz") for file in RESULTS.glob("ensemble/*-outputs.npz"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_committed_outputs_give_the_committed_figures_of_target_and_features(name: str) -> None:
+    results: EnsembleResults = read("ensemble", name, EnsembleResults)
+    outputs = read_outputs(RESULTS / "ensemble" / f"{name}-outputs.npz")
+    assert outputs.training.config == results.config
+    assert target_accuracy(outputs) == results.target
+    computed = feature_figures(outputs, results.config.readings)
+    assert computed.keys() == results.features.keys()
+    for feature, auc in computed.items():
+        assert auc.value == pytest.approx(results.features[feature].value, abs=1e-9), feature
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECORDED)
+def test_committed_outputs_give_the_committed_table(name: str, tmp_path: Path) -> None:
+    """What anybody can do without a GPU."""
+    results: EnsembleResults = read("ensemble", name, EnsembleResults)
+    again = run_from(RESULTS / "ensemble" / f"{name}-outputs.npz", tmp_path / "run", {})
+    for attacker, one in again.attackers.items():
+        assert one.auc.value == pytest.approx(results.attackers[attacker].auc.value, abs=1e-3)
+        assert again.private_truth[attacker].auc.value == pytest.approx(
+            results.private_truth[attacker].auc.value, abs=1e-3
+        )
+
+
+def test_there_are_recorded_outputs() -> None:
+    assert "small" in RECORDED
