@@ -62,7 +62,7 @@ class Chain(NamedTuple):
 
 
 def mutual_information(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Estimate:
-    """Nats that theta reveals about whether it came from `first`; (...).
+    """Nats that theta reveals about whether it came from `first`, at equal priors; (...).
 
     Args:
         first: the Gaussian of trainings with the record.
@@ -72,6 +72,33 @@ def mutual_information(first: Gaussian, second: Gaussian, draws: int = 8192, see
     """
     axes = common_axes(first, second)
     return _evaluated(axes, _ONE_BIT, information_on_one_axis, _entropy_lost, draws, seed)
+
+
+def information_at_prior(
+    first: Gaussian, second: Gaussian, prior: float, draws: int = 8192, seed: int = 0
+) -> Estimate:
+    """Nats that theta reveals about membership where a share `prior` of all records are members; (...).
+
+    The mean over both Gaussians in equal parts of `2 (a1 p1 ln(p1/m) + a0 p0 ln(p0/m)) / (p1 + p0)` with m
+    the
+    mixture: never negative and bounded, so the Monte Carlo mean stays precise at a prior of 1 in 10,000.
+    """
+    if not 0 < prior < 1:
+        raise InputError(f"prior={prior}: must be between 0 and 1")
+    axes = common_axes(first, second)
+    most = membership_entropy(prior)
+    value, error = np.full(axes.separate.shape, most), np.zeros(axes.separate.shape)
+    apart = ~axes.separate
+    if apart.any():
+        value[apart], error[apart] = _monte_carlo(
+            axes.take(apart), lambda ratio: _weighted_information(ratio, prior), draws, seed
+        )
+    return Estimate(np.clip(value, 0.0, most), error)
+
+
+def membership_entropy(prior: float) -> float:
+    """Nats of not knowing a membership of this probability: the most that theta can reveal."""
+    return float(-prior * np.log(prior) - (1 - prior) * np.log1p(-prior))
 
 
 def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Estimate:
@@ -219,6 +246,15 @@ def _entropy_lost(log_ratio: FloatArray) -> FloatArray:
     size = np.abs(log_ratio)
     lost: FloatArray = _ONE_BIT - np.log1p(np.exp(-size)) - size * special.expit(-size)
     return lost
+
+
+def _weighted_information(log_ratio: FloatArray, prior: float) -> FloatArray:
+    """2 (a1 p1 ln(p1/m) + a0 p0 ln(p0/m)) / (p1 + p0) from ln(p1/p0), in nats."""
+    share = special.expit(log_ratio)  # p1 / (p1 + p0)
+    # ln m - ln p0 and ln m - ln p1, each where it does not overflow.
+    over_second = np.logaddexp(np.log1p(-prior), np.log(prior) + log_ratio)
+    over_first = over_second - log_ratio
+    return np.asarray(-2 * (prior * share * over_first + (1 - prior) * (1 - share) * over_second))
 
 
 def _weight_of_difference(log_ratio: FloatArray) -> FloatArray:

@@ -9,8 +9,11 @@ features, and added noise.
 The study departs from the publication in three ways. The published estimate of leakage is biased upwards;
 here the bias is measured, subtracted and drawn. As the ridge weight grows, only the leakage at finite
 precision vanishes, so both curves are drawn. The network has far too many parameters for a Gaussian, so its
-output on the record is measured instead, which is a lower bound by data processing. All points of a figure
+output on the record is measured instead, by nearest neighbors and by a Gaussian fit. All points of a figure
 share their records and draws: they differ only in what the figure varies.
+
+Three extensions follow the figures: the limits of Theorem 3 with parameters that are really rounded, the
+Gaussian mechanism calibrated to a proved sensitivity, and leakage as a regularizer.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from leakscope.disk.storage import atomic_folder, write_array
 from leakscope.errors import CorruptBankError
 from leakscope.leakage.experiment import Experiment
 from leakscope.report.page import pages_to_write
-from leakscope.studies.leakage.config import NETWORK, LeakageConfig, settings
+from leakscope.studies.leakage.config import NETWORK, REGULARIZER, LeakageConfig, part_name, settings
 from leakscope.studies.leakage.results import LeakageResults
 
 KIND = "study leakage"
@@ -51,6 +54,7 @@ def run(
     """
     from leakscope.studies.leakage.linear import linear_experiments
     from leakscope.studies.leakage.network import network_experiments
+    from leakscope.studies.leakage.regularizer import regularizer_experiments
     from leakscope.studies.leakage.universe import load_universe
 
     universe = load_universe(config.dataset, config.records, config.seed, data_dir)
@@ -59,6 +63,8 @@ def run(
             if not _is_complete(_folder(out, figure)):
                 train = network_experiments if figure == NETWORK else linear_experiments
                 _write_experiments(_folder(out, figure), train(config, universe, figure, points, log))
+        if "regularizer" in config.extensions and not _is_complete(_folder(out, REGULARIZER)):
+            _write_experiments(_folder(out, REGULARIZER), regularizer_experiments(config, universe, log))
         log("judging")
         results = write_results(out, recompute(out, config))
         for disclosure in pages_to_write(out):
@@ -70,14 +76,8 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
     """Every number of the study, from the experiments under `out`."""
     from leakscope.studies.leakage.judge import judged
 
-    points = settings(config)
-    for figure in points:
-        check_seal(_folder(out, figure))
-    experiments = {
-        figure: [_read_experiment(_point_folder(_folder(out, figure), i)) for i in range(len(of_figure))]
-        for figure, of_figure in points.items()
-    }
-    return judged(config, experiments)
+    figures = [*settings(config), *([REGULARIZER] if "regularizer" in config.extensions else [])]
+    return judged(config, {figure: _read_experiments(_folder(out, figure)) for figure in figures})
 
 
 def write_reports(out: Path, results: LeakageResults, disclosure: Disclosure) -> None:
@@ -106,12 +106,16 @@ def _write_experiments(folder: Path, experiments: list[Experiment]) -> None:
         write_seal(unfinished)
 
 
-def _read_experiment(folder: Path) -> Experiment:
-    return Experiment(*(stored_array(folder / f"{name}.npy") for name in Experiment._fields))
+def _read_experiments(folder: Path) -> list[Experiment]:
+    check_seal(folder)
+    return [
+        Experiment(*(stored_array(point / f"{name}.npy") for name in Experiment._fields))
+        for point in sorted(folder.glob("point-*"))
+    ]
 
 
 def _folder(out: Path, figure: int) -> Path:
-    return out / "experiments" / (f"figure-{figure}" if figure else "shuffled")
+    return out / "experiments" / part_name(figure).replace(" ", "-")
 
 
 def _point_folder(folder: Path, i: int) -> Path:
