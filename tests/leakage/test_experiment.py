@@ -7,7 +7,6 @@ from scipy import stats
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.bias import analytic_bias, crossed
-from leakscope.leakage.bounds import total_variation
 from leakscope.leakage.experiment import (
     Experiment,
     Release,
@@ -19,6 +18,7 @@ from leakscope.leakage.experiment import (
     stacked,
 )
 from leakscope.leakage.gaussian import Gaussian, fit, with_noise
+from leakscope.leakage.inequalities import total_variation
 
 
 def independent(shift: float, k: int = 400, p: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -13,9 +13,9 @@ from scipy import special
 
 from leakscope.data.registry import dataset
 from leakscope.leakage.bias import Crossed, analytic_bias, crossed
-from leakscope.leakage.bounds import chain, information_at_prior, membership_entropy, mutual_information
 from leakscope.leakage.experiment import Experiment, at_output, pooled
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
+from leakscope.leakage.inequalities import chain, information_at_prior, membership_entropy, mutual_information
 from leakscope.studies.leakage.checks import checks, trends
 from leakscope.studies.leakage.config import CONTROL, FIGURES, ROUNDED, LeakageConfig, Setting, settings
 from leakscope.studies.leakage.judge_extensions import (

@@ -80,8 +80,9 @@ def privacy_body(privacy: Privacy) -> Body:
         "The informed adversary knows all other records. The worst pair is two training sets that the "
         "search found, so its advantage is in closed form. Bounds: (e^eps - 1 + 2 delta) / (e^eps + 1) "
         "holds for any (eps, delta)-private release, 2 Phi(mu/2) - 1 with mu = sensitivity / sigma for "
-        "this one, and rho_KL is at most mu^2. They hold for every record, adversary and prior knowledge; "
-        "nothing is fitted.",
+        "this one, and rho_KL is at most mu^2. They hold for every record, adversary and prior knowledge, "
+        "in exact arithmetic; nothing in them is fitted. Scaling and principal components come from all "
+        "records and count as public.",
     ]
 
 

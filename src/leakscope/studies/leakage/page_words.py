@@ -30,8 +30,9 @@ def _output_cells(point: Point) -> list[str]:
     if output.neighbours is None:
         return [number(point.value), gaussian, "-", "-", "-", "-", output.reason]
     near = output.neighbours
-    quality = "poor" if output.is_poor else "no misfit seen"
-    by = f"{output.relative_difference:+.0%} ± {output.relative_difference_half_width:.0%}"
+    difference, half_width = output.relative_difference or 0.0, output.relative_difference_half_width or 0.0
+    quality = "poor" if output.is_poor else "differs" if abs(difference) > half_width else "no misfit seen"
+    by = f"{difference:+.0%} ± {half_width:.0%}"
     return [number(point.value), gaussian, f"{number(near.mean)} ({interval(near)})", number(near.floor),
             number(output.gaussian_compared), number(output.neighbours_if_gaussian),
             f"{quality} ({by})"]  # fmt: skip

@@ -10,8 +10,8 @@ from scipy import integrate, special, stats
 
 from leakscope.array_types import FloatArray
 from leakscope.leakage.bias import crossed
-from leakscope.leakage.bounds import mutual_information, total_variation
 from leakscope.leakage.gaussian import Gaussian, fit, kl, symmetric_kl, with_noise
+from leakscope.leakage.inequalities import mutual_information, total_variation
 from leakscope.leakage.mechanism import delta_of
 from leakscope.leakage.sensitivity import clipped, loss_sensitivity
 from leakscope.studies.leakage.config import DELTA

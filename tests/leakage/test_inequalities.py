@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from leakscope.errors import InputError
-from leakscope.leakage.bounds import chain, mutual_information, total_variation
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl, with_noise
+from leakscope.leakage.inequalities import chain, mutual_information, total_variation
 from tests.leakage.gaussians import DIMENSIONS, SEEDS, projected, random_pair
 
 FEW = 512  # draws

@@ -1,18 +1,20 @@
-"""What any attacker can achieve at most: mutual information, total variation, and bounds on the advantage.
+"""Mutual information and total variation of two Gaussians, and the inequalities between them.
 
 The attacker sees theta, which comes from one of two Gaussians with equal probability: `first`, of trainings
 with the record, or `second`, of trainings without it. Two numbers say how much theta reveals:
 
 - rho_MI, the mutual information between theta and membership. It is at most ln 2 nats, one bit, and at most a
   quarter of the symmetric KL divergence (Farokhi and Kaafar 2020, Corollary 1).
-- Total variation (TV), the largest advantage any attacker can have (Le Cam). It bounds measured advantages,
-  and is bounded itself:
+- Total variation (TV), the largest advantage any attacker can have (Le Cam), with
 
-    measured advantage <= TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
+    TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
 
-Pinsker's bound is `sqrt(KL / 2)` (Massart 2007), that of Bretagnolle and Huber (1979) is
-`sqrt(1 - exp(-KL))`, both with the smaller direction of the KL divergence. The last bound is Theorem 1 of
-Farokhi and Kaafar (2020), read as a bound on the advantage. A bound above 1 holds trivially; none is clipped.
+Pinsker's quantity is `sqrt(KL / 2)` (Massart 2007), that of Bretagnolle and Huber (1979) is
+`sqrt(1 - exp(-KL))`, both with the smaller direction of the KL divergence. The last one is Theorem 1 of
+Farokhi and Kaafar (2020), read as a limit on the advantage. None is clipped at 1.
+
+All of this is about two given Gaussians. If they are fits, an attacker who sees the real release can exceed
+their total variation: a fit limits nothing where it is wrong.
 
 Along common axes (`gaussian.common_axes`) the log ratio of the two densities is a sum of one-dimensional
 ones. Where one axis carries all the difference (p = 1, or equal covariances, where the discriminant direction
@@ -52,7 +54,7 @@ class Estimate(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The chain of bounds of each record; (...) each."""
+    """Total variation and what limits it, for each record; (...) each."""
 
     total_variation: FloatArray
     total_variation_error: FloatArray
@@ -112,7 +114,7 @@ def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: 
 
 
 def chain(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Chain:
-    """Total variation and its bounds; `draws` and `seed` are those of the total variation."""
+    """Total variation and what limits it; `draws` and `seed` are those of the total variation."""
     axes = common_axes(first, second)
     forward, backward = kl_of_axes(axes), kl_of_axes(swapped(axes))
     smaller = np.minimum(forward, backward)
