@@ -1,9 +1,9 @@
 """The list of claims against the publication itself: no number it states is missing from our page.
 
 `claims_of_publications/NAME.json` says of every passage of a publication that states a number which claims it
-belongs to, or why it is none ("a date", "our notation"). A passage is given by its `text`, or, where it is long
-or has formulas, by its first and last words (`from`, `to`). Where the publications are at hand, the test finds
-each passage in the text, and every number of the text in a passage.
+belongs to, or why it is none ("a date", "our notation"). A passage is given by its `text`, or, where it is
+long or has formulas, by its first and last words (`from`, `to`). Where the publications are at hand, the test
+finds each passage in the text, and every number of the text in a passage.
 """
 
 from __future__ import annotations

@@ -59,13 +59,15 @@ def theorem_3_ridge(results: LeakageResults) -> Finding | None:
     """Exactly nothing at the largest weight, with the parameters really rounded."""
     if 3 not in results.figures:
         return None
-    before, last = (p.rho_kl_finite_precision for p in results.figures[3].points[-2:])
+    points = results.figures[3].points[-2:]
+    before, last = (p.rho_kl_finite_precision for p in points)
     if before is None or last is None or last.mean is None:
         return None
     outcome = Outcome.REPRODUCED if last.mean == 0 == last.mean_high else Outcome.SAME_DIRECTION
     ours = (
-        f"{number(before.mean)} ({number(before.mean_low)} to {number(before.mean_high)}) nats at 100, "
-        f"exactly {number(last.mean)} at 1,000"
+        f"{number(before.mean)} ({number(before.mean_low)} to {number(before.mean_high)}) nats at "
+        f"{number(points[0].value)}, {number(last.mean)} ({number(last.mean_low)} to "
+        f"{number(last.mean_high)}) at {number(points[1].value)}"
     )
     return Finding(outcome, ours, f"{protocol(results, 3)}, rounded to {results.config.precision:g}")
 
@@ -140,7 +142,9 @@ def private_utility(results: LeakageResults) -> Finding | None:
     lost = without.accuracy - at_one.accuracy
     outcome = Outcome.REPRODUCED if lost >= _USEFUL_LOSS else _direction(lost)
     ours = f"accuracy {without.accuracy:.3f} without noise, {at_one.accuracy:.3f} at epsilon 1"
-    return Finding(outcome, ours, _private_protocol(results), f"much: at least {_USEFUL_LOSS:.2f}")
+    return Finding(
+        outcome, ours, _private_protocol(results), f"much is a loss of at least {_USEFUL_LOSS:.2f} here"
+    )
 
 
 def privacy_works(results: LeakageResults) -> Finding | None:
@@ -155,7 +159,7 @@ def privacy_works(results: LeakageResults) -> Finding | None:
         for p in (small, large)
     ]
     outcome = Outcome.REPRODUCED if works else _direction(large.informed - small.informed)
-    rule = "reproduced if below 0.05 at the smallest and above 0.5 at the largest epsilon"
+    rule = "the rule asks for below 0.05 at the smallest and above 0.5 at the largest epsilon"
     return Finding(outcome, f"informed adversary {words[0]}, {words[1]}", _private_protocol(results), rule)
 
 
