@@ -10,6 +10,7 @@ K, and its distance from the estimate on the real outputs is what the Gaussian f
 
 from __future__ import annotations
 
+from hashlib import sha256
 from math import isqrt
 from typing import NamedTuple
 
@@ -41,9 +42,9 @@ class NeighbourLeakage(NamedTuple):
 NOT_MEASURED = NeighbourLeakage(np.nan, np.nan, np.nan)
 
 
-def neighbour_leakage(inside: FloatArray, outside: FloatArray, seed: int = 0) -> NeighbourLeakage:
+def neighbour_leakage(inside: FloatArray, outside: FloatArray) -> NeighbourLeakage:
     """From outputs (2, K) of two independent halves, trained with and without the record."""
-    return NeighbourLeakage(*_crossed(inside, outside), _if_gaussian(inside, outside, seed))
+    return NeighbourLeakage(*_crossed(inside, outside), _if_gaussian(inside, outside))
 
 
 def kl_nearest_neighbour(first: FloatArray, second: FloatArray) -> float:
@@ -78,8 +79,13 @@ def _both_ways(pairs: list[tuple[FloatArray, FloatArray]]) -> float:
     return sum(kl_nearest_neighbour(*pair) for pair in ordered)
 
 
-def _if_gaussian(inside: FloatArray, outside: FloatArray, seed: int) -> float:
-    """Mean corrected estimate on outputs drawn from the Gaussians of all outputs of each side."""
+def _if_gaussian(inside: FloatArray, outside: FloatArray) -> float:
+    """Mean corrected estimate on outputs drawn from the Gaussians of all outputs of each side.
+
+    The seed comes from the outputs: records that share draws would share their error, and a mean over records
+    would not reduce it.
+    """
+    seed = int.from_bytes(sha256(np.ascontiguousarray(inside).tobytes()).digest()[:8], "little")
     rng, k = np.random.default_rng(seed), inside.shape[1]
     values = []
     for _ in range(-(-_DRAWS // k)):

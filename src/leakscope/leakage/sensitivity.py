@@ -94,7 +94,7 @@ class WorstPair(NamedTuple):
     distance: float
 
 
-def worst_pair(size: int, weight: float, norm: float, target: float, starts: int = 6) -> WorstPair:
+def worst_pair(size: int, weight: float, norm: float, target: float, starts: int = 4) -> WorstPair:
     """The worst pair that a search finds: what the sensitivity is at least.
 
     All shared records are alike, in the plane of the two others: that is where the inequalities behind

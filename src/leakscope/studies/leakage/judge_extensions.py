@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def privacy(config: LeakageConfig, experiments: Experiments) -> Privacy | None:
     if PRIVACY not in experiments:
         return None
     moved, points = private_sensitivity(), settings(config)
-    worst = worst_pair(PRIVATE_SIZE, PRIVATE_WEIGHT, PRIVATE_NORM, HALF_RANGE).distance
+    worst = _worst_distance()
 
     def judged(part: int) -> tuple[PrivatePoint, ...]:
         pairs = zip(points[part], experiments[part], strict=True)
@@ -112,6 +113,11 @@ def privacy(config: LeakageConfig, experiments: Experiments) -> Privacy | None:
         analytic=judged(PRIVACY),
         classical=judged(CLASSICAL),
     )
+
+
+@cache
+def _worst_distance() -> float:
+    return worst_pair(PRIVATE_SIZE, PRIVATE_WEIGHT, PRIVATE_NORM, HALF_RANGE).distance
 
 
 def _private_point(

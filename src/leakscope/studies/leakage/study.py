@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
@@ -35,6 +37,10 @@ from leakscope.studies.leakage.config import NETWORK, REGULARIZER, LeakageConfig
 from leakscope.studies.leakage.results import LeakageResults
 
 KIND = "study leakage"
+_ARRAYS = ("inputs", "inside_mean", "inside_covariance", "outside_mean", "outside_covariance", "penalty")
+_ONE_PER_RECORD = tuple(name for name in Experiment._fields if name not in _ARRAYS)
+_NUMBERS = "numbers.npy"
+"""Everything that is one number per record, in one file: (fields, records)."""
 RESULTS_TYPE = LeakageResults
 
 
@@ -101,17 +107,22 @@ def _write_experiments(folder: Path, experiments: list[Experiment]) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # if it exists, it is damaged
     with atomic_folder(folder) as unfinished:
         for i, experiment in enumerate(experiments):
-            for name, values in experiment._asdict().items():
-                write_array(_point_folder(unfinished, i) / f"{name}.npy", values)
+            fields, folder_of_point = experiment._asdict(), _point_folder(unfinished, i)
+            for name in _ARRAYS:
+                write_array(folder_of_point / f"{name}.npy", fields[name])
+            write_array(folder_of_point / _NUMBERS, np.stack([fields[name] for name in _ONE_PER_RECORD]))
         write_seal(unfinished)
 
 
 def _read_experiments(folder: Path) -> list[Experiment]:
     check_seal(folder)
-    return [
-        Experiment(*(stored_array(point / f"{name}.npy") for name in Experiment._fields))
-        for point in sorted(folder.glob("point-*"))
-    ]
+    return [_read_experiment(point) for point in sorted(folder.glob("point-*"))]
+
+
+def _read_experiment(folder: Path) -> Experiment:
+    arrays = {name: stored_array(folder / f"{name}.npy") for name in _ARRAYS}
+    numbers = zip(_ONE_PER_RECORD, stored_array(folder / _NUMBERS), strict=True)
+    return Experiment(**arrays, **dict(numbers))
 
 
 def _folder(out: Path, figure: int) -> Path:
