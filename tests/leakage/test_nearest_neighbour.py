@@ -41,7 +41,7 @@ def test_edge_cases_are_defined():
     assert np.isfinite(kl(fit(tied[0][:, None]), fit(tied[1][:, None])))
 
 
-def outputs(shift, k, n_records=60, seed=0):
+def outputs(shift, k, n_records=40, seed=0):
     """Outputs (records, 2, K) of both sides, unit Gaussians `shift` apart; rho_KL is shift squared."""
     inside, outside = np.random.default_rng(seed).normal(size=(2, n_records, 2, k))
     return inside + shift, outside

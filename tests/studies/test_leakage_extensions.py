@@ -285,3 +285,15 @@ def test_no_page_of_the_documentation_calls_a_fit_a_bound() -> None:
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n- ", page)]
     found = [line for part in paragraphs for line in called_a_bound(part) if about_fits.search(line)]
     assert found == []
+
+
+def test_numbers_of_the_page_on_leakage_are_those_of_the_committed_results(committed: LeakageResults) -> None:
+    page = " ".join((REPO / "docs" / "leakage.md").read_text().split())
+    points = [point for figure in committed.figures.values() for point in figure.points]
+    beyond = [point.inequalities.likelihood_ratio_beyond for point in points]
+    assert f"for {sum(beyond)} records at {sum(n > 0 for n in beyond)} of {len(points)} points" in page
+    output = committed.figures[2].points[0].output
+    assert output.neighbours is not None and output.neighbours.mean is not None
+    assert 2 < output.neighbours.mean < 3 and "nearest neighbors give 2 to 3 nats" in page
+    assert output.gaussian.mean is not None and 100 < output.gaussian.mean < 1000
+    assert f"about {output.neighbours_if_gaussian:.1f} nats if the fit were right" in page

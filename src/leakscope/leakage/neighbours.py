@@ -21,7 +21,7 @@ from leakscope.array_types import FloatArray
 
 _MOST_NEIGHBOURS = 5
 _LEAST_VARIANCE = 1e-12
-_DRAWS = 200  # of simulated outputs, at least, for `if_gaussian`
+_DRAWS, _MOST_REPEATS = 200, 12  # simulated outputs for `if_gaussian`, and repeats of as many as there are
 
 
 class NeighbourLeakage(NamedTuple):
@@ -88,7 +88,7 @@ def _if_gaussian(inside: FloatArray, outside: FloatArray) -> float:
     seed = int.from_bytes(sha256(np.ascontiguousarray(inside).tobytes()).digest()[:8], "little")
     rng, k = np.random.default_rng(seed), inside.shape[1]
     values = []
-    for _ in range(-(-_DRAWS // k)):
+    for _ in range(min(-(-_DRAWS // k), _MOST_REPEATS)):
         drawn = [s.mean() + s.std(ddof=1) * rng.standard_normal((2, k)) for s in (inside, outside)]
         plug_in, floor = _crossed(*drawn)
         values.append(plug_in - floor)
