@@ -32,7 +32,7 @@ HEADINGS = (
     "mean bits",
     "most exposed 1%",
     "rho_KL, bits",
-    "bound on the advantage",
+    "total variation",
     "floor",
     "design permuted",
     "EB-LiRA got",
@@ -61,7 +61,7 @@ def main() -> None:
             found.means["bits"],
             found.most_exposed,
             found.means["rho_kl"],
-            found.means["advantage_bound"],
+            found.means["total_variation"],
         )
         cells = [*map(_cell, figures), f"{found.floor:.4f}", _cell(null.means["bits"])]
         print(

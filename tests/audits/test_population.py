@@ -97,7 +97,7 @@ def test_every_file_of_a_run(tmp_path: Path) -> None:
     assert table["label"].to_list() == [people.class_names[label] for label in people.labels]
     assert table["town"].to_list() == people.groups["town"].tolist()
     assert table["exposed"].sum() == (verdict.results.exposed.records or 0)
-    assert {"p_value", "bits", "rho_kl", "advantage_bound"} < set(table.columns)
+    assert {"p_value", "bits", "rho_kl", "total_variation"} < set(table.columns)
     assert table["bits"].mean() == pytest.approx(verdict.results.leakage.checkpoints[-1].bits.value)
     text = (tmp_path / "run" / "report.md").read_text()
     for line in verdict.summary():

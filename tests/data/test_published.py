@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.data.published import content_sha256, data_root, locate
+from leakscope.data.published import content_checksum, data_root, locate
 
 
 def test_the_data_folder_comes_from_argument_then_variable_then_user(
@@ -39,11 +39,11 @@ def test_the_checksum_is_that_of_the_content(tmp_path: Path) -> None:
     (tmp_path / "b.bin.xz").write_bytes(lzma.compress(content))
     counted: list[int] = []
     expected = hashlib.sha256(content).hexdigest()
-    assert content_sha256(tmp_path / "a.bin") == expected
-    assert content_sha256(tmp_path / "b.bin.xz", counted.append) == expected
+    assert content_checksum(tmp_path / "a.bin") == expected
+    assert content_checksum(tmp_path / "b.bin.xz", on_bytes=counted.append) == expected
     assert sum(counted) == len(content)
 
 
 def test_a_damaged_compressed_file_has_no_checksum(tmp_path: Path) -> None:
     (tmp_path / "a.bin.xz").write_bytes(lzma.compress(b"leak" * 1000)[:-10])
-    assert content_sha256(tmp_path / "a.bin.xz") == ""
+    assert content_checksum(tmp_path / "a.bin.xz") == ""

@@ -3,15 +3,15 @@ import pytest
 
 from leakscope.errors import InputError
 from leakscope.leakage.bits import bits_per_record, measures, most_exposed_mean
-from leakscope.leakage.bounds import chain, mutual_information, total_variation
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
+from leakscope.leakage.inequalities import chain, mutual_information, total_variation
 from leakscope.leakage.moderation import Moderated, Posterior, fit_prior, moderate, moments
 from leakscope.types import Design, Signals
 
 
 def population(n_models, n_records, gap, seed=0, tails=None):
-    """Answers, design and true (bits, rho_kl, advantage bound) of records of very different difficulty."""
+    """Answers, design and true (bits, rho_kl, total variation) of records of very different difficulty."""
     rng = np.random.default_rng(seed)
     hard = rng.gamma(2, 1, n_records)
     out_variance = 0.5 * np.exp(0.4 * hard) * rng.gamma(8, 1 / 8, n_records)
@@ -77,7 +77,7 @@ def test_planted_leakage_is_found_at_its_size(gap, n_models):
     assert found.means["bits"].low > 0
     assert found.means["bits"].value == pytest.approx(bits.mean(), rel=0.15)
     assert found.means["rho_kl"].value == pytest.approx(rho_kl.mean(), rel=0.2)
-    assert found.means["advantage_bound"].value == pytest.approx(bound.mean(), rel=0.15)
+    assert found.means["total_variation"].value == pytest.approx(bound.mean(), rel=0.15)
     chosen = np.argsort(found.bits)[-15:]
     assert 0.75 * bits[chosen].mean() - 0.03 <= found.most_exposed.value <= bits[chosen].mean() + 0.05
     assert np.corrcoef(found.bits, bits)[0, 1] > (0.6 if n_models == 64 else 0.35)
@@ -133,7 +133,7 @@ def test_answers_in_two_steps_are_near_their_discrete_truth():
     right = in_mask | (rng.random((32, 300)) < 0.5)
     found = bits_per_record(np.where(right, 4.0, -4.0), in_mask)
     assert found.means["bits"].value == pytest.approx(0.311, abs=0.12)
-    assert 0.5 <= found.means["advantage_bound"].value < 0.65
+    assert 0.5 <= found.means["total_variation"].value < 0.65
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from scipy import stats
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.bias import analytic_bias, crossed
-from leakscope.leakage.bounds import total_variation
 from leakscope.leakage.experiment import (
     Experiment,
     Release,
@@ -19,6 +18,7 @@ from leakscope.leakage.experiment import (
     stacked,
 )
 from leakscope.leakage.gaussian import Gaussian, fit, with_noise
+from leakscope.leakage.inequalities import total_variation
 
 
 def independent(shift: float, k: int = 400, p: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -145,23 +145,24 @@ def test_one_record_from_its_trainings() -> None:
     assert abs(found.advantage - expected) < 4 * found.advantage_error
     limit = total_variation(pooled(found.inside, 600), pooled(found.outside, 600)).value
     assert found.advantage < limit and found.likelihood_ratio < limit + 4 * found.likelihood_ratio_error
-    assert found.nearest_neighbour == pytest.approx(1.0, abs=0.35)
-    assert one(0.0, with_neighbours=True).nearest_neighbour == pytest.approx(0.0, abs=0.15)
+    assert found.neighbours - found.neighbours_floor == pytest.approx(1.0, abs=0.35)
+    nothing = one(0.0, with_neighbours=True)
+    assert nothing.neighbours - nothing.neighbours_floor == pytest.approx(0.0, abs=0.15)
     assert abs(one(0.0).advantage) < 4 * one(0.0).advantage_error
 
 
 def test_noise_hides_the_record_from_every_adversary() -> None:
     noise = np.random.default_rng(3).standard_normal((2, 600, 3))
     plain, noisy = one(1.0, with_neighbours=True), one(1.0, release=Release(3.0, noise), with_neighbours=True)
-    for name in ("advantage", "likelihood_ratio", "nearest_neighbour"):
+    for name in ("advantage", "likelihood_ratio", "neighbours"):
         assert getattr(noisy, name) < 0.5 * getattr(plain, name)
     np.testing.assert_allclose(noisy.inside_covariance, plain.inside_covariance + 9 * np.eye(3))
 
 
 def test_two_trials_and_stacking_are_defined() -> None:
     few = one(0.5, k=2, with_neighbours=True)
-    assert np.isnan(few.nearest_neighbour)
-    assert all(np.isfinite(v).all() for name, v in few._asdict().items() if name != "nearest_neighbour")
+    unknown = {"counted", "counted_floor", "accuracy", "squared_error"}
+    assert all(np.isfinite(v).all() for name, v in few._asdict().items() if name not in unknown)
     both = stacked([few, few])
     assert both.inside.mean.shape == (2, 2, 3) and both.advantage.shape == (2,)
     assert not np.isnan(crossed(both.inside, both.outside).corrected).any()
@@ -171,3 +172,26 @@ def test_shapes_are_checked() -> None:
     inside, outside = independent(0.0)
     with pytest.raises(InputError, match=r"must both be \(2, K, p\)"):
         experiment(inside[0, 0], outside[0, 0], np.ones(3), 0.0, 1.0)
+
+
+def test_the_informed_adversary_is_as_good_as_the_distance_between_the_solutions_allows() -> None:
+    rng = np.random.default_rng(0)
+    outside = rng.standard_normal((2, 5000, 3))
+    inside, noise = outside + np.array([0.6, 0.8, 0.0]), rng.standard_normal((2, 5000, 3))
+    found = experiment(inside, outside, np.ones(3), 0.0, 1.0, Release(2.0, noise))
+    expected = 2 * stats.norm.cdf(1 / (2 * 2.0)) - 1
+    assert abs(found.informed - expected) < 4 * found.informed_error
+    assert found.informed > found.likelihood_ratio  # who does not know the other records is worse off
+    assert found.largest_distance == pytest.approx(1.0)
+
+
+def test_equal_solutions_tell_the_informed_adversary_nothing() -> None:
+    same = np.random.default_rng(0).standard_normal((2, 50, 3))
+    found = experiment(same, same, np.ones(3), 0.0, 1.0)
+    assert found.informed == 0 and found.largest_distance == 0
+
+
+def test_rounding_hides_what_is_smaller_than_the_grid() -> None:
+    outside = 0.001 * np.random.default_rng(0).standard_normal((2, 100, 3))
+    found = experiment(outside + 0.002, outside, np.ones(3), 0.0, 1.0, Release(grid=0.1))
+    assert found.counted == 0 == found.counted_floor and found.informed == 0 == found.likelihood_ratio

@@ -10,7 +10,6 @@ from leakscope.leakage.gaussian import (
     kl,
     symmetric_kl,
     with_noise,
-    with_precision,
 )
 from tests.leakage.gaussians import DIMENSIONS, SEEDS, naive_kl, projected, random_pair
 
@@ -63,14 +62,6 @@ def test_noise_only_takes_away(seed, p):
     found = [symmetric_kl(with_noise(first, sd), with_noise(second, sd)) for sd in (0, 0.01, 0.1, 1, 10, 1e7)]
     assert (np.diff(found) <= 1e-9 * found[0]).all()
     assert found[-1] < 0.01 * found[0] + 1e-3
-
-
-def test_rounding_to_a_grid_is_noise_of_its_step_over_root_twelve():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(200_000, 1))
-    rounded = np.round(values / 0.8) * 0.8
-    expected = with_precision(fit(values), 0.8).covariance
-    np.testing.assert_allclose(fit(rounded).covariance, expected, rtol=0.01)
 
 
 def test_a_direction_fixed_on_both_sides_is_dropped():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from leakscope.leakage.experiment import kl_nearest_neighbour
 from leakscope.leakage.gaussian import fit, kl, symmetric_kl
+from leakscope.leakage.neighbours import kl_nearest_neighbour, neighbour_leakage
 
 
 def test_agrees_with_the_closed_form_where_samples_are_gaussian():
@@ -39,3 +39,35 @@ def test_edge_cases_are_defined():
     tied = rng.integers(0, 2, size=(2, 50)).astype(float)
     assert np.isfinite(kl_nearest_neighbour(tied[0], tied[1]))
     assert np.isfinite(kl(fit(tied[0][:, None]), fit(tied[1][:, None])))
+
+
+def outputs(shift, k, n_records=40, seed=0):
+    """Outputs (records, 2, K) of both sides, unit Gaussians `shift` apart; rho_KL is shift squared."""
+    inside, outside = np.random.default_rng(seed).normal(size=(2, n_records, 2, k))
+    return inside + shift, outside
+
+
+@pytest.mark.parametrize("k", [2, 4, 16, 50])
+def test_at_every_k_the_floor_removes_the_bias_where_nothing_leaks(k):
+    found = [neighbour_leakage(*pair) for pair in zip(*outputs(0.0, k), strict=True)]
+    corrected = np.array([one.plug_in - one.floor for one in found])
+    assert abs(corrected.mean()) < 4 * corrected.std(ddof=1) / np.sqrt(len(corrected))
+
+
+@pytest.mark.parametrize("k", [16, 50])
+def test_on_gaussian_outputs_it_reports_what_it_expects_of_gaussians(k):
+    """Its bias is known: a large divergence is far out of reach, on the outputs as on the simulated ones."""
+    found = [neighbour_leakage(*pair) for pair in zip(*outputs(12.0, k), strict=True)]
+    difference = np.array([one.plug_in - one.floor - one.if_gaussian for one in found])
+    assert abs(difference.mean()) < 4 * difference.std(ddof=1) / np.sqrt(len(difference))
+    assert max(one.if_gaussian for one in found) < 20 < 144
+
+
+def test_it_tells_heavy_tails_from_their_gaussian_fit():
+    """Outliers on both sides: the fits are far apart by chance, the outputs are not."""
+    rng = np.random.default_rng(1)
+    inside, outside = rng.standard_cauchy((2, 40, 2, 50))
+    found = [neighbour_leakage(*pair) for pair in zip(inside, outside, strict=True)]
+    corrected = np.array([one.plug_in - one.floor for one in found])
+    expected = np.array([one.if_gaussian for one in found])
+    assert expected.mean() > 0.5 > abs(corrected.mean())

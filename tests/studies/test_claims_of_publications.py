@@ -1,8 +1,9 @@
 """The list of claims against the publication itself: no number it states is missing from our page.
 
 `claims_of_publications/NAME.json` says of every passage of a publication that states a number which claims it
-belongs to, or why it is none ("a date", "our notation"). Where the publications are at hand, the test finds
-each passage in the text, and every number of the text in a passage.
+belongs to, or why it is none ("a date", "our notation"). A passage is given by its `text`, or, where it is
+long or has formulas, by its first and last words (`from`, `to`). Where the publications are at hand, the test
+finds each passage in the text, and every number of the text in a passage.
 """
 
 from __future__ import annotations
@@ -26,11 +27,23 @@ NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 
 
 class Passage(NamedTuple):
-    """Words of a publication, and the claims they make; without claims, the reason."""
+    """Words of a publication, and the claims they make; without claims, the reason.
+
+    With `last`, a passage reaches from the first occurrence of `text` to the next one of `last`.
+    """
 
     text: str
+    last: str
     claims: tuple[str, ...]
     no_claim_because: str
+
+    def spans(self, publication: str) -> list[tuple[int, int]]:
+        """Start and end of every occurrence."""
+        starts = [match.start() for match in re.finditer(re.escape(self.text), publication)]
+        if not self.last:
+            return [(start, start + len(self.text)) for start in starts]
+        end = publication.find(self.last, starts[0]) if starts else -1
+        return [(starts[0], end + len(self.last))] if end >= 0 else []
 
 
 def study_claims(study: str) -> StudyClaims[Any]:
@@ -42,7 +55,12 @@ def study_claims(study: str) -> StudyClaims[Any]:
 def passages(study: str) -> tuple[Passage, ...]:
     content = json.loads((DATA / f"{study}.json").read_text())
     return tuple(
-        Passage(_one_line(p["text"]), tuple(p.get("claims", ())), p.get("no_claim_because", ""))
+        Passage(
+            _one_line(p.get("text") or p["from"]),
+            _one_line(p.get("to", "")),
+            tuple(p.get("claims", ())),
+            p.get("no_claim_because", ""),
+        )
         for p in content["passages"]
     )
 
@@ -79,10 +97,10 @@ def test_every_number_of_the_publication_is_in_a_passage(study: str) -> None:
     text = publication(study)
     covered = [False] * len(text)
     for passage in passages(study):
-        starts = [match.start() for match in re.finditer(re.escape(passage.text), text)]
-        assert starts, f"not in the publication: {passage.text}"
-        for start in starts:
-            covered[start : start + len(passage.text)] = [True] * len(passage.text)
+        spans = passage.spans(text)
+        assert spans, f"not in the publication: {passage.text} {passage.last}"
+        for start, end in spans:
+            covered[start:end] = [True] * (end - start)
     missing = [
         text[max(0, m.start() - 60) : m.end() + 30]
         for m in NUMBER.finditer(text)

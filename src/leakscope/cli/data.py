@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, check and fetch published datasets.", no_args_is_help=True)
 
 Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
-_COLOURS = {"ok": "green", "missing": "yellow", "differs": "red"}
+_COLOURS = {"ok": "green", "missing": "yellow", "differs": "red", "unpacked": "green"}
 
 
 @app.command("list")
@@ -129,7 +129,7 @@ def _entries_to_check(names: Sequence[str], root: Path) -> tuple[list[Dataset], 
 
     if names:
         return [dataset(name) for name in dict.fromkeys(names)], []
-    absent = [entry for entry in DATASETS if entry.files and not entry.present_files(root)]
+    absent = [e for e in DATASETS if e.files and not (e.present_files(root) or e.is_unpacked(root))]
     return [entry for entry in DATASETS if entry.files and entry not in absent], absent
 
 

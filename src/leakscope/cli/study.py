@@ -235,10 +235,20 @@ def leakage(
     trials: Annotated[
         int | None, typer.Option(help="Trainings with and without each record, in each of two halves (K).")
     ] = None,
-    budget: Annotated[str, typer.Option(help="quick (a minute), standard (minutes) or thorough.")] = "quick",
+    extension: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="limits (of Theorem 3), privacy (Gaussian mechanism) or regularizer; may be given several "
+            "times (default: all, or none where --figure is given)."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="quick (minutes), standard (half an hour) or thorough (hours).")
+    ] = "quick",
     precision: Annotated[
-        float, typer.Option(help="Step of the grid to which parameters are rounded, figure 3.")
+        float, typer.Option(help="Step of the grid to which parameters are rounded, in figure 3 and limits.")
     ] = 0.01,
+    claims: Claims = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
     out: Out = Path("runs/leakage"),
@@ -246,12 +256,17 @@ def leakage(
     as_json: AsJson = False,
 ) -> None:
     """Measure what a model reveals about one record, and how size, ridge, features and noise change it."""
+    from leakscope.studies.leakage.claims import PUBLICATION
     from leakscope.studies.leakage.config import with_budget
     from leakscope.studies.leakage.study import run
     from leakscope.studies.leakage.universe import available_dataset
 
+    if claims is not None:
+        write_claims(PUBLICATION, claims, quiet)
+        return
     config = with_budget(
-        budget, figures=tuple(sorted(set(figure))) if figure else None, records=records, trials=trials,
+        budget, figures=tuple(sorted(set(figure))) if figure else None,
+        extensions=tuple(sorted(set(extension))) if extension else None, records=records, trials=trials,
         precision=precision, seed=seed, dataset=available_dataset(data_dir),
     )  # fmt: skip
     is_verbose = not (quiet or as_json)
@@ -264,14 +279,11 @@ def _to_stderr(line: str) -> None:
 
 
 def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
+    from leakscope.studies.claims import counted
+    from leakscope.studies.leakage.claims import PUBLICATION
     from leakscope.studies.leakage.config import FIGURES
-    from leakscope.studies.leakage.page import (
-        caveats,
-        check_lines,
-        point_table,
-        setting_words,
-        without_columns,
-    )
+    from leakscope.studies.leakage.page import caveats, check_lines, point_table, without_columns
+    from leakscope.studies.leakage.page_words import output_table, setting_words
 
     print_lines(screen, ["", setting_words(results)])
     for figure in results.figures:
@@ -279,10 +291,13 @@ def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
         screen.print()
         title = f"Figure {figure}: {FIGURES[figure].axis}"
         screen.print(text_table(title, points.head, points.rows))
+        output = output_table(results, figure)
+        screen.print(text_table(output.caption, output.head, output.rows))
         print_lines(screen, caveats(results, figure), style="dim")
+    settled = f"\nThe publication's claims: {counted(PUBLICATION.settle([results]))}"
     checked = (f"- {line.replace('**', '')}" for line in check_lines(results))
     where = f"\nresults.json, report.html, report.md and figures are in {out}"
-    print_lines(screen, ["", *checked, where])
+    print_lines(screen, [settled, "", *checked, where])
 
 
 @app.command()

@@ -10,12 +10,25 @@ from leakscope.data.published import locate
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """One file as its authors publish it; size and sha256 are those of a `.bin`, never of a `.bin.xz`."""
+    """One file as its authors publish it; size and checksum are those of a `.bin`, never of a `.bin.xz`.
+
+    Attributes:
+        name: of the file.
+        n_bytes: its size.
+        checksum: hexadecimal; its length says which: 64 digits are a sha256, 32 an md5, where the authors
+            publish no other.
+        required: whether the dataset cannot be read without it.
+    """
 
     name: str
     n_bytes: int
-    sha256: str
+    checksum: str
     required: bool = True
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the checksum, as hashlib knows it."""
+        return "md5" if len(self.checksum) == 32 else "sha256"
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class Dataset:
         files: what belongs into the folder.
         mirrors: addresses that each hold every file under its own name, tried in order.
         archive: address of a tar.gz with the files under `folder/`; "" where they are published one by one.
+        unpacked: folders that may lie in `folder` in place of the files.
     """
 
     name: str
@@ -49,6 +63,11 @@ class Dataset:
     files: tuple[PublishedFile, ...] = ()
     mirrors: tuple[str, ...] = ()
     archive: str = ""
+    unpacked: tuple[str, ...] = ()
+
+    def is_unpacked(self, root: Path) -> bool:
+        """True when the folders that stand for the files are there; what is in them is checked on reading."""
+        return bool(self.unpacked) and all((root / self.folder / name).is_dir() for name in self.unpacked)
 
     def present_files(self, root: Path) -> list[Path]:
         """The paths of the files that lie in the data folder `root`; contents are not looked at."""
@@ -56,8 +75,10 @@ class Dataset:
         return [path for path in paths if path is not None]
 
     def is_present(self, root: Path) -> bool:
-        """True when every required file is there, or none is needed."""
-        return all(locate(root / self.folder, file.name) for file in self.files if file.required)
+        """True when every required file is there, or none is needed, or all are unpacked."""
+        return self.is_unpacked(root) or all(
+            locate(root / self.folder, file.name) for file in self.files if file.required
+        )
 
 
 def _files(table: str) -> tuple[PublishedFile, ...]:
@@ -199,5 +220,20 @@ DATASETS: tuple[Dataset, ...] = (
         folder="cifar-10-batches-bin",
         files=(*_CIFAR10_FILES, _CIFAR10_CLASS_NAMES),
         archive="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    ),
+    Dataset(
+        name="cinic10",
+        summary="color pictures of 32 x 32 pixels in ten classes, from CIFAR-10 and ImageNet",
+        loader="leakscope.data.cinic10:cinic10",
+        n_records=270_000,
+        shape=(3, 32, 32),
+        n_classes=10,
+        source="https://datashare.ed.ac.uk/handle/10283/3192",
+        licence="CC BY 4.0 (Darlow et al. 2018)",
+        folder="CINIC-10",
+        # The authors publish an md5 of the archive, and no sha256.
+        files=(PublishedFile("CINIC-10.tar.gz", 687_544_992, "6ee4d0c996905fe93221de577967a372"),),
+        mirrors=("https://datashare.ed.ac.uk/bitstream/handle/10283/3192/",),
+        unpacked=("train", "valid", "test"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Compares the files of a dataset with the published ones, by sha256, and downloads those that are missing.
+"""Compares the files of a dataset with the published ones, by checksum, and downloads those that are missing.
 
 A file appears under its name only once its checksum is the published one: an interrupted, wrong or damaged
 download leaves nothing behind. Of an archive only the known members are written, under their known names.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from leakscope.data.catalogue import Dataset, PublishedFile
-from leakscope.data.published import CHUNK_BYTES, DAMAGE, content_sha256, locate
+from leakscope.data.published import CHUNK_BYTES, DAMAGE, content_checksum, locate
 from leakscope.disk.storage import atomic_file
 from leakscope.errors import DataMissingError, InputError
 
@@ -33,7 +33,7 @@ class FileCheck:
     dataset: str
     file: PublishedFile
     path: Path
-    state: Literal["ok", "missing", "differs"]
+    state: Literal["ok", "missing", "differs", "unpacked"]
 
     @property
     def is_fault(self) -> bool:
@@ -59,12 +59,13 @@ def check_file(
     """Compare one file in the data folder `root` with what is published."""
     path = locate(root / entry.folder, file.name)
     if path is None:
-        return FileCheck(entry.name, file, root / entry.folder / file.name, "missing")
+        state: Literal["missing", "unpacked"] = "unpacked" if entry.is_unpacked(root) else "missing"
+        return FileCheck(entry.name, file, root / entry.folder / file.name, state)
     try:
-        sha256 = content_sha256(path, on_bytes)
+        checksum = content_checksum(path, file.algorithm, on_bytes)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the file") from error
-    return FileCheck(entry.name, file, path, "ok" if sha256 == file.sha256 else "differs")
+    return FileCheck(entry.name, file, path, "ok" if checksum == file.checksum else "differs")
 
 
 def fetch(entry: Dataset, data_dir: Path, progress: Progress = lambda *_: None) -> list[Fetched]:
@@ -83,7 +84,7 @@ def fetch(entry: Dataset, data_dir: Path, progress: Progress = lambda *_: None) 
         StorageError: the folder cannot be written.
     """
     checks = [check_file(entry, file, data_dir) for file in entry.files]
-    wanted = [check.file for check in checks if check.state != "ok"]
+    wanted = [check.file for check in checks if check.state not in ("ok", "unpacked")]
     folder = data_dir / entry.folder
     if wanted and entry.archive:
         _fetch_from_archive(entry, wanted, folder, progress)
@@ -143,15 +144,16 @@ def _opened(address: str) -> IO[bytes]:
 
 def _save(source: IO[bytes], target: Path, file: PublishedFile, progress: Progress) -> None:
     """Copies in chunks; stops soon after more than was expected, and refuses another file's content."""
-    sha256, n_copied = hashlib.sha256(), 0
+    checksum, n_copied = hashlib.new(file.algorithm, usedforsecurity=False), 0
     with atomic_file(target, option="--data-dir") as sink:
         while n_copied <= file.n_bytes and (chunk := _read(source)):
-            sha256.update(chunk)
+            checksum.update(chunk)
             sink.write(chunk)
             n_copied += len(chunk)
             progress(file.name, n_copied, file.n_bytes)
-        if sha256.hexdigest() != file.sha256:
-            raise _DownloadError(f"sha256 of {file.name} is {sha256.hexdigest()}, expected {file.sha256}")
+        if checksum.hexdigest() != file.checksum:
+            found = f"{file.algorithm} of {file.name} is {checksum.hexdigest()}"
+            raise _DownloadError(f"{found}, expected {file.checksum}")
 
 
 def _read(source: IO[bytes]) -> bytes:

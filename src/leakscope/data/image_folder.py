@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,9 @@ _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError,
 
 
 class _Picture(NamedTuple):
-    """A file, its id and its class."""
+    """A file or its content, its id and its class."""
 
-    path: Path
+    path: Path | IO[bytes]
     id: str
     class_name: str
 
@@ -79,6 +79,21 @@ def read_image_folder(folder: Path) -> Records:
         name=folder.resolve().name,
         class_names=class_names,
     )
+
+
+def decoded_color(source: Path | IO[bytes], name: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """One picture that must have a size (height, width), as red, green and blue; uint8 (3, height, width).
+
+    Raises:
+        InputError: it is damaged or has another size; names it.
+    """
+    with _opened(_Picture(source, name, "")) as image:
+        if image.size != size[::-1]:
+            raise InputError(
+                f"{name} is {image.size[0]} x {image.size[1]} pixels, expected {size[1]} x {size[0]}"
+            )
+        _check_header(image, name)
+        return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
 
 
 def _pictures_in(folder: Path) -> list[_Picture]:

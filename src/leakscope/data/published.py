@@ -74,20 +74,22 @@ def read_exactly(path: Path, expected_bytes: int) -> bytes:
     return bytes(content)
 
 
-def content_sha256(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
-    """Sha256 of a published file, of the content where it is stored as `.xz`; "" where that is damaged.
+def content_checksum(
+    path: Path, algorithm: str = "sha256", on_bytes: Callable[[int], None] | None = None
+) -> str:
+    """Checksum of a published file, of the content where it is stored as `.xz`; "" where that is damaged.
 
     `on_bytes` is called with the number of bytes of each chunk read, for a progress bar.
     """
-    sha = hashlib.sha256()
+    checksum = hashlib.new(algorithm, usedforsecurity=False)
     try:
         for chunk in _published_chunks(path):
-            sha.update(chunk)
+            checksum.update(chunk)
             if on_bytes:
                 on_bytes(len(chunk))
     except DAMAGE:
         return ""
-    return sha.hexdigest()
+    return checksum.hexdigest()
 
 
 def _published_chunks(path: Path) -> Iterator[bytes]:

@@ -5,8 +5,8 @@ models that did not. `moderation` fits a Gaussian to each, however few the model
 
 - `bits`: the mutual information between output and membership at equal priors, at most 1 bit;
 - `rho_kl`: the sum of both Kullback-Leibler divergences, in bits; at least four times `bits`;
-- `advantage_bound`: the total variation, the largest advantage of any attacker who sees this output alone, as
-  far as the Gaussians hold.
+- `total_variation`: of the two Gaussians; the largest advantage of an attacker who sees this output alone, if
+  they are right. An attacker can exceed it where they are not.
 
 This is black-box leakage: by data processing, it is at most the leakage of the parameters.
 
@@ -14,7 +14,7 @@ Fits from few models mistake noise for leakage. So everything is computed again 
 models, where the truth is 0. The mean there, as a trend over how easy records are, is the floor F. Reported
 are `(bits - F) / (1 - F)`, which is 0 on average without leakage and leaves a whole bit whole, and
 `rho_kl - F`. Both may be slightly below 0 for one record, which means that no leakage was detected. The
-advantage bound grows with the root of a small rho_kl, so it is multiplied by `sqrt(1 - F / rho_kl)` (0 below
+total variation grows with the root of a small rho_kl, so it is multiplied by `sqrt(1 - F / rho_kl)` (0 below
 the floor), which errs on the high side. Intervals of means are over models (delete-a-group jackknife) and
 permutations.
 """
@@ -31,7 +31,7 @@ from scipy import special
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import gather_records, over_blocks
 from leakscope.errors import InputError
-from leakscope.leakage.bounds import information_on_one_axis, variation_on_one_axis
+from leakscope.leakage.inequalities import information_on_one_axis, variation_on_one_axis
 from leakscope.leakage.moderation import (
     Moderated,
     Moments,
@@ -49,13 +49,13 @@ from leakscope.stats.estimate import Estimate
 from leakscope.stats.record_types import resolution_variance
 
 MOST_EXPOSED_SHARE = 0.01
-MEASURES = ("bits", "rho_kl", "advantage_bound")
+MEASURES = ("bits", "rho_kl", "total_variation")
 
 _FITTED_RECORDS = 8_192
 _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
 _MOST_GROUPS = 16
 _LEAST_FOR_INTERVAL = 4  # models
-_HIGHEST_FLOOR = 0.9  # bounds the factor 1 / (1 - F)
+_HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
 _LIMITS = (
     (-np.inf, 1.0),
     (-np.inf, np.inf),
@@ -76,7 +76,7 @@ class RecordBits:
     Attributes:
         bits: float64 (records,), mutual information, floor subtracted.
         rho_kl: float64 (records,), in bits, floor subtracted.
-        advantage_bound: float64 (records,), total variation, in [0, 1].
+        total_variation: float64 (records,), of the fitted Gaussians, in [0, 1].
         means: measure -> its mean over records.
         most_exposed: mean `bits` of the 1% of records (at least one) with the most, corrected for selecting
             the highest, as measured under permuted designs.
@@ -86,7 +86,7 @@ class RecordBits:
 
     bits: FloatArray
     rho_kl: FloatArray
-    advantage_bound: FloatArray
+    total_variation: FloatArray
     means: dict[str, Estimate]
     most_exposed: Estimate
     floor: float
@@ -137,7 +137,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
 
 
 def measures(fitted: Moderated) -> FloatArray:
-    """bits, rho_kl (in bits) and advantage_bound, means over the gap's posterior; (3, records)."""
+    """bits, rho_kl (in bits) and total_variation, means over the gap's posterior; (3, records)."""
     # The root mean square stands for the log ratio, as leakage grows with its square.
     log_ratio = np.sqrt(fitted.log_ratio.mean**2 + fitted.log_ratio.variance)
     half_ratio = np.exp(np.copysign(log_ratio, fitted.log_ratio.mean) / 2)

@@ -32,7 +32,8 @@ class CheckpointLeakage:
         epoch: epoch of the checkpoint.
         bits: mutual information between output and membership, in bits.
         rho_kl: sum of the two Kullback-Leibler divergences, in bits.
-        advantage_bound: total variation; no attack that sees only this output has a larger advantage.
+        total_variation: of the fitted Gaussians: the largest advantage from this output alone, if they are
+            right.
         most_exposed: bits of the most exposed records.
         floor: bias of the estimator in bits, measured on permuted designs and subtracted; None: undefined.
     """
@@ -40,7 +41,7 @@ class CheckpointLeakage:
     epoch: int
     bits: Estimate
     rho_kl: Estimate
-    advantage_bound: Estimate
+    total_variation: Estimate
     most_exposed: MostExposed
     floor: float | None
 

@@ -1,8 +1,8 @@
 """The membership experiment: what an adversary gains from the trainings of one record.
 
 Yeom et al. (2018): train, flip b, give the adversary a member (b = 1) or a non-member, and let it guess. Its
-advantage is `|2 P(correct) - 1|`; for one record that is `|P(says member | in) - P(says member | out)|`. Two
-adversaries are measured:
+advantage is `|2 P(correct) - 1|`; for one record that is `|P(says member | in) - P(says member | out)|`.
+Three adversaries are measured:
 
 - The threshold adversary says "member" when the squared error on the record is at most the mean training
   loss. That mean is over the record's trainings, IN and OUT alike, so the adversary is a function of the
@@ -10,6 +10,9 @@ adversaries are measured:
   also knows each model's own training loss, which is a second release.)
 - The likelihood-ratio adversary sees the parameters. Gaussians fitted to one half of the trainings judge the
   other half, so overfitting of the Gaussians does not inflate its advantage.
+- The informed adversary also knows all other records of the training set, and the one that stands in for the
+  record. It is the adversary that differential privacy is about: it knows both solutions, and says which of
+  them is closer to the release.
 
 The trainings are crossed. Two independent halves have K draws of other records each; each draw is trained on
 with the record (IN) and with one more other record in its place (OUT). IN of one half and OUT of the other
@@ -24,15 +27,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.spatial import cKDTree
 
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
 from leakscope.leakage.bias import half_of
 from leakscope.leakage.gaussian import Gaussian, fit, with_noise
+from leakscope.leakage.neighbours import NOT_MEASURED, neighbour_leakage
+from leakscope.leakage.rounding import NOT_COUNTED, counted_leakage, rounded
 
-_NEIGHBOUR = 5
-_LEAST_TRIALS = 50  # with fewer, neighbours are too far away to be informative
 # Added to whitened variances, so that a direction that hardly varies in one fit gives a large, finite ratio.
 _LEAST_VARIANCE = 1e-12
 
@@ -43,10 +45,27 @@ class Release(NamedTuple):
     Attributes:
         noise_sd: of Gaussian noise added to every parameter.
         noise: float (2, K, p), unit draws of it for what is simulated; None without noise.
+        grid: step of the grid to which every parameter is rounded before noise is added; 0: exact parameters.
     """
 
     noise_sd: float = 0.0
     noise: FloatArray | None = None
+    grid: float = 0.0
+
+
+class Utility(NamedTuple):
+    """How good the released models are, and what they were penalized by.
+
+    Attributes:
+        accuracy: share of records outside the training set on the correct side of the threshold; NaN:
+            unknown.
+        squared_error: mean squared error over all records; NaN: unknown.
+        penalty: float (p,), ridge weight of each parameter; empty where unknown.
+    """
+
+    accuracy: float = float("nan")
+    squared_error: float = float("nan")
+    penalty: FloatArray = np.empty(0)
 
 
 class Experiment(NamedTuple):
@@ -62,9 +81,20 @@ class Experiment(NamedTuple):
         advantage_error: its standard error over draws.
         likelihood_ratio: advantage of the likelihood-ratio adversary, with its sign.
         likelihood_ratio_error: its standard error.
-        nearest_neighbour: symmetric KL divergence of the outputs by nearest neighbours, null subtracted, in
-            nats; NaN where it was not computed or K is too small.
+        informed: advantage of the informed adversary, with its sign.
+        informed_error: its standard error.
+        largest_distance: between the solutions with and without the record, over draws.
+        neighbours: symmetric KL divergence of the outputs by nearest neighbors, in nats, before correction;
+            NaN where it was not computed.
+        neighbours_floor: the same between the halves of one condition.
+        neighbours_if_gaussian: corrected estimate on draws from the fitted Gaussians.
+        counted: symmetric KL divergence of rounded parameters from counts, in nats, before correction; NaN
+            where parameters are not rounded or take too many values.
+        counted_floor: the same between the halves of one condition.
         threshold: of the threshold adversary.
+        accuracy: see `Utility`.
+        squared_error: see `Utility`.
+        penalty: see `Utility`.
     """
 
     inputs: FloatArray
@@ -76,8 +106,18 @@ class Experiment(NamedTuple):
     advantage_error: FloatArray
     likelihood_ratio: FloatArray
     likelihood_ratio_error: FloatArray
-    nearest_neighbour: FloatArray
+    informed: FloatArray
+    informed_error: FloatArray
+    largest_distance: FloatArray
+    neighbours: FloatArray
+    neighbours_floor: FloatArray
+    neighbours_if_gaussian: FloatArray
+    counted: FloatArray
+    counted_floor: FloatArray
     threshold: FloatArray
+    accuracy: FloatArray
+    squared_error: FloatArray
+    penalty: FloatArray
 
     @property
     def inside(self) -> Gaussian:
@@ -98,6 +138,7 @@ def experiment(
     threshold: float,
     release: Release = Release(),  # noqa: B008 - immutable
     with_neighbours: bool = False,
+    utility: Utility = Utility(),  # noqa: B008 - immutable
 ) -> Experiment:
     """Everything about one record from its crossed trainings.
 
@@ -107,22 +148,25 @@ def experiment(
         inputs: float (p,), (1, x) of the record.
         target: its y.
         threshold: largest squared error that looks like a member's.
-        release: noise on the parameters.
-        with_neighbours: also estimate the leakage of the outputs by nearest neighbours.
+        release: noise on the parameters, or rounding.
+        with_neighbours: also estimate the leakage of the outputs by nearest neighbors.
+        utility: how good the released models are.
     """
     _check(inside, outside)
-    fits = [with_noise(fit(side), release.noise_sd) for side in (inside, outside)]
+    solutions = [rounded(side, release.grid) for side in (inside, outside)]
+    fits = [with_noise(fit(side), release.noise_sd) for side in solutions]
     output_sd = release.noise_sd * float(np.linalg.norm(inputs))
-    says_member = [
-        below_threshold(side @ inputs - target, threshold, output_sd) for side in (inside, outside)
-    ]
-    released = [_released(side, release) for side in (inside, outside)]
+    says_member = [below_threshold(side @ inputs - target, threshold, output_sd) for side in solutions]
+    released = [_released(side, release) for side in solutions]
     ratio = [likelihood_ratio_votes(side, fits[0], fits[1]) for side in released]
+    informed = [closer_to_first(side, solutions[0], solutions[1]) for side in released]
     outputs = [side @ inputs for side in released]
-    neighbours = _neighbours(outputs[0], outputs[1]) if with_neighbours else np.nan
+    neighbours = neighbour_leakage(outputs[0], outputs[1]) if with_neighbours else NOT_MEASURED
+    counted = counted_leakage(solutions[0], solutions[1]) if release.grid else NOT_COUNTED
+    distance = np.linalg.norm(solutions[0] - solutions[1], axis=-1).max()
     return Experiment(
-        inputs, *fits[0], *fits[1], *_paired(*says_member), *_paired(*ratio),
-        np.array(neighbours), np.array(threshold),
+        inputs, *fits[0], *fits[1], *_paired(*says_member), *_paired(*ratio), *_paired(*informed),
+        *map(np.array, (distance, *neighbours, *counted, threshold, *utility)),
     )  # fmt: skip
 
 
@@ -141,6 +185,13 @@ def likelihood_ratio_votes(theta: FloatArray, inside: Gaussian, outside: Gaussia
     ratio = np.stack([_log_ratio(theta[half], half_of(inside, 1 - half), half_of(outside, 1 - half))
                       for half in (0, 1)])  # fmt: skip
     return (np.sign(ratio) + 1) / 2
+
+
+def closer_to_first(released: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """1 where a release (..., p) is closer to the first solution, 0 to the second, 1/2 for ties; (...)."""
+    gap = first - second
+    side = np.einsum("...p,...p->...", released - (first + second) / 2, gap)
+    return (np.sign(np.where(np.abs(gap).max(axis=-1) > 0, side, 0.0)) + 1) / 2
 
 
 def pooled(halves: Gaussian, n_trainings: int) -> Gaussian:
@@ -187,49 +238,6 @@ def _log_ratio(theta: FloatArray, inside: Gaussian, outside: Gaussian) -> FloatA
         distance = np.einsum("kp,pk->k", centred, np.linalg.solve(covariance, centred.T))
         log_density.append(-(distance + np.linalg.slogdet(covariance)[1]) / 2)
     return log_density[0] - log_density[1]
-
-
-def kl_nearest_neighbour(first: FloatArray, second: FloatArray) -> float:
-    """KL(first || second) of outputs (K,) in nats, without a Gaussian assumption.
-
-    Wang, Kulkarni and Verdu (2009): the mean of ln(distance to the k-th neighbour in `second` / in `first`),
-    plus ln(n / (n - 1)). It scatters around 0 without leakage. Where it is far from the Gaussian value, the
-    Gaussian fit is poor. Equal values count as closer than any others, alike on both sides.
-    """
-    white = _standardised(np.concatenate([first, second])[:, None])
-    if white is None:
-        return 0.0
-    white_first, white_second = white[: len(first)], white[len(first) :]
-    own = cKDTree(white_first).query(white_first, k=[_NEIGHBOUR + 1])[0][:, 0]  # the nearest is itself
-    other = cKDTree(white_second).query(white_first, k=[_NEIGHBOUR])[0][:, 0]
-    positive = np.concatenate([own[own > 0], other[other > 0]])
-    smallest = float(positive.min()) if len(positive) else 1.0
-    logs = np.log(np.maximum(other, smallest) / np.maximum(own, smallest))
-    return float(logs.mean() + np.log(len(second) / (len(first) - 1)))
-
-
-def _standardised(pooled: FloatArray) -> FloatArray | None:
-    """Values (n, 1) in units of their standard deviation; None where nothing varies."""
-    centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
-    if scale[0] <= _LEAST_VARIANCE * np.abs(centre[0]):
-        return None
-    centred = (pooled - centre) / scale
-    standardised: FloatArray = centred @ (1 / np.sqrt(centred.T @ centred / len(pooled)))
-    return standardised
-
-
-def _neighbours(inside: FloatArray, outside: FloatArray) -> float:
-    """Crossed symmetric KL divergence of outputs (2, K) by nearest neighbours; NaN where K is too small."""
-    if inside.shape[1] < _LEAST_TRIALS:
-        return float("nan")
-    both = [(inside[0], outside[1]), (inside[1], outside[0])]
-    null = [(inside[0], inside[1]), (outside[0], outside[1])]
-    return (_both_ways(both) - _both_ways(null)) / 2
-
-
-def _both_ways(pairs: list[tuple[FloatArray, FloatArray]]) -> float:
-    ordered = [*pairs, *(pair[::-1] for pair in pairs)]
-    return sum(kl_nearest_neighbour(*pair) for pair in ordered)
 
 
 def _check(inside: FloatArray, outside: FloatArray) -> None:

@@ -78,13 +78,6 @@ def with_noise(g: Gaussian, sd: float) -> Gaussian:
     return Gaussian(g.mean, g.covariance + sd**2 * np.eye(g.mean.shape[-1]))
 
 
-def with_precision(g: Gaussian, grid: float) -> Gaussian:
-    """The Gaussian of the parameters rounded to a grid: in effect, noise of sd grid / sqrt(12)."""
-    if not grid >= 0:
-        raise InputError(f"grid={grid}: a step must be 0 or more")
-    return with_noise(g, grid / np.sqrt(12))
-
-
 def kl(first: Gaussian, second: Gaussian) -> FloatArray:
     """KL(first || second) in nats, never negative; (...). inf where the two are perfectly separable."""
     return kl_of_axes(common_axes(first, second))

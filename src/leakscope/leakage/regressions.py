@@ -24,18 +24,21 @@ from leakscope.errors import InputError
 _RELATIVE_PIVOT = 1e-10
 
 
-def moment_table(features: FloatArray, targets: FloatArray) -> FloatArray:
+def moment_table(
+    features: FloatArray, targets: FloatArray, intercepts: FloatArray | None = None
+) -> FloatArray:
     """Second moments of each record; float64 (records, entries).
 
     A row is the lower triangle of `z z'` with z = (y, 1, x), row by row, so that the moments of the first
-    features are its first entries.
+    features are its first entries. Records whose inputs (1, x) are clipped have `intercepts` (records,) in
+    place of 1.
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
     if x.ndim != 2 or x.shape[:1] != y.shape or not len(y) or not x.shape[1]:
         raise InputError(
             f"features {x.shape} and targets {y.shape}: give (records, features) and (records,), none empty"
         )
-    z = np.column_stack([y, np.ones(len(y)), x])
+    z = np.column_stack([y, np.ones(len(y)) if intercepts is None else intercepts, x])
     if not np.isfinite(z).all():
         raise InputError("features and targets must be finite; remove records with NaN or infinite values")
     row, column = np.tril_indices(z.shape[1])
@@ -81,21 +84,23 @@ def moment_sums(table: FloatArray, draws: IntArray) -> FloatArray:
     return sums
 
 
-def ridge(sums: FloatArray, size: int, weight: float = 0.0, n_features: int | None = None) -> FloatArray:
+def ridge(
+    sums: FloatArray, size: int, weight: float | FloatArray = 0.0, n_features: int | None = None
+) -> FloatArray:
     """Parameters of the regressions on training sets of `size` records, intercept first; one row per model.
 
     Args:
         sums: float64 (models, entries), see `moment_sums`.
         size: records in each training set.
-        weight: of `theta'theta` beside the mean squared error, 0 or more.
+        weight: of `theta'theta` beside the mean squared error, 0 or more; or one weight per parameter.
         n_features: use the first features only; None: all.
     """
-    if not weight >= 0:
+    if not np.all(np.asarray(weight) >= 0):
         raise InputError(f"weight={weight}: a ridge weight must be 0 or more")
     z = _unpacked(sums, n_features)  # (parameters + 1, parameters + 1, models)
     gram, right = z[1:, 1:].copy(), z[1:, 0].copy()
     diagonal = np.einsum("iim->im", gram)
-    diagonal += size * weight
+    diagonal += size * np.broadcast_to(weight, len(diagonal))[:, None]
     theta, is_determined = _eliminate(gram.copy(), right.copy())
     loose = np.flatnonzero(~is_determined)
     if len(loose):

@@ -181,21 +181,22 @@ def bits_section(results: AuditResults) -> Section:
         reason = leakage.reason or "the bank has no checkpoint"
         return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
     rows = [
-        [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.advantage_bound))]
+        [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.total_variation))]
         for at in leakage.checkpoints
     ]
-    head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "bound on the advantage"]
+    head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
     numbers: Body = [Table(head, rows), *([f"No interval: {leakage.reason}."] if leakage.reason else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
     body: Body = [*numbers, Absent(one_checkpoint)]
     if len(leakage.checkpoints) > 1:
         body = [_bits_chart(leakage.checkpoints), *numbers]
     note = (
-        f"A record's {leakage.signal} has one distribution over models trained on it and another "
-        "over the other models; a Gaussian is fitted to each. Mutual information is at most 1 bit. rho_KL is "
-        "the sum of the two Kullback-Leibler divergences, in bits. As far as the Gaussians hold, no attacker "
-        "who sees only this output has a larger advantage than the bound. All figures are bias-corrected "
-        "with permuted designs; intervals are over models."
+        f"A record's {leakage.signal} has one distribution over models trained on it and another over the "
+        "other models; a Gaussian is fitted to each. Mutual information is at most 1 bit. rho_KL is the "
+        "sum of the two Kullback-Leibler divergences, in bits. Total variation is the largest advantage "
+        "of an attacker who sees only this output, if the Gaussians are right; where they are not, an "
+        "attacker can exceed it. All figures are bias-corrected with permuted designs; intervals are over "
+        "models."
     )
     return Section("bits", "Bits", body, note)
 

@@ -35,7 +35,7 @@ _DETAIL_BYTES = 1_500_000
 """Outputs and trajectories together, before compression."""
 _RISK = ("tpr", "fpr", "advantage", "advantage_low", "advantage_high")
 _KNOWN = {"id", "label", "is_member", "exposed", "bits", "n_in", "n_out", "p_value", "rho_kl", *_RISK,
-          "tpr_low", "tpr_high", "fpr_low", "fpr_high", "advantage_bound"}  # fmt: skip
+          "tpr_low", "tpr_high", "fpr_low", "fpr_high", "total_variation"}  # fmt: skip
 _MOST_CODES = 60
 _STATIC_ROWS = 25
 

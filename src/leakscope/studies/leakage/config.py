@@ -1,4 +1,4 @@
-"""What the leakage study runs: budgets, and the points of its five figures."""
+"""What the leakage study runs: budgets, and the points of its five figures and of its extensions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,47 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from leakscope.errors import InputError
+from leakscope.leakage.mechanism import analytic_sigma, classical_sigma
+from leakscope.leakage.sensitivity import ridge_sensitivity
 
 NETWORK = 2
 """The figure that trains networks; the others train linear regressions."""
 CONTROL = 0
 """Not a figure: the trainings of figure 1 with the record's presence shuffled, where nothing leaks."""
+ROUNDED = 6
+"""Not a figure: the trainings of figure 3 with parameters rounded to a grid."""
+LOSS_SCALE = 7
+"""Not a figure: the limit L -> 0 of Theorem 3, by a loss that is multiplied by a constant."""
+CLIPPING = 8
+"""Not a figure: the same limit, by inputs that are clipped."""
+PRIVACY = 9
+"""Not a figure: the Gaussian mechanism with the analytic calibration."""
+CLASSICAL = 10
+"""Not a figure: the Gaussian mechanism with the classical calibration."""
+REGULARIZER = 11
+"""Not a figure: plain ridge beside ridge weights that are chosen to leak less."""
+_NAMES = {
+    CONTROL: "shuffled presence",
+    ROUNDED: "rounded parameters",
+    LOSS_SCALE: "scaled loss",
+    CLIPPING: "clipped inputs",
+    PRIVACY: "analytic Gaussian mechanism",
+    CLASSICAL: "classical Gaussian mechanism",
+    REGULARIZER: "regularizer",
+}
+EXTENSIONS = ("limits", "privacy", "regularizer")
+"""What the study runs beyond the five figures."""
 N_FEATURES = 5
 """Principal components, unless a figure varies them."""
+HALF_RANGE = 0.5
+"""Largest absolute target of clipped records: targets from 0 to 1 are centered first."""
+DELTA = 1e-5
+"""Of the Gaussian mechanism."""
+PRIVATE_SIZE, PRIVATE_WEIGHT, PRIVATE_NORM = 100, 1.0, 1.0
+"""Training records, ridge weight and clip norm under the Gaussian mechanism."""
+LIMIT_SIZE, LIMIT_WEIGHT, LIMIT_NORM = 10, 0.1, 4.0
+"""Training records, ridge weight and largest clip norm of the limits of Theorem 3."""
+_EPSILONS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class FigureSpec(NamedTuple):
@@ -67,6 +101,11 @@ FIGURES = {
 """The five figures."""
 
 
+def part_name(figure: int) -> str:
+    """A figure, or another part of the study, in words."""
+    return _NAMES.get(figure, f"figure {figure}")
+
+
 @dataclass(frozen=True)
 class LeakageConfig:
     """Configuration of the study; the defaults are the quick budget.
@@ -79,6 +118,8 @@ class LeakageConfig:
         network_records: `records` of the network, which costs thousands of times more.
         network_trials: `trials` of the network.
         network_sizes: training-set sizes of the network.
+        extensions: which of "limits", "privacy" and "regularizer" to run as well.
+        regularizer_steps: evaluations of the objective for each strength of the leakage penalty.
         precision: step of the grid to which parameters are rounded, for leakage at finite precision.
         seed: all randomness derives from it.
     """
@@ -88,8 +129,10 @@ class LeakageConfig:
     records: int = 40
     trials: int = 1000
     network_records: int = 8
-    network_trials: int = 16
+    network_trials: int = 50
     network_sizes: tuple[int, ...] = (10, 20, 40, 80)
+    extensions: tuple[str, ...] = EXTENSIONS
+    regularizer_steps: int = 80
     precision: float = 0.01
     seed: int = 0
 
@@ -113,23 +156,41 @@ class Setting(NamedTuple):
     Attributes:
         value: its position on the axis.
         size: records in a training set.
-        weight: ridge weight lambda.
+        weight: ridge weight lambda, or one weight per parameter.
         n_features: number of principal components.
         noise_sd: standard deviation of noise added to the parameters.
+        grid: step of the grid to which the parameters are rounded; 0: they are not.
+        clip: largest norm of a record's inputs, which are scaled down to it; 0: they are not clipped. The
+            targets of clipped records are centered.
     """
 
     value: float
     size: int
-    weight: float = 0.0
+    weight: float | tuple[float, ...] = 0.0
     n_features: int = N_FEATURES
     noise_sd: float = 0.0
+    grid: float = 0.0
+    clip: float = 0.0
 
 
 def settings(config: LeakageConfig) -> dict[int, tuple[Setting, ...]]:
-    """Figure -> its points, for the chosen figures; the control comes with figure 1."""
-    sizes = (10, 14, 20, 30, 60, 100, 200, 400)
-    weights = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1000.0)
-    noises = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # on Adult the parameters' own sd is 0.05 to 0.08
+    """Figure -> its points, for all that is trained in crossed pairs; see the constants above.
+
+    Points are evenly spaced, on a logarithmic axis where the quantity spans decades.
+    """
+    sizes = (10, 20, 40, 80, 160, 320)
+    weights = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+    noises = (
+        0.0,
+        0.05,
+        0.1,
+        0.15,
+        0.2,
+        0.25,
+        0.3,
+        0.35,
+        0.4,
+    )  # on Adult the parameters' own sd is 0.05 to 0.08
     every = {
         CONTROL: tuple(Setting(n, n) for n in (100, 200)),
         1: tuple(Setting(n, n) for n in sizes),
@@ -137,19 +198,61 @@ def settings(config: LeakageConfig) -> dict[int, tuple[Setting, ...]]:
         3: tuple(Setting(w, 10, weight=w) for w in weights),
         4: tuple(Setting(p, 10, weight=1e-6, n_features=p) for p in range(1, 9)),  # 9 interpolate at n = 10
         5: tuple(Setting(t, 30, noise_sd=t) for t in noises),
+        ROUNDED: tuple(Setting(w, 10, weight=w, grid=config.precision) for w in weights),
+        **_limit_settings(config.precision),
+        **_private_settings(),
     }
-    chosen = (*config.figures, *((CONTROL,) if 1 in config.figures else ()))
+    with_figure = {CONTROL: 1, ROUNDED: 3}
+    chosen = [*config.figures, *(part for part, figure in with_figure.items() if figure in config.figures)]
+    chosen += [LOSS_SCALE, CLIPPING] if "limits" in config.extensions else []
+    chosen += [PRIVACY, CLASSICAL] if "privacy" in config.extensions else []
     return {figure: every[figure] for figure in sorted(chosen)}
+
+
+def _limit_settings(grid: float) -> dict[int, tuple[Setting, ...]]:
+    """Two families of losses whose Lipschitz constant goes to 0; a loss times c is a ridge weight over c."""
+    size, weight = LIMIT_SIZE, LIMIT_WEIGHT
+    scales, norms = (1.0, 0.1, 0.01, 0.001, 0.0001), tuple(LIMIT_NORM / 4**k for k in range(7))
+    return {
+        LOSS_SCALE: tuple(Setting(c, size, weight=weight / c, grid=grid, clip=LIMIT_NORM) for c in scales),
+        CLIPPING: tuple(Setting(norm, size, weight=weight, grid=grid, clip=norm) for norm in norms),
+    }
+
+
+def _private_settings() -> dict[int, tuple[Setting, ...]]:
+    """The Gaussian mechanism at every epsilon, and without noise; the classical rule where it is proved."""
+    moved = private_sensitivity()
+
+    def private(epsilon: float, sd: float) -> Setting:
+        return Setting(epsilon, PRIVATE_SIZE, PRIVATE_WEIGHT, noise_sd=sd, clip=PRIVATE_NORM)
+
+    return {
+        PRIVACY: (
+            *(private(epsilon, analytic_sigma(epsilon, DELTA, moved)) for epsilon in _EPSILONS),
+            private(float("inf"), 0.0),
+        ),
+        CLASSICAL: tuple(
+            private(epsilon, classical_sigma(epsilon, DELTA, moved)) for epsilon in _EPSILONS if epsilon < 1
+        ),
+    }
+
+
+def private_sensitivity() -> float:
+    """Sensitivity of the regressions under the Gaussian mechanism."""
+    return ridge_sensitivity(PRIVATE_SIZE, PRIVATE_WEIGHT, PRIVATE_NORM, HALF_RANGE)
 
 
 def with_budget(budget: str, **given: Any) -> LeakageConfig:
     """A budget's configuration with the given fields (None: not given) on top.
 
-    The network never has more records or trials than the linear figures.
+    The network never has more records or trials than the linear figures. Extensions are left out where
+    figures are given.
     """
     if budget not in BUDGETS:
         raise InputError(f"budget={budget!r}: choose {', '.join(BUDGETS)}")
     given = {name: value for name, value in given.items() if value is not None}
+    if "figures" in given:
+        given.setdefault("extensions", ())
     for name in ("records", "trials"):
         if name in given:
             of_network = f"network_{name}"
@@ -162,7 +265,10 @@ def _config_problems(config: LeakageConfig) -> list[str]:
     problems = []
     if not config.figures or not set(config.figures) <= set(FIGURES):
         problems.append(f"figures={list(config.figures)}: choose from {', '.join(map(str, FIGURES))}")
-    for name, least in (("records", 1), ("trials", 2), ("network_records", 1), ("network_trials", 2)):
+    if not set(config.extensions) <= set(EXTENSIONS):
+        problems.append(f"extensions={list(config.extensions)}: choose from {', '.join(EXTENSIONS)}")
+    for name, least in (("records", 1), ("trials", 2), ("network_records", 1), ("network_trials", 2),
+                        ("regularizer_steps", 1)):  # fmt: skip
         if getattr(config, name) < least:
             problems.append(f"{name}={getattr(config, name)}: must be at least {least}")
     if config.network_records > config.records:
@@ -184,8 +290,9 @@ BUDGETS = {
         records=100,
         trials=3000,
         network_records=12,
-        network_trials=50,
+        network_trials=100,
         network_sizes=(10, 20, 40, 80, 160),
+        regularizer_steps=200,
     ),
     "thorough": LeakageConfig(
         records=200,
@@ -193,6 +300,7 @@ BUDGETS = {
         network_records=24,
         network_trials=200,
         network_sizes=(10, 20, 40, 80, 160, 320),
+        regularizer_steps=400,
     ),
 }
 """Budget -> its configuration."""

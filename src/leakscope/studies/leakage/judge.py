@@ -1,4 +1,4 @@
-"""From the leakage study's experiments to its results: leakage, advantage, bounds and checks.
+"""From the leakage study's experiments to its results: leakage, advantage, inequalities.
 
 Records and draws are the same at every point of a figure, so a trend is more certain than two neighboring
 intervals suggest.
@@ -6,43 +6,51 @@ intervals suggest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
 
-from leakscope.array_types import FloatArray
+from leakscope.data.registry import dataset
 from leakscope.leakage.bias import Crossed, analytic_bias, crossed
-from leakscope.leakage.bounds import chain, mutual_information
 from leakscope.leakage.experiment import Experiment, at_output, pooled
-from leakscope.leakage.gaussian import Gaussian, symmetric_kl, with_precision
-from leakscope.stats.correlation import spearman
-from leakscope.studies.leakage.config import CONTROL, FIGURES, LeakageConfig, Setting, settings
+from leakscope.leakage.gaussian import Gaussian, symmetric_kl
+from leakscope.leakage.inequalities import chain, information_at_prior, membership_entropy, mutual_information
+from leakscope.studies.leakage.checks import checks, trends
+from leakscope.studies.leakage.config import CONTROL, FIGURES, ROUNDED, LeakageConfig, Setting, settings
+from leakscope.studies.leakage.judge_extensions import (
+    limits,
+    network_beside_regression,
+    privacy,
+    regularized,
+)
+from leakscope.studies.leakage.over_records import (
+    LEVEL,
+    box,
+    corrected_leakage,
+    leakage_over,
+    over_records,
+    rounded_leakage,
+)
 from leakscope.studies.leakage.results import (
     Advantage,
-    BoundChain,
-    Box,
-    Check,
     Control,
     FigureResults,
+    Inequalities,
     Information,
-    Leakage,
     LeakageResults,
+    MaximalLeakage,
     OutputLeakage,
-    OverRecords,
     Point,
-    Trend,
-    Trends,
+    PriorInformation,
 )
+from leakscope.studies.leakage.theory import evaluated
 
-_N_DRAWS = 1000
-_LEVEL = 0.95
-# The Gaussian fit is poor where the nearest-neighbor estimate differs significantly, and by more than this
-# share of the leakage. Below so many nats nearest neighbors are too noisy, and the share is of this number.
+# The Gaussian fit is poor where nearest neighbors report significantly more or less than they would on draws
+# from it, and by more than this share. Below so many nats they are too noisy, and the share is of this
+# number.
 _POOR_SHARE, _LEAST_LEAKAGE = 0.25, 0.1
-_BIAS_TOLERANCE = 0.15
-_VERDICTS = {True: "holds", False: "fails", None: "undefined"}
+_DRAWS_AT_PRIOR = 4096
 
 
 Fits = tuple[Gaussian, Gaussian]
@@ -51,36 +59,55 @@ Fits = tuple[Gaussian, Gaussian]
 
 def judged(config: LeakageConfig, experiments: dict[int, list[Experiment]]) -> LeakageResults:
     """The results, from figure -> the experiments of its points."""
-    figures: dict[int, FigureResults] = {}
-    shuffled: tuple[Control, ...] = ()
-    for figure, of_figure in settings(config).items():
-        pairs = list(zip(of_figure, experiments[figure], strict=True))
-        if figure == CONTROL:
-            shuffled = tuple(judge_control(config, setting, experiment) for setting, experiment in pairs)
-        else:
-            points = tuple(judge_point(config, figure, *pair) for pair in pairs)
-            figures[figure] = FigureResults(points, trends(figure, points))
-    return LeakageResults(config, figures, shuffled, checks(figures, shuffled))
+    points, figures = settings(config), {}
+    for figure in FIGURES:
+        if figure in points:
+            pairs = zip(points[figure], experiments[figure], strict=True)
+            at = [judge_point(config, figure, *pair) for pair in pairs]
+            if figure == 3:
+                at = [_with_rounded(config, *pair) for pair in zip(at, experiments[ROUNDED], strict=True)]
+            figures[figure] = FigureResults(tuple(at), trends(figure, at))
+    control = zip(points.get(CONTROL, ()), experiments.get(CONTROL, []), strict=True)
+    shuffled = tuple(judge_control(config, *pair) for pair in control)
+    at_limits, under_noise = limits(config, experiments), privacy(config, experiments)
+    return LeakageResults(
+        config=config,
+        n_records=dataset(config.dataset).n_records,
+        figures=figures,
+        shuffled=shuffled,
+        network=network_beside_regression(config, experiments),
+        limits=at_limits,
+        privacy=under_noise,
+        regularizer=regularized(config, experiments),
+        theory=evaluated(),
+        checks=checks(figures, shuffled, at_limits, under_noise),
+    )
 
 
 def judge_point(config: LeakageConfig, figure: int, setting: Setting, experiment: Experiment) -> Point:
     """Every number of one point."""
     k, p = config.trials_of(figure), experiment.inside_mean.shape[-1]
     fits = _fits(experiment, k)
-    rho = crossed(experiment.inside, experiment.outside).without_inverse_excess(p, k)
     # The law of the bias does not hold with added noise.
     analytic_floor = 2 * analytic_bias(p, k) if setting.noise_sd == 0 else None
     return Point(
         value=setting.value,
         parameters=p,
         trials=k,
-        rho_kl=_leakage(rho, config.seed, analytic_floor),
+        rho_kl=leakage_over(corrected_leakage(experiment, k), config.seed, analytic_floor),
         advantage=_advantage(experiment, config.seed),
-        chain=_chain(experiment, fits),
-        output=_output_leakage(experiment, k),
-        rho_mi_bits=_information(fits),
-        rho_kl_finite_precision=_at_finite_precision(config, experiment, k, p) if figure == 3 else None,
+        inequalities=_inequalities(experiment, fits),
+        output=_output_leakage(experiment, k, config.seed, fits),
+        rho_mi_bits=_information(fits, setting.size / dataset(config.dataset).n_records),
+        maximal_bits=_maximal(experiment, fits),
+        rho_kl_finite_precision=None,
+        training_error=experiment.threshold.mean(),
+        squared_error=_defined(experiment.squared_error.mean()),
     )
+
+
+def _with_rounded(config: LeakageConfig, point: Point, experiment: Experiment) -> Point:
+    return replace(point, rho_kl_finite_precision=rounded_leakage(experiment, config.trials, config.seed))
 
 
 def judge_control(config: LeakageConfig, setting: Setting, experiment: Experiment) -> Control:
@@ -107,56 +134,8 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
     )
 
 
-def over_records(values: FloatArray, seed: int) -> OverRecords:
-    """Mean and median of (records,) with 95% intervals; infinite values are counted and excluded."""
-    finite = values[np.isfinite(values)]
-    n_infinite = len(values) - len(finite)
-    reasons = (
-        [f"{n_infinite} of {len(values)} records are perfectly separable and excluded"] if n_infinite else []
-    )
-    reasons += ["one record has no spread over records"] if len(finite) == 1 else []
-    return OverRecords(
-        n_infinite,
-        "; ".join(reasons),
-        *_with_interval(finite, np.mean, seed),
-        *_with_interval(finite, np.median, seed),
-    )
-
-
-def box(values: FloatArray) -> Box:
-    """The box plot of some values."""
-    q1, median, q3 = np.quantile(values, [0.25, 0.5, 0.75])
-    reach = 1.5 * (q3 - q1)
-    within = values[(values >= q1 - reach) & (values <= q3 + reach)]
-    outliers = np.sort(values[(values < within.min()) | (values > within.max())])
-    return Box(q1, median, q3, within.min(), within.max(), tuple(outliers.tolist()))
-
-
-def _with_interval(
-    values: FloatArray, statistic: Callable[..., Any], seed: int
-) -> tuple[float | None, float | None, float | None]:
-    """A mean or median of (records,) with its 95% percentile bootstrap interval."""
-    value = float(statistic(values)) if len(values) else None
-    if len(values) < 2:
-        return value, None, None
-    rows = np.random.default_rng(seed).integers(len(values), size=(_N_DRAWS, len(values)))
-    low, high = np.quantile(statistic(values[rows], axis=1), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return value, float(low), float(high)
-
-
 def _fits(experiment: Experiment, k: int) -> Fits:
     return pooled(experiment.inside, k), pooled(experiment.outside, k)
-
-
-def _leakage(rho: Crossed, seed: int, analytic_floor: float | None = None) -> Leakage:
-    plug_in, floor = (over_records(values, seed).mean for values in (rho.plug_in, rho.floor))
-    return Leakage(**vars(over_records(rho.corrected, seed)), uncorrected=plug_in, floor=floor,
-                   analytic_floor=analytic_floor)  # fmt: skip
-
-
-def _at_finite_precision(config: LeakageConfig, experiment: Experiment, k: int, p: int) -> Leakage:
-    inside, outside = (with_precision(g, config.precision) for g in (experiment.inside, experiment.outside))
-    return _leakage(crossed(inside, outside).without_inverse_excess(p, k), config.seed)
 
 
 def _advantage(experiment: Experiment, seed: int) -> Advantage:
@@ -165,169 +144,92 @@ def _advantage(experiment: Experiment, seed: int) -> Advantage:
                      mean_sampling_error=experiment.advantage_error.mean())  # fmt: skip
 
 
-def _information(fits: Fits) -> Information:
-    """rho_MI in bits, and how often it exceeds a quarter of rho_KL of the very same Gaussians."""
-    nats = mutual_information(*fits)
-    quarter = symmetric_kl(*fits) / 4
+def _information(fits: Fits, prior: float) -> Information:
+    """rho_MI in bits, and how often it exceeds its multiple of rho_KL of the very same Gaussians."""
+    nats, rho, bit = mutual_information(*fits), symmetric_kl(*fits), np.log(2)
+    at_prior = information_at_prior(*fits, prior, _DRAWS_AT_PRIOR)
+    product = prior * (1 - prior) * rho
     return Information(
-        mean=nats.value.mean() / np.log(2),
-        error=nats.error.mean() / np.log(2),
-        beyond_quarter_rho_kl=int((nats.value - nats.error > quarter).sum()),
+        mean=nats.value.mean() / bit,
+        error=nats.error.mean() / bit,
+        beyond_quarter_rho_kl=int((nats.value - nats.error > rho / 4).sum()),
+        at_sampling_prior=PriorInformation(
+            prior=prior,
+            mean=at_prior.value.mean() / bit,
+            share=at_prior.value.mean() / membership_entropy(prior),
+            error=at_prior.error.mean() / bit,
+            beyond_product=int((at_prior.value - at_prior.error > product).sum()),
+        ),
     )
 
 
-def _chain(experiment: Experiment, fits: Fits) -> BoundChain:
-    """Means over records of the chain of bounds, and how many records violate each inequality.
+def _maximal(experiment: Experiment, fits: Fits) -> MaximalLeakage:
+    fitted = np.log2(1 + chain(*fits).total_variation)
+    attained = np.log2(1 + np.maximum(experiment.likelihood_ratio, 0.0))
+    return MaximalLeakage(fitted.mean(), fitted.max(), attained.mean(), attained.max())
 
-    A record violates the first when the adversary's advantage exceeds the total variation of the fitted
+
+def _inequalities(experiment: Experiment, fits: Fits) -> Inequalities:
+    """Means over records of advantages and fitted quantities, and how many records violate each inequality.
+
+    A record violates the first when an adversary's advantage exceeds the total variation of the fitted
     Gaussians by more than the numerical error and the sampling error together, the latter at a level that
     holds for all records of the point at once. The others are between the same two Gaussians.
     """
-    bounds = chain(*fits)
-    z = float(special.ndtri(1 - (1 - _LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
-    limit = bounds.total_variation + bounds.total_variation_error
-    tightest = np.minimum(bounds.pinsker, bounds.bretagnolle_huber)
+    fitted = chain(*fits)
+    z = float(special.ndtri(1 - (1 - LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
+    limit = fitted.total_variation + fitted.total_variation_error
+    tightest = np.minimum(fitted.pinsker, fitted.bretagnolle_huber)
     size, ratio = np.abs(experiment.advantage), np.abs(experiment.likelihood_ratio)
-    certain = bounds.total_variation - bounds.total_variation_error
-    return BoundChain(
+    certain = fitted.total_variation - fitted.total_variation_error
+    sure_ratio = ratio - z * experiment.likelihood_ratio_error
+    return Inequalities(
         advantage=size.mean(),
         likelihood_ratio=experiment.likelihood_ratio.mean(),
-        total_variation=bounds.total_variation.mean(),
-        total_variation_error=bounds.total_variation_error.mean(),
-        pinsker=np.minimum(bounds.pinsker, 1).mean(),
-        bretagnolle_huber=bounds.bretagnolle_huber.mean(),
-        farokhi_kaafar=np.minimum(bounds.farokhi_kaafar, 1).mean(),
+        total_variation=fitted.total_variation.mean(),
+        total_variation_error=fitted.total_variation_error.mean(),
+        pinsker=np.minimum(fitted.pinsker, 1).mean(),
+        bretagnolle_huber=fitted.bretagnolle_huber.mean(),
+        farokhi_kaafar=np.minimum(fitted.farokhi_kaafar, 1).mean(),
         advantage_beyond=int((size - z * experiment.advantage_error > limit).sum()),
-        likelihood_ratio_beyond=int((ratio - z * experiment.likelihood_ratio_error > limit).sum()),
+        likelihood_ratio_beyond=int((sure_ratio > limit).sum()),
+        likelihood_ratio_beyond_farokhi_kaafar=int((sure_ratio > fitted.farokhi_kaafar).sum()),
         total_variation_beyond=int((certain > tightest).sum()),
-        tightest_beyond_farokhi_kaafar=int((tightest > bounds.farokhi_kaafar * (1 + 1e-12)).sum()),
+        tightest_beyond_farokhi_kaafar=int((tightest > fitted.farokhi_kaafar * (1 + 1e-12)).sum()),
     )
 
 
-def _output_leakage(experiment: Experiment, k: int) -> OutputLeakage:
+def _output_leakage(experiment: Experiment, k: int, seed: int, fits: Fits) -> OutputLeakage:
     """Leakage of the output on the record: by Gaussians for all records, by nearest neighbors for some."""
     inputs = experiment.inputs[:, None]
     rho = crossed(at_output(experiment.inside, inputs), at_output(experiment.outside, inputs))
     gaussian = rho.without_inverse_excess(1, k).corrected
-    mean, compared = (
-        over_records(gaussian, 0).mean,
-        np.isfinite(experiment.nearest_neighbour) & np.isfinite(gaussian),
-    )
-    n = int(compared.sum())
+    of_output = symmetric_kl(*(at_output(g, experiment.inputs) for g in fits))
+    beyond = int((of_output > symmetric_kl(*fits) * (1 + 1e-9)).sum())
+    which = np.isfinite(experiment.neighbours) & np.isfinite(gaussian)
+    n, over = int(which.sum()), over_records(gaussian, seed)
     if n < 3:
-        reason = "too few trials or records for nearest neighbors"
-        return OutputLeakage(mean, n, None, None, None, None, None, reason)
-    by_gaussian, by_neighbours = gaussian[compared], experiment.nearest_neighbour[compared]
-    difference = (by_neighbours - by_gaussian) / np.maximum(by_gaussian, _LEAST_LEAKAGE)
+        reason = "fewer than three records have an estimate by nearest neighbors"
+        return OutputLeakage(over, None, None, None, n, None, None, None, beyond, reason)
+    plug_in, floor, expected = (
+        v[which]
+        for v in (experiment.neighbours, experiment.neighbours_floor, experiment.neighbours_if_gaussian)
+    )
+    difference = (plug_in - floor - expected) / np.maximum(np.abs(expected), _LEAST_LEAKAGE)
     half_width = special.stdtrit(n - 1, 0.975) * difference.std(ddof=1) / np.sqrt(n)
     return OutputLeakage(
-        rho_kl=mean,
+        gaussian=over,
+        neighbours=leakage_over(Crossed(plug_in, floor, plug_in - floor), seed),
+        neighbours_if_gaussian=expected.mean(),
+        gaussian_compared=gaussian[which].mean(),
         records=n,
-        gaussian=by_gaussian.mean(),
-        nearest_neighbour=by_neighbours.mean(),
         relative_difference=difference.mean(),
         relative_difference_half_width=half_width,
         is_poor=bool(abs(difference.mean()) > max(_POOR_SHARE, half_width)),
+        beyond_parameters=beyond,
         reason="",
     )
 
 
 def _defined(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def verdict(check: Check) -> str:
-    """The outcome of a check: "holds", "fails" or "undefined"."""
-    return _VERDICTS[check.holds]
-
-
-def trends(figure: int, points: Sequence[Point]) -> Trends:
-    """Rank correlations of leakage and advantage with the varied quantity.
-
-    In figure 3 the leakage is that at finite precision, as continuous leakage levels off.
-    """
-    leakage = [_trending(point) for point in points]
-    values, expected = [point.value for point in points], FIGURES[figure].expected
-    return Trends(
-        leakage=_trend(values, [one.mean for one in leakage], expected),
-        median_leakage=_trend(values, [one.median for one in leakage], expected),
-        median_advantage=_trend(values, [point.advantage.median for point in points], expected),
-    )
-
-
-def checks(figures: Mapping[int, FigureResults], shuffled: Sequence[Control]) -> tuple[Check, ...]:
-    """Every claim with its outcome and the numbers behind it."""
-    points = [point for figure in figures.values() for point in figure.points]
-    return (
-        *(_trend_check(number, figure.trends) for number, figure in figures.items()),
-        _count_check(
-            "measured advantage <= total variation + its error, for every record",
-            [point.chain.advantage_beyond for point in points],
-        ),
-        _count_check(
-            "total variation <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2, for every record",
-            [p.chain.total_variation_beyond + p.chain.tightest_beyond_farokhi_kaafar for p in points],
-        ),
-        _count_check(
-            "rho_MI <= rho_KL / 4, for every record",
-            [point.rho_mi_bits.beyond_quarter_rho_kl for point in points],
-        ),
-        *([_levelling_check(*figures[3].points[-2:])] if 3 in figures else []),
-        *map(_control_check, shuffled),
-    )
-
-
-def _trending(point: Point) -> Leakage:
-    return point.rho_kl_finite_precision or point.rho_kl
-
-
-def _trend(x: list[float], y: list[float | None], expected: float) -> Trend:
-    defined = [value for value in y if value is not None]
-    if len(defined) < len(y):
-        return Trend(None, None, "undefined at some points")
-    correlation = spearman(x, defined)
-    if correlation.reason:
-        return Trend(None, None, correlation.reason)
-    holds = correlation.r >= expected if expected > 0 else correlation.r <= expected
-    return Trend(correlation.r, bool(holds), "")
-
-
-def _trend_check(number: int, of_figure: Trends) -> Check:
-    parts, spec = (of_figure.leakage, of_figure.median_advantage), FIGURES[number]
-    numbers = ["undefined" if part.spearman is None else f"{part.spearman:+.2f}" for part in parts]
-    limit = f"{'at least' if spec.expected > 0 else 'at most'} {spec.expected:+.1f}"
-    return Check(
-        claim=f"figure {number}: rank correlation with {spec.short_axis} is {limit}",
-        holds=None if any(part.holds is None for part in parts) else all(part.holds for part in parts),
-        detail=f"leakage {numbers[0]}, median advantage {numbers[1]}",
-    )
-
-
-def _count_check(claim: str, violations: list[int]) -> Check:
-    n_points = sum(count > 0 for count in violations)
-    detail = f"violated by {sum(violations)} records, at {n_points} of {len(violations)} points"
-    return Check(claim, sum(violations) == 0, detail)
-
-
-def _levelling_check(before: Point, last: Point) -> Check:
-    """At the largest weights, continuous leakage is flat and above 0; at finite precision it is gone."""
-    claim = "figure 3: continuous leakage levels off, while leakage at finite precision goes to 0"
-    fine = last.rho_kl_finite_precision
-    if fine is None or fine.mean is None or last.rho_kl.mean is None or before.rho_kl.mean is None:
-        return Check(claim, None, "undefined: every record is perfectly separable")
-    is_flat = abs(last.rho_kl.mean - before.rho_kl.mean) < 0.1 * abs(before.rho_kl.mean)
-    holds = is_flat and last.rho_kl.mean > 0 and abs(fine.mean) < 0.02 * last.rho_kl.mean
-    detail = f"at the largest ridge weight, {last.rho_kl.mean:.3g} against {fine.mean:.2g} nats"
-    return Check(claim, bool(holds), detail)
-
-
-def _control_check(control: Control) -> Check:
-    claim = f"presence shuffled, n = {control.n:g}: corrected leakage is 0, uncorrected leakage is p(p+3)/K"
-    if control.low is None or control.high is None or control.ratio is None:
-        return Check(claim, None, control.reason)
-    detail = (
-        f"{control.corrected:.1e} ({control.low:.1e} to {control.high:.1e}); "
-        f"{control.uncorrected:.4g} against {control.analytic:.4g} nats ({control.ratio - 1:+.1%})"
-    )
-    holds = control.low <= 0 <= control.high and abs(control.ratio - 1) <= _BIAS_TOLERANCE
-    return Check(claim, bool(holds), detail)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.leakage.experiment import Experiment, Release, experiment, stacked
+from leakscope.leakage.experiment import Experiment, Release, Utility, experiment, stacked
 from leakscope.leakage.regressions import (
     draw_others,
     mean_square_inputs,
@@ -22,12 +23,36 @@ from leakscope.leakage.regressions import (
     ridge,
     training_loss,
 )
+from leakscope.leakage.sensitivity import clipped
 from leakscope.randomness import Purpose, generator
-from leakscope.studies.leakage.config import CONTROL, LeakageConfig, Setting
+from leakscope.studies.leakage.config import (
+    CONTROL,
+    FIGURES,
+    HALF_RANGE,
+    LeakageConfig,
+    Setting,
+    part_name,
+)
 from leakscope.studies.leakage.universe import Universe
 
 _WITH_NEIGHBOURS = 10
 """Records whose output leakage is also estimated by nearest neighbors, which is slow."""
+_TESTED_MODELS, _TEST_RECORDS = 50, 2000
+"""Models per record, and records outside their training sets, on which accuracy is measured."""
+
+
+class Prepared(NamedTuple):
+    """All records as the regressions see them.
+
+    Attributes:
+        inputs: float64 (records, p), (1, x), clipped where a setting says so.
+        targets: float64 (records,).
+        table: float64 (records, entries), their second moments.
+    """
+
+    inputs: FloatArray
+    targets: FloatArray
+    table: FloatArray
 
 
 class Draws(NamedTuple):
@@ -44,6 +69,20 @@ class Draws(NamedTuple):
     is_swapped: BoolArray
 
 
+class Pair(NamedTuple):
+    """Regressions of one record at one point.
+
+    Attributes:
+        inside: float64 (2 K, p), parameters with the record.
+        outside: float64 (2 K, p), parameters without it.
+        mean_loss: of the released models on their training sets.
+    """
+
+    inside: FloatArray
+    outside: FloatArray
+    mean_loss: float
+
+
 def linear_experiments(
     config: LeakageConfig,
     universe: Universe,
@@ -52,12 +91,20 @@ def linear_experiments(
     log: Callable[[str], None],
 ) -> list[Experiment]:
     """One experiment per point, with all chosen records."""
-    n_features = max(point.n_features for point in points)
-    table = moment_table(universe.features[:, :n_features], universe.targets)
-    name = f"figure {figure}" if figure else "shuffled presence"
-    log(f"{name}: {4 * config.trials * config.records * len(points):,} regressions")
-    by_record = [_one_record(config, universe, table, figure, points, rank) for rank in range(config.records)]
-    return [stacked([record[i] for record in by_record]) for i in range(len(points))]
+    log(f"{part_name(figure)}: {4 * config.trials * config.records * len(points):,} regressions")
+    if len({point.clip for point in points}) > 1:  # each point has its own inputs
+        return [_experiments(config, universe, figure, (point,))[0] for point in points]
+    return _experiments(config, universe, figure, points)
+
+
+def prepared(universe: Universe, points: tuple[Setting, ...]) -> Prepared:
+    """The records with as many features as the points need, clipped alike at all of them."""
+    n_features, clip = max(point.n_features for point in points), points[0].clip
+    x, y = universe.features[:, :n_features], universe.targets
+    inputs = np.column_stack([np.ones(len(x)), x])
+    if clip:
+        inputs, y = clipped(inputs, clip), y - HALF_RANGE
+    return Prepared(inputs, y, moment_table(inputs[:, 1:], y, inputs[:, 0]))
 
 
 def draws_of(
@@ -73,47 +120,56 @@ def draws_of(
     return Draws(others, noise, is_swapped)
 
 
+def _experiments(
+    config: LeakageConfig, universe: Universe, figure: int, points: tuple[Setting, ...]
+) -> list[Experiment]:
+    records = prepared(universe, points)
+    by_record = [
+        _one_record(config, universe, records, figure, points, rank) for rank in range(config.records)
+    ]
+    return [stacked([record[i] for record in by_record]) for i in range(len(points))]
+
+
 def _one_record(
     config: LeakageConfig,
     universe: Universe,
-    table: FloatArray,
+    records: Prepared,
     figure: int,
     points: tuple[Setting, ...],
     rank: int,
 ) -> list[Experiment]:
     record = int(universe.chosen[rank])
     draws = draws_of(config, universe, rank, points, figure == CONTROL)
-    experiments, sums, n_summed = [], np.zeros((len(draws.others), table.shape[1])), 0
+    experiments, sums, n_summed = [], np.zeros((len(draws.others), records.table.shape[1])), 0
     for point in points:  # sizes never fall
-        sums = sums + moment_sums(table, draws.others[:, n_summed : point.size - 1])
+        sums = sums + moment_sums(records.table, draws.others[:, n_summed : point.size - 1])
         n_summed = point.size - 1
-        inside, outside, mean_loss = _train_crossed(table, sums, record, draws, point)
-        halves = (2, config.trials, -1)
-        noise = draws.noise[:, : point.n_features + 1].reshape(halves) if point.noise_sd else None
+        pair = trained_pair(records.table, sums, record, draws, point)
+        halves, n_parameters = (2, config.trials, -1), point.n_features + 1
+        noise = draws.noise[:, :n_parameters].reshape(halves) if point.noise_sd else None
         experiments.append(
             experiment(
-                inside.reshape(halves),
-                outside.reshape(halves),
-                np.concatenate([[1.0], universe.features[record, : point.n_features]]),
-                float(universe.targets[record]),
-                mean_loss,
-                Release(point.noise_sd, noise),
-                with_neighbours=rank < _WITH_NEIGHBOURS,
+                pair.inside.reshape(halves),
+                pair.outside.reshape(halves),
+                records.inputs[record, :n_parameters],
+                float(records.targets[record]),
+                pair.mean_loss,
+                Release(point.noise_sd, noise, point.grid),
+                with_neighbours=rank < _WITH_NEIGHBOURS and figure in FIGURES,
+                utility=_utility(records, draws.others[:, : point.size], pair.outside, point),
             )
         )
     return experiments
 
 
-def _train_crossed(
-    table: FloatArray, shared: FloatArray, record: int, draws: Draws, point: Setting
-) -> tuple[FloatArray, FloatArray, float]:
-    """Parameters (2 K, p) with and without the record, and the released models' mean loss on training sets.
+def trained_pair(table: FloatArray, shared: FloatArray, record: int, draws: Draws, point: Setting) -> Pair:
+    """The regressions with and without the record.
 
     `shared` (2 K, entries) holds the moments of the n - 1 other records that both have.
     """
     replacement = draws.others[:, point.size - 1]
     sums = [shared + table[record], shared + table[replacement]]
-    theta = [ridge(side, point.size, point.weight, point.n_features) for side in sums]
+    theta = [ridge(side, point.size, np.asarray(point.weight), point.n_features) for side in sums]
     losses = [
         training_loss(side, point.size, parameters)
         + point.noise_sd**2 * mean_square_inputs(side, point.size, point.n_features)
@@ -121,4 +177,39 @@ def _train_crossed(
     ]
     swapped = draws.is_swapped[:, None]
     inside, outside = np.where(swapped, theta[1], theta[0]), np.where(swapped, theta[0], theta[1])
-    return inside, outside, float(np.mean(losses))
+    return Pair(inside, outside, float(np.mean(losses)))
+
+
+def population_error(table: FloatArray, theta: FloatArray) -> FloatArray:
+    """Mean squared error of models (models, p) over all records; float64 (models,)."""
+    everyone = np.broadcast_to(table.sum(axis=0), (len(theta), table.shape[1]))
+    return training_loss(everyone, len(table), theta)
+
+
+def _utility(records: Prepared, members: IntArray, theta: FloatArray, point: Setting) -> Utility:
+    """Of models trained without the record, on other records; noise enters in closed form."""
+    n_parameters = point.n_features + 1
+    penalty = np.broadcast_to(np.asarray(point.weight, dtype=np.float64), n_parameters).copy()
+    models = slice(0, min(_TESTED_MODELS, len(theta)))
+    noise = point.noise_sd**2 * float((records.inputs[:, :n_parameters] ** 2).sum(axis=1).mean())
+    error = float(population_error(records.table, theta[models]).mean()) + noise
+    accuracy = _accuracy(records, members[models], theta[models], point.noise_sd)
+    return Utility(accuracy, error, penalty)
+
+
+def _accuracy(records: Prepared, members: IntArray, theta: FloatArray, noise_sd: float) -> float:
+    """Share of non-members on the right side of the middle of the targets, mean over models."""
+    n_records, n_parameters = len(records.targets), theta.shape[1]
+    tested = np.random.default_rng(0).permutation(n_records)[:_TEST_RECORDS]
+    middle = (records.targets.min() + records.targets.max()) / 2
+    inputs, is_above = records.inputs[tested, :n_parameters], records.targets[tested] > middle
+    margin = (theta @ inputs.T - middle) * np.where(is_above, 1.0, -1.0)  # (models, tested)
+    spread = noise_sd * np.linalg.norm(inputs, axis=1)
+    is_right = special.ndtr(margin / spread) if noise_sd else np.asarray(margin > 0, dtype=np.float64)
+    position = np.full(n_records, -1)
+    position[tested] = np.arange(len(tested))
+    is_outside = np.ones(margin.shape, dtype=np.bool_)
+    at = position[members]
+    model, column = np.nonzero(at >= 0)
+    is_outside[model, at[model, column]] = False
+    return float(is_right[is_outside].mean())

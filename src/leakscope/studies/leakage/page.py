@@ -1,4 +1,4 @@
-"""The leakage study's report: what must hold, five figures, the chain of bounds, bits."""
+"""The leakage study's report: published claims, checks, five figures, inequalities, bits, extensions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,20 @@ from leakscope.report.study_page import (
     options,
     reproduce,
 )
+from leakscope.studies.claims import claims_section
+from leakscope.studies.leakage.checks import verdict
+from leakscope.studies.leakage.claims import PUBLICATION
 from leakscope.studies.leakage.config import BUDGETS, FIGURES, NETWORK, LeakageConfig
-from leakscope.studies.leakage.judge import verdict
-from leakscope.studies.leakage.page_charts import bits_chart, bounds_chart, leakage_chart, number
-from leakscope.studies.leakage.results import Control, LeakageResults, OverRecords, Point
+from leakscope.studies.leakage.page_charts import bits_chart, inequalities_chart, leakage_chart, number
+from leakscope.studies.leakage.page_extensions import extension_sections
+from leakscope.studies.leakage.page_words import (
+    interval,
+    limits_of,
+    output_table,
+    poor_fit_words,
+    setting_words,
+)
+from leakscope.studies.leakage.results import Control, LeakageResults, Point
 
 
 def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
@@ -31,28 +41,30 @@ def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
 def page(results: LeakageResults, folder: Path, redacted: bool = False) -> Page:
     """The report; no page of this study says anything about a single record."""
     figures = results.figures
-    rows = [[check.claim, verdict(check), check.detail] for check in results.checks]
-    checks = [Table(("claim", "outcome", "numbers"), rows), *_control(results.shuffled)]
-    bounds = Grid([bounds_chart(results, figure) for figure in figures], png="bounds")
+    rows = [[check.statement, verdict(check), check.detail] for check in results.checks]
+    checks = [Table(("statement", "outcome", "numbers"), rows), *_control(results.shuffled)]
+    measured = Grid([inequalities_chart(results, figure) for figure in figures], png="inequalities")
     sections = [
-        Section("checks", "What must hold", checks),
+        claims_section(PUBLICATION.settle([results])),
+        Section("checks", "Checks", checks),
         *(_figure_section(results, figure) for figure in FIGURES),
-        Section("bounds", "The chain of bounds", [_chain_words(results), bounds]),
-        Section("bits", "Bits", [_bits(results), Grid([bits_chart(results, figure) for figure in figures])]),
+        Section("inequalities", "Adversaries and fits", [_inequality_words(results), measured]),
+        Section("bits", "Bits", [*_bits(results), Grid([bits_chart(results, figure) for figure in figures])]),
+        *extension_sections(results),
         conventions(_convention_lines(results)),
         reproduce(command(results.config), results.config.seed, {}),
     ]
     n_failed = sum(check.holds is False for check in results.checks)
-    failed = f"{n_failed} claim{'s' if n_failed > 1 else ''} failed"
+    failed = f"{n_failed} check{'s' if n_failed > 1 else ''} failed"
     return Page(
         f"What drives membership leakage: {results.config.dataset}",
         headline(results),
         _facts(results),
         sections,
-        _limits(results),
+        limits_of(results),
         folder_facts(folder),
         redacted=redacted,
-        badge=Badge(failed, "bad") if n_failed else Badge("no claim failed", "good"),
+        badge=Badge(failed, "bad") if n_failed else Badge("no check failed", "good"),
     )
 
 
@@ -65,10 +77,13 @@ def headline(results: LeakageResults) -> list[str]:
     lead += [f"{trends[0].upper()}{trends[1:]}."] if reproduced else []
     outcomes = [verdict(check) for check in results.checks]
     counts = (
-        f"Of {len(outcomes)} claims, {outcomes.count('holds')} hold, {outcomes.count('fails')} fail, and "
+        f"Of {len(outcomes)} checks, {outcomes.count('holds')} hold, {outcomes.count('fails')} fail, and "
         f"{outcomes.count('undefined')} cannot be decided. Intervals are 95% intervals over records."
     )
-    return [*lead, *(_range_words(results, figure) for figure in figures), counts]
+    failed = [
+        f"Fails: {check.statement} ({check.detail})." for check in results.checks if check.holds is False
+    ]
+    return [*lead, *(_range_words(results, figure) for figure in figures), counts, *failed]
 
 
 def command(config: LeakageConfig) -> Command:
@@ -76,6 +91,7 @@ def command(config: LeakageConfig) -> Command:
     budgets = {name: {**to_jsonable(budget), "dataset": config.dataset} for name, budget in BUDGETS.items()}
     budget, given = closest(budgets, to_jsonable(config))
     chosen = [word for figure in given.pop("figures", []) for word in ("--figure", str(figure))]
+    chosen += [word for name in given.pop("extensions", []) for word in ("--extension", name)]
     if set(given) - {"records", "trials", "precision", "seed"}:
         return NO_COMMAND
     return Command(
@@ -88,7 +104,7 @@ def _range_words(results: LeakageResults, figure: int) -> str:
     of_figure, spec = results.figures[figure], FIGURES[figure]
     points = (of_figure.points[0], of_figure.points[-1])
     first, last = (
-        f"{number(point.rho_kl.mean)} nats ({_interval(point.rho_kl)}) at {number(point.value)}"
+        f"{number(point.rho_kl.mean)} nats ({interval(point.rho_kl)}) at {number(point.value)}"
         for point in points
     )
     rises = (points[1].rho_kl.mean or 0) > (points[0].rho_kl.mean or 0)
@@ -116,17 +132,39 @@ def _figure_section(results: LeakageResults, figure: int) -> Section:
     body: Body = [Absent(f"Figure {figure} is not part of this run.")]
     if figure in results.figures:
         points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
-        body = [leakage_chart(results, figure), points, *caveats(results, figure)]
+        body = [leakage_chart(results, figure), points, output_table(results, figure)]
+        body += caveats(results, figure)
     return Section(f"figure-{figure}", f"Figure {figure}", body, FIGURES[figure].title)
 
 
-def _bits(results: LeakageResults) -> str:
-    largest = max(p.rho_mi_bits.mean for figure in results.figures.values() for p in figure.points)
-    return (
+def _bits(results: LeakageResults) -> Body:
+    points = [point for figure in results.figures.values() for point in figure.points]
+    largest = max(point.rho_mi_bits.mean for point in points)
+    return [
         "Mutual information between a record's presence and the trained parameters (for the network: its "
-        "output), at equal priors. 1 bit reveals presence with certainty, 0 bits reveal nothing. In the same "
-        f"unit it is at most a quarter of rho_KL. The largest mean here is {largest:.3f} bits."
-    )
+        "output), of the fitted Gaussians, at equal priors. 1 bit reveals presence with certainty, 0 bits "
+        "reveal nothing. In the same unit it is at most a quarter of rho_KL of the same Gaussians. The "
+        f"largest mean here is {largest:.3f} bits. The tables also have the prior n/N of a random training "
+        "set, where the most is the entropy of membership, and the leakage of Renyi order infinity, "
+        "log2(1 + total variation): by the fit, and as attained by the likelihood-ratio adversary, for "
+        "the mean and for the most exposed record.",
+        *(_bits_table(results, figure) for figure in results.figures),
+    ]
+
+
+def _bits_table(results: LeakageResults, figure: int) -> Table:
+    head = (FIGURES[figure].short_axis, "rho_MI, bits", "prior n/N", "rho_MI at n/N, bits",
+            "share of entropy", "order infinity, fit (largest)", "attained (largest)")  # fmt: skip
+    rows = []
+    for point in results.figures[figure].points:
+        at_prior, most = point.rho_mi_bits.at_sampling_prior, point.maximal_bits
+        rows.append([
+            number(point.value), number(point.rho_mi_bits.mean), f"{at_prior.prior:.2e}",
+            f"{at_prior.mean:.2e}", f"{at_prior.share:.3f}",
+            f"{most.fitted:.3f} ({most.fitted_largest:.3f})",
+            f"{most.attained:.3f} ({most.attained_largest:.3f})",
+        ])  # fmt: skip
+    return Table(head, rows, f"Figure {figure}")
 
 
 def _facts(results: LeakageResults) -> list[tuple[str, str]]:
@@ -141,37 +179,9 @@ def _facts(results: LeakageResults) -> list[tuple[str, str]]:
     ]
 
 
-def _limits(results: LeakageResults) -> list[str]:
-    config = results.config
-    lines = [
-        "These are linear regressions (and, in figure 2, one small network); large models may differ.",
-        f"Intervals are over {config.records} chosen records of {config.dataset}, not over datasets.",
-        "Leakage is that of fitted Gaussians; each figure says where their fit is poor.",
-    ]
-    if NETWORK in results.figures:
-        lines.append(
-            "The network's leakage is that of its output on the record, a lower bound on its parameters'."
-        )
-    return lines
-
-
-def setting_words(results: LeakageResults) -> str:
-    """What was trained, in one paragraph."""
-    c = results.config
-    dataset = (
-        "Adult, categories as integer codes" if c.dataset == "adult" else "digits (built in; Adult is absent)"
-    )
-    network = f" For the network: {c.network_records} records, K = {c.network_trials}."
-    return (
-        f"{dataset}; principal components of centered and scaled features. {c.records} records; for each, "
-        f"two independent halves of K = {c.trials:,} regressions with the record and {c.trials:,} without it."
-        f"{network if NETWORK in c.figures else ''} Seed {c.seed}."
-    )
-
-
 def check_lines(results: LeakageResults) -> list[str]:
-    """One line per claim, with its outcome first."""
-    return [f"{verdict(check)}: {check.claim} ({check.detail})" for check in results.checks]
+    """One line per check, with its outcome first."""
+    return [f"{verdict(check)}: {check.statement} ({check.detail})" for check in results.checks]
 
 
 def point_table(results: LeakageResults, figure: int) -> Table:
@@ -193,13 +203,13 @@ def without_columns(table: Table, *names: str) -> Table:
 def caveats(results: LeakageResults, figure: int) -> list[str]:
     """Where a figure's Gaussian approximation is doubtful, and what else limits it."""
     points = results.figures[figure].points
-    lines = [_poor_fit_words(points)] if any(p.output.is_poor for p in points) else []
-    beyond = [(number(p.value), p.chain.likelihood_ratio_beyond) for p in points]
+    lines = [poor_fit_words(points)] if any(p.output.is_poor for p in points) else []
+    beyond = [(number(p.value), p.inequalities.likelihood_ratio_beyond) for p in points]
     if any(count for _, count in beyond):
         where = ", ".join(f"{value} ({count})" for value, count in beyond if count)
         lines.append(
-            "At these points the likelihood-ratio adversary exceeds the bound from the fitted Gaussians, so "
-            f"the parameters are not Gaussian (number of such records in parentheses): {where}."
+            "At these points the likelihood-ratio adversary exceeds the total variation of the fitted "
+            f"Gaussians, so the parameters are not Gaussian (number of such records in parentheses): {where}."
         )
     if any(p.trials < 4 * p.parameters for p in points):
         lines.append(
@@ -214,41 +224,21 @@ def caveats(results: LeakageResults, figure: int) -> list[str]:
     return lines
 
 
-def _poor_fit_words(points: tuple[Point, ...]) -> str:
-    poor = [point for point in points if point.output.is_poor]
-    pairs = ", ".join(
-        f"{number(p.value)}: {number(p.output.gaussian)} against {number(p.output.nearest_neighbour)}"
-        for p in poor
-    )
-    return (
-        f"The Gaussian fit is poor at {len(poor)} of {len(points)} points. Leakage of the output on the "
-        f"record in nats, Gaussian against nearest neighbors ({poor[0].output.records} records): {pairs}. At "
-        "these points, read the leakage as a distance between the two fits, not as a number of nats."
-    )
-
-
-def _interval(quantity: OverRecords) -> str:
-    """The 95% interval of a mean; a dash where undefined."""
-    if quantity.mean_low is None:
-        return "-"
-    return f"{number(quantity.mean_low)} to {number(quantity.mean_high)}"
-
-
 def _point_cells(point: Point) -> list[str]:
     rho, advantage, fine = point.rho_kl, point.advantage, point.rho_kl_finite_precision
     return [number(point.value), f"{advantage.median:.3f}", f"{advantage.mean:.3f}", number(rho.mean),
-            _interval(rho), number(rho.median), number(rho.uncorrected), number(rho.floor),
+            interval(rho), number(rho.median), number(rho.uncorrected), number(rho.floor),
             number(point.rho_mi_bits.mean), *([number(fine.mean)] if fine else [])]  # fmt: skip
 
 
-def _chain_words(results: LeakageResults) -> str:
-    """How to read the chain of bounds."""
+def _inequality_words(results: LeakageResults) -> str:
+    """How to read the adversaries beside the fits."""
     words = (
-        "Means over records; bounds are clipped at 1. The threshold adversary sees the record and the "
-        "model's output on it. The likelihood-ratio adversary sees the parameters, and is tested on "
-        "trainings that its Gaussians were not fitted to. Total variation and the bounds are those of the "
-        "fitted Gaussians: no adversary can exceed them if the parameters are Gaussian. The smaller of the "
-        "bounds by Pinsker and by Bretagnolle and Huber is always below that of Farokhi and Kaafar."
+        "Means over records; fitted quantities are clipped at 1. The threshold adversary sees the record "
+        "and the model's output on it. The likelihood-ratio adversary sees the parameters, and is tested "
+        "on trainings that its Gaussians were not fitted to. The dotted lines are quantities of the "
+        "fitted Gaussians. Their order never changes. They limit an adversary only where the parameters "
+        "are Gaussian, and the checks say where an adversary exceeds them."
     )
     if not results.shuffled:
         return words
@@ -273,12 +263,17 @@ def _convention_lines(results: LeakageResults) -> list[str]:
         "out)|. With noise on the parameters it is computed in closed form.",
         "Objective: mean squared error + lambda theta'theta, intercept included. Where that does not "
         "determine the parameters, the solution of smallest norm is used.",
-        f"Finite precision: parameters rounded to a grid of {results.config.precision}, in effect noise of "
-        "standard deviation grid / sqrt(12).",
+        f"Finite precision: every parameter is rounded to a multiple of {results.config.precision}. Where "
+        "all records have few distinct rounded parameters, leakage is estimated from their counts, "
+        "elsewhere by a Gaussian fit of the rounded parameters.",
+        "Nearest neighbors: Wang, Kulkarni and Verdu (2009), crossed and floor-corrected like the "
+        "Gaussian estimate. With K outputs it cannot see a divergence of many nats, so the tables have "
+        "what it reports on K draws from the fitted Gaussians.",
     ]
     if NETWORK in results.figures:
         lines.append(
-            "Network: five tanh layers of fifty units, Adam, full batches, the same number of steps at each "
-            "size. Its leakage is that of its output on the record, a lower bound on that of its parameters."
+            "Network: five tanh layers of fifty units, Adam, full batches, the same number of steps at "
+            "each size. Its leakage is that of its output on the record; by data processing, the exact "
+            "leakage of an output is at most that of the parameters. Neither estimate of it is exact."
         )
     return lines

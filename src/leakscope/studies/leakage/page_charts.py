@@ -1,4 +1,4 @@
-"""The charts of the leakage study's page: leakage and advantage, bounds, bits."""
+"""The charts of the leakage study's figures: leakage and advantage, inequalities, bits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bar
 from leakscope.studies.leakage.config import FIGURES, NETWORK
 from leakscope.studies.leakage.results import Box, Leakage, LeakageResults
 
-CHAIN = {
+ADVANTAGES = {
     "advantage": "threshold adversary",
     "likelihood_ratio": "likelihood-ratio adversary",
-    "total_variation": "total variation",
-    "pinsker": "Pinsker",
-    "bretagnolle_huber": "Bretagnolle-Huber",
-    "farokhi_kaafar": "Farokhi-Kaafar, √ρ_KL / 2",
+    "total_variation": "fit: total variation",
+    "pinsker": "fit: Pinsker",
+    "bretagnolle_huber": "fit: Bretagnolle-Huber",
+    "farokhi_kaafar": "fit: √ρ_KL / 2",
 }
-"""Field of `BoundChain` -> its label, from tight to loose."""
+"""Field of `Inequalities` -> its label: measured first, then quantities of the fitted Gaussians."""
 _MARGIN = {"l": 64, "r": 16, "t": 24, "b": 60}
 
 
@@ -27,9 +27,17 @@ def leakage_chart(results: LeakageResults, figure: int) -> Chart:
     at = [number(p.value) for p in points]
     rho, fine = [p.rho_kl for p in points], [p.rho_kl_finite_precision for p in points]
     rounded = [one for one in fine if one is not None]
-    data = [*_boxes(at, [p.advantage.box for p in points]), _mean_line(at, rho, "leakage, mean", colour(1))]
+    data = [
+        *_boxes(at, [p.advantage.box for p in points]),
+        _mean_line(at, rho, f"leakage{' by Gaussian fit' if figure == NETWORK else ''}, mean", colour(1)),
+    ]
     if rounded:
-        data.append(_mean_line(at, rounded, f"leakage at precision {config.precision}", colour(2)))
+        data.append(_mean_line(at, rounded, f"leakage, rounded to {config.precision}", colour(2)))
+    if figure == NETWORK:
+        neighbours = [p.output.neighbours for p in points]
+        if all(neighbours):
+            by_neighbours = [one for one in neighbours if one is not None]
+            data.append(_mean_line(at, by_neighbours, "leakage by nearest neighbors, mean", colour(3)))
     medians, floors = [one.median for one in rho], [one.floor for one in rho]
     data += [
         line(at, medians, "leakage, median record", colour(1), "dot", yaxis="y2"),
@@ -53,11 +61,11 @@ def leakage_chart(results: LeakageResults, figure: int) -> Chart:
     return Chart(f"figure-{figure}-chart", drawn, alt, None, 440, png=f"figure_{figure}")
 
 
-def bounds_chart(results: LeakageResults, figure: int) -> Chart:
-    """Measured advantages, and the bounds that no adversary exceeds."""
+def inequalities_chart(results: LeakageResults, figure: int) -> Chart:
+    """Measured advantages beside quantities of the fitted Gaussians."""
     points, points_axis = results.figures[figure].points, FIGURES[figure].short_axis
     at = [number(p.value) for p in points]
-    series = {label: [getattr(p.chain, name) for p in points] for name, label in CHAIN.items()}
+    series = {label: [getattr(p.inequalities, name) for p in points] for name, label in ADVANTAGES.items()}
     data = [
         line(at, values, label, colour(k), "solid" if k < 2 else "dot", mode="lines+markers")
         for k, (label, values) in enumerate(series.items())
@@ -69,9 +77,9 @@ def bounds_chart(results: LeakageResults, figure: int) -> Chart:
         [where, *(f"{value:.3f}" for value in values)]
         for where, values in zip(at, zip(*series.values(), strict=True), strict=True)
     ]
-    alt = f"Two adversaries (solid) and four bounds (dotted) at the points of figure {figure}."
+    alt = f"Two measured adversaries (solid), four quantities of the fits (dotted), figure {figure}."
     numbers, title = Table((points_axis, *series), rows), f"Figure {figure}"
-    return Chart(f"bounds-{figure}", {"data": data, "layout": layout}, alt, numbers, 380, title)
+    return Chart(f"inequalities-{figure}", {"data": data, "layout": layout}, alt, numbers, 380, title)
 
 
 def bits_chart(results: LeakageResults, figure: int) -> Chart:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leakscope.studies.leakage.config import LeakageConfig
+from leakscope.studies.leakage.extension_results import Limits, Privacy, Regularized, Theory
 
 
 @dataclass(frozen=True)
@@ -88,21 +89,38 @@ class Advantage(OverRecords):
 
 
 @dataclass(frozen=True)
-class BoundChain:
-    """Measured advantages and bounds on them: means over records, and records that violate an inequality.
+class RoundedLeakage(Leakage):
+    """rho_KL of parameters rounded to a grid, in nats, bias-corrected.
+
+    Attributes:
+        method: "counts" of distinct rounded parameters where these are few for every record, else
+            "Gaussian fit" of the rounded parameters.
+    """
+
+    method: str
+
+
+@dataclass(frozen=True)
+class Inequalities:
+    """Measured advantages beside quantities of the fitted Gaussians: means over records, and violations.
+
+    The inequalities between the fitted quantities hold for any two Gaussians. A measured advantage need not
+    stay below them: it is limited by the true distributions, which the fit approximates.
 
     Attributes:
         advantage: of the threshold adversary.
         likelihood_ratio: advantage of the likelihood-ratio adversary.
-        total_variation: of the fitted Gaussians; no adversary can exceed it if they are right.
+        total_variation: of the fitted Gaussians.
         total_variation_error: its numerical error.
-        pinsker: sqrt(KL / 2), clipped at 1.
-        bretagnolle_huber: sqrt(1 - exp(-KL)).
-        farokhi_kaafar: sqrt(rho_KL) / 2, clipped at 1.
+        pinsker: sqrt(KL / 2) of the fitted Gaussians, clipped at 1.
+        bretagnolle_huber: sqrt(1 - exp(-KL)) of the fitted Gaussians.
+        farokhi_kaafar: sqrt(rho_KL) / 2 of the fitted Gaussians, clipped at 1.
         advantage_beyond: records whose advantage exceeds the total variation by more than its errors.
         likelihood_ratio_beyond: records whose likelihood-ratio advantage does.
-        total_variation_beyond: records whose total variation exceeds the smaller of the next two bounds.
-        tightest_beyond_farokhi_kaafar: records for which that smaller bound exceeds the last one.
+        likelihood_ratio_beyond_farokhi_kaafar: records whose likelihood-ratio advantage exceeds sqrt(rho_KL)
+            / 2 by more than its errors.
+        total_variation_beyond: records whose total variation exceeds the smaller of the next two quantities.
+        tightest_beyond_farokhi_kaafar: records for which that smaller quantity exceeds the last one.
     """
 
     advantage: float
@@ -114,48 +132,96 @@ class BoundChain:
     farokhi_kaafar: float
     advantage_beyond: int
     likelihood_ratio_beyond: int
+    likelihood_ratio_beyond_farokhi_kaafar: int
     total_variation_beyond: int
     tightest_beyond_farokhi_kaafar: int
 
 
 @dataclass(frozen=True)
 class OutputLeakage:
-    """Leakage of the model's output on the record, in nats: by Gaussians, and for some records by neighbors.
+    """Leakage of the model's output on the record, in nats: by Gaussian fits, and by nearest neighbors.
 
     Attributes:
-        rho_kl: mean over records, by Gaussians.
-        records: number of records with a nearest-neighbor estimate.
-        gaussian: mean over these records, by Gaussians; None: not compared.
-        nearest_neighbour: mean over these records, by nearest neighbors.
-        relative_difference: of the nearest-neighbor estimate from the Gaussian one, mean over these records.
+        gaussian: by Gaussian fits, over all records.
+        neighbours: by nearest neighbors, over the records it was estimated for; None: for none.
+        neighbours_if_gaussian: what nearest neighbors report on as many draws from the fitted Gaussians, mean
+            over the same records. Its distance from the Gaussian value is the estimator's bias.
+        gaussian_compared: Gaussian value, mean over the same records.
+        records: how many records these are.
+        relative_difference: of `neighbours` from `neighbours_if_gaussian`, mean over these records.
         relative_difference_half_width: half of its 95% interval.
         is_poor: whether the Gaussian fit is poor.
+        beyond_parameters: records whose output leaks more than their parameters, by the same Gaussian fits.
         reason: why there is no comparison; empty otherwise.
     """
 
-    rho_kl: float | None
+    gaussian: OverRecords
+    neighbours: Leakage | None
+    neighbours_if_gaussian: float | None
+    gaussian_compared: float | None
     records: int
-    gaussian: float | None
-    nearest_neighbour: float | None
     relative_difference: float | None
     relative_difference_half_width: float | None
     is_poor: bool | None
+    beyond_parameters: int
     reason: str
 
 
 @dataclass(frozen=True)
-class Information:
-    """rho_MI, mutual information between a record's presence and the parameters, in bits.
+class PriorInformation:
+    """rho_MI where membership has the prior n / N of a random training set, by Gaussian fits.
 
     Attributes:
-        mean: over records.
+        prior: n / N.
+        mean: over records, in bits.
+        share: of the entropy of membership at this prior, mean over records.
+        error: numerical error in bits, mean over records.
+        beyond_product: records for which it exceeds P(z=0) P(z=1) rho_KL by more than its error.
+    """
+
+    prior: float
+    mean: float
+    share: float
+    error: float
+    beyond_product: int
+
+
+@dataclass(frozen=True)
+class Information:
+    """rho_MI, mutual information between a record's presence and the parameters, in bits, by Gaussian fits.
+
+    Attributes:
+        mean: over records, at equal priors.
         error: numerical error, mean over records.
         beyond_quarter_rho_kl: records for which it exceeds a quarter of rho_KL by more than its error.
+        at_sampling_prior: the same at the prior n / N.
     """
 
     mean: float
     error: float
     beyond_quarter_rho_kl: int
+    at_sampling_prior: PriorInformation
+
+
+@dataclass(frozen=True)
+class MaximalLeakage:
+    """Leakage of Renyi order infinity, log2(1 + total variation), in bits: what the best guess gains.
+
+    The information of order infinity between the release and membership (Sibson's, also called maximal
+    leakage). It is 0 to 1 bit, at any priors above 0. The Renyi *divergence* of order infinity between two
+    Gaussian fits is infinite unless one covariance is below the other, and is not reported.
+
+    Attributes:
+        fitted: by the fitted Gaussians, mean over records.
+        fitted_largest: by the fitted Gaussians, of the most exposed record.
+        attained: log2(1 + advantage) of the likelihood-ratio adversary, mean over records.
+        attained_largest: the same of the record it is largest for; selected, hence biased upwards.
+    """
+
+    fitted: float
+    fitted_largest: float
+    attained: float
+    attained_largest: float
 
 
 @dataclass(frozen=True)
@@ -168,10 +234,13 @@ class Point:
         trials: K, trainings with and without a record in each of two halves.
         rho_kl: leakage of the parameters.
         advantage: of the threshold adversary.
-        chain: measured advantages and their bounds.
+        inequalities: measured advantages beside quantities of the fitted Gaussians.
         output: leakage of the output on the record.
         rho_mi_bits: mutual information.
+        maximal_bits: leakage of Renyi order infinity.
         rho_kl_finite_precision: leakage of parameters rounded to a grid; None except in figure 3.
+        training_error: mean squared error on the training sets.
+        squared_error: mean squared error over all records; None for the network, where it is not measured.
     """
 
     value: float
@@ -179,10 +248,13 @@ class Point:
     trials: int
     rho_kl: Leakage
     advantage: Advantage
-    chain: BoundChain
+    inequalities: Inequalities
     output: OutputLeakage
     rho_mi_bits: Information
-    rho_kl_finite_precision: Leakage | None
+    maximal_bits: MaximalLeakage
+    rho_kl_finite_precision: RoundedLeakage | None
+    training_error: float
+    squared_error: float | None
 
 
 @dataclass(frozen=True)
@@ -207,11 +279,13 @@ class Trends:
     Attributes:
         leakage: of the mean over records.
         median_leakage: of the median over records.
+        neighbours: of the output's leakage by nearest neighbors, mean over records.
         median_advantage: of the threshold adversary's median advantage.
     """
 
     leakage: Trend
     median_leakage: Trend
+    neighbours: Trend
     median_advantage: Trend
 
 
@@ -257,17 +331,42 @@ class Control:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim that must hold.
+    """A statement about the measurements that is checked.
 
     Attributes:
-        claim: in words.
+        statement: in words.
         holds: None: cannot be decided.
         detail: the numbers behind it.
     """
 
-    claim: str
+    statement: str
     holds: bool | None
     detail: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The network beside the regression, on the same records and training-set size.
+
+    Attributes:
+        n: records in a training set.
+        records: number of records that both have.
+        advantage: threshold adversary's advantage against the network minus that against the regression, mean
+            over records.
+        advantage_half_width: half of its 95% interval (Student's); None: fewer than two records.
+        neighbours: the same difference of the output's leakage by nearest neighbors, in nats; None: not
+            measured.
+        neighbours_half_width: half of its 95% interval.
+        reason: why something is undefined; empty otherwise.
+    """
+
+    n: float
+    records: int
+    advantage: float
+    advantage_half_width: float | None
+    neighbours: float | None
+    neighbours_half_width: float | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -276,12 +375,24 @@ class LeakageResults:
 
     Attributes:
         config: what was run.
+        n_records: records in the dataset.
         figures: number of the figure -> its results.
         shuffled: the control, one entry per training-set size; empty without figure 1.
-        checks: what must hold.
+        network: the network beside the regression; empty without figures 1 and 2.
+        limits: the limits of Theorem 3; None: not run.
+        privacy: the Gaussian mechanism; None: not run.
+        regularizer: leakage as a regularizer; None: not run.
+        theory: the publication's formulas, evaluated where a number decides.
+        checks: statements about all of this, with their outcome.
     """
 
     config: LeakageConfig
+    n_records: int
     figures: Mapping[int, FigureResults]
     shuffled: tuple[Control, ...]
+    network: tuple[Compared, ...]
+    limits: Limits | None
+    privacy: Privacy | None
+    regularizer: Regularized | None
+    theory: Theory
     checks: tuple[Check, ...]

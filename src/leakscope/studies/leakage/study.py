@@ -9,8 +9,11 @@ features, and added noise.
 The study departs from the publication in three ways. The published estimate of leakage is biased upwards;
 here the bias is measured, subtracted and drawn. As the ridge weight grows, only the leakage at finite
 precision vanishes, so both curves are drawn. The network has far too many parameters for a Gaussian, so its
-output on the record is measured instead, which is a lower bound by data processing. All points of a figure
+output on the record is measured instead, by nearest neighbors and by a Gaussian fit. All points of a figure
 share their records and draws: they differ only in what the figure varies.
+
+Three extensions follow the figures: the limits of Theorem 3 with parameters that are really rounded, the
+Gaussian mechanism calibrated to a proved sensitivity, and leakage as a regularizer.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
@@ -28,10 +33,14 @@ from leakscope.disk.storage import atomic_folder, write_array
 from leakscope.errors import CorruptBankError
 from leakscope.leakage.experiment import Experiment
 from leakscope.report.page import pages_to_write
-from leakscope.studies.leakage.config import NETWORK, LeakageConfig, settings
+from leakscope.studies.leakage.config import NETWORK, REGULARIZER, LeakageConfig, part_name, settings
 from leakscope.studies.leakage.results import LeakageResults
 
 KIND = "study leakage"
+_ARRAYS = ("inputs", "inside_mean", "inside_covariance", "outside_mean", "outside_covariance", "penalty")
+_ONE_PER_RECORD = tuple(name for name in Experiment._fields if name not in _ARRAYS)
+_NUMBERS = "numbers.npy"
+"""Everything that is one number per record, in one file: (fields, records)."""
 RESULTS_TYPE = LeakageResults
 
 
@@ -51,6 +60,7 @@ def run(
     """
     from leakscope.studies.leakage.linear import linear_experiments
     from leakscope.studies.leakage.network import network_experiments
+    from leakscope.studies.leakage.regularizer import regularizer_experiments
     from leakscope.studies.leakage.universe import load_universe
 
     universe = load_universe(config.dataset, config.records, config.seed, data_dir)
@@ -59,6 +69,8 @@ def run(
             if not _is_complete(_folder(out, figure)):
                 train = network_experiments if figure == NETWORK else linear_experiments
                 _write_experiments(_folder(out, figure), train(config, universe, figure, points, log))
+        if "regularizer" in config.extensions and not _is_complete(_folder(out, REGULARIZER)):
+            _write_experiments(_folder(out, REGULARIZER), regularizer_experiments(config, universe, log))
         log("judging")
         results = write_results(out, recompute(out, config))
         for disclosure in pages_to_write(out):
@@ -70,14 +82,8 @@ def recompute(out: Path, config: LeakageConfig) -> LeakageResults:
     """Every number of the study, from the experiments under `out`."""
     from leakscope.studies.leakage.judge import judged
 
-    points = settings(config)
-    for figure in points:
-        check_seal(_folder(out, figure))
-    experiments = {
-        figure: [_read_experiment(_point_folder(_folder(out, figure), i)) for i in range(len(of_figure))]
-        for figure, of_figure in points.items()
-    }
-    return judged(config, experiments)
+    figures = [*settings(config), *([REGULARIZER] if "regularizer" in config.extensions else [])]
+    return judged(config, {figure: _read_experiments(_folder(out, figure)) for figure in figures})
 
 
 def write_reports(out: Path, results: LeakageResults, disclosure: Disclosure) -> None:
@@ -101,17 +107,26 @@ def _write_experiments(folder: Path, experiments: list[Experiment]) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # if it exists, it is damaged
     with atomic_folder(folder) as unfinished:
         for i, experiment in enumerate(experiments):
-            for name, values in experiment._asdict().items():
-                write_array(_point_folder(unfinished, i) / f"{name}.npy", values)
+            fields, folder_of_point = experiment._asdict(), _point_folder(unfinished, i)
+            for name in _ARRAYS:
+                write_array(folder_of_point / f"{name}.npy", fields[name])
+            write_array(folder_of_point / _NUMBERS, np.stack([fields[name] for name in _ONE_PER_RECORD]))
         write_seal(unfinished)
 
 
+def _read_experiments(folder: Path) -> list[Experiment]:
+    check_seal(folder)
+    return [_read_experiment(point) for point in sorted(folder.glob("point-*"))]
+
+
 def _read_experiment(folder: Path) -> Experiment:
-    return Experiment(*(stored_array(folder / f"{name}.npy") for name in Experiment._fields))
+    arrays = {name: stored_array(folder / f"{name}.npy") for name in _ARRAYS}
+    numbers = zip(_ONE_PER_RECORD, stored_array(folder / _NUMBERS), strict=True)
+    return Experiment(**arrays, **dict(numbers))
 
 
 def _folder(out: Path, figure: int) -> Path:
-    return out / "experiments" / (f"figure-{figure}" if figure else "shuffled")
+    return out / "experiments" / part_name(figure).replace(" ", "-")
 
 
 def _point_folder(folder: Path, i: int) -> Path:

@@ -57,6 +57,11 @@ def load_universe(dataset: str, n_chosen: int, seed: int, data_dir: Path | None 
         raise InputError(
             f"records={n_chosen}: choose at most half of the {len(records):,} records of {records.name}"
         )
-    chosen = generator(seed, 0, Purpose.DESIGN).permutation(len(records))[:n_chosen]
+    chosen = chosen_records(len(records), n_chosen, seed)
     targets = records.labels.astype(np.float64) / max(records.n_classes - 1, 1)  # 0 to 1
     return Universe(records.name, x @ directions, targets, records.ids, chosen)
+
+
+def chosen_records(n_records: int, n_chosen: int, seed: int) -> IntArray:
+    """Indices of records drawn at random; more of them begin with the same ones."""
+    return generator(seed, 0, Purpose.DESIGN).permutation(n_records)[:n_chosen]

@@ -1,18 +1,20 @@
-"""What any attacker can achieve at most: mutual information, total variation, and bounds on the advantage.
+"""Mutual information and total variation of two Gaussians, and the inequalities between them.
 
 The attacker sees theta, which comes from one of two Gaussians with equal probability: `first`, of trainings
 with the record, or `second`, of trainings without it. Two numbers say how much theta reveals:
 
 - rho_MI, the mutual information between theta and membership. It is at most ln 2 nats, one bit, and at most a
   quarter of the symmetric KL divergence (Farokhi and Kaafar 2020, Corollary 1).
-- Total variation (TV), the largest advantage any attacker can have (Le Cam). It bounds measured advantages,
-  and is bounded itself:
+- Total variation (TV), the largest advantage any attacker can have (Le Cam), with
 
-    measured advantage <= TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
+    TV <= min(Pinsker, Bretagnolle-Huber) <= sqrt(rho_KL) / 2
 
-Pinsker's bound is `sqrt(KL / 2)` (Massart 2007), that of Bretagnolle and Huber (1979) is
-`sqrt(1 - exp(-KL))`, both with the smaller direction of the KL divergence. The last bound is Theorem 1 of
-Farokhi and Kaafar (2020), read as a bound on the advantage. A bound above 1 holds trivially; none is clipped.
+Pinsker's quantity is `sqrt(KL / 2)` (Massart 2007), that of Bretagnolle and Huber (1979) is
+`sqrt(1 - exp(-KL))`, both with the smaller direction of the KL divergence. The last one is Theorem 1 of
+Farokhi and Kaafar (2020), read as a limit on the advantage. None is clipped at 1.
+
+All of this is about two given Gaussians. If they are fits, an attacker who sees the real release can exceed
+their total variation: a fit limits nothing where it is wrong.
 
 Along common axes (`gaussian.common_axes`) the log ratio of the two densities is a sum of one-dimensional
 ones. Where one axis carries all the difference (p = 1, or equal covariances, where the discriminant direction
@@ -52,7 +54,7 @@ class Estimate(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The chain of bounds of each record; (...) each."""
+    """Total variation and what limits it, for each record; (...) each."""
 
     total_variation: FloatArray
     total_variation_error: FloatArray
@@ -62,7 +64,7 @@ class Chain(NamedTuple):
 
 
 def mutual_information(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Estimate:
-    """Nats that theta reveals about whether it came from `first`; (...).
+    """Nats that theta reveals about whether it came from `first`, at equal priors; (...).
 
     Args:
         first: the Gaussian of trainings with the record.
@@ -72,6 +74,33 @@ def mutual_information(first: Gaussian, second: Gaussian, draws: int = 8192, see
     """
     axes = common_axes(first, second)
     return _evaluated(axes, _ONE_BIT, information_on_one_axis, _entropy_lost, draws, seed)
+
+
+def information_at_prior(
+    first: Gaussian, second: Gaussian, prior: float, draws: int = 8192, seed: int = 0
+) -> Estimate:
+    """Nats that theta reveals about membership where a share `prior` of all records are members; (...).
+
+    The mean over both Gaussians in equal parts of `2 (a1 p1 ln(p1/m) + a0 p0 ln(p0/m)) / (p1 + p0)` with m
+    the
+    mixture: never negative and bounded, so the Monte Carlo mean stays precise at a prior of 1 in 10,000.
+    """
+    if not 0 < prior < 1:
+        raise InputError(f"prior={prior}: must be between 0 and 1")
+    axes = common_axes(first, second)
+    most = membership_entropy(prior)
+    value, error = np.full(axes.separate.shape, most), np.zeros(axes.separate.shape)
+    apart = ~axes.separate
+    if apart.any():
+        value[apart], error[apart] = _monte_carlo(
+            axes.take(apart), lambda ratio: _weighted_information(ratio, prior), draws, seed
+        )
+    return Estimate(np.clip(value, 0.0, most), error)
+
+
+def membership_entropy(prior: float) -> float:
+    """Nats of not knowing a membership of this probability: the most that theta can reveal."""
+    return float(-prior * np.log(prior) - (1 - prior) * np.log1p(-prior))
 
 
 def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Estimate:
@@ -85,7 +114,7 @@ def total_variation(first: Gaussian, second: Gaussian, draws: int = 8192, seed: 
 
 
 def chain(first: Gaussian, second: Gaussian, draws: int = 8192, seed: int = 0) -> Chain:
-    """Total variation and its bounds; `draws` and `seed` are those of the total variation."""
+    """Total variation and what limits it; `draws` and `seed` are those of the total variation."""
     axes = common_axes(first, second)
     forward, backward = kl_of_axes(axes), kl_of_axes(swapped(axes))
     smaller = np.minimum(forward, backward)
@@ -219,6 +248,15 @@ def _entropy_lost(log_ratio: FloatArray) -> FloatArray:
     size = np.abs(log_ratio)
     lost: FloatArray = _ONE_BIT - np.log1p(np.exp(-size)) - size * special.expit(-size)
     return lost
+
+
+def _weighted_information(log_ratio: FloatArray, prior: float) -> FloatArray:
+    """2 (a1 p1 ln(p1/m) + a0 p0 ln(p0/m)) / (p1 + p0) from ln(p1/p0), in nats."""
+    share = special.expit(log_ratio)  # p1 / (p1 + p0)
+    # ln m - ln p0 and ln m - ln p1, each where it does not overflow.
+    over_second = np.logaddexp(np.log1p(-prior), np.log(prior) + log_ratio)
+    over_first = over_second - log_ratio
+    return np.asarray(-2 * (prior * share * over_first + (1 - prior) * (1 - share) * over_second))
 
 
 def _weight_of_difference(log_ratio: FloatArray) -> FloatArray:

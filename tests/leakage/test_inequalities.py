@@ -1,4 +1,4 @@
-"""Mutual information, total variation and the chain of bounds between them."""
+"""Mutual information, total variation and the inequalities between them."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from leakscope.errors import InputError
-from leakscope.leakage.bounds import chain, mutual_information, total_variation
-from leakscope.leakage.gaussian import Gaussian, symmetric_kl, with_noise
+from leakscope.leakage.gaussian import Gaussian, fit, symmetric_kl, with_noise
+from leakscope.leakage.inequalities import (
+    chain,
+    information_at_prior,
+    membership_entropy,
+    mutual_information,
+    total_variation,
+)
 from tests.leakage.gaussians import DIMENSIONS, SEEDS, projected, random_pair
 
 FEW = 512  # draws
@@ -108,14 +114,14 @@ def test_noise_takes_bits_away(seed, p):
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, DIMENSIONS)
-def test_the_chain_of_bounds_holds(seed, p):
+def test_the_inequalities_hold(seed, p):
     found = chain(*random_pair(seed, p), draws=FEW)
     tightest = min(found.pinsker, found.bretagnolle_huber)
     assert found.total_variation - 2 * found.total_variation_error <= tightest + 1e-9
     assert tightest <= found.farokhi_kaafar + 1e-12
 
 
-def test_the_bounds_have_their_values():
+def test_the_quantities_have_their_values():
     half = chain(line(1.0, 1.0), line(0.0, 1.0))  # KL 1/2 in both directions
     assert half.pinsker == pytest.approx(0.5) and half.farokhi_kaafar == pytest.approx(0.5)
     more = chain(line(np.sqrt(2 * np.log(4)), 1.0), line(0.0, 1.0))
@@ -138,3 +144,31 @@ def test_many_records_are_the_same_as_one_by_one_and_extremes_are_defined():
     assert total_variation(moving, moving).value == 0
     with pytest.raises(InputError, match="draws=3"):
         mutual_information(*random_pair(0, 2), draws=3)
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.1, 10 / 48_842])
+def test_information_at_a_prior_is_the_integral(prior):
+    first, second = stats.norm(1.0, 1.3), stats.norm(0.0, 1.0)
+
+    def integrand(x):
+        p1, p0 = first.pdf(x), second.pdf(x)
+        mixture = prior * p1 + (1 - prior) * p0
+        return prior * p1 * np.log(p1 / mixture) + (1 - prior) * p0 * np.log(p0 / mixture)
+
+    expected = integrate.quad(integrand, -12, 12, limit=200)[0]
+    pair = Gaussian(np.array([1.0]), np.array([[1.69]])), Gaussian(np.array([0.0]), np.array([[1.0]]))
+    found = information_at_prior(*pair, prior, draws=65_536)
+    assert abs(found.value - expected) < 2 * found.error
+    assert found.error < 0.05 * expected
+    assert found.value <= prior * (1 - prior) * symmetric_kl(*pair) + found.error
+
+
+def test_information_at_equal_priors_is_the_same_and_certainty_is_the_entropy():
+    rng = np.random.default_rng(0)
+    pair = fit(rng.normal(size=(5, 40, 3))), fit(rng.normal(size=(5, 40, 3)) + 0.3)
+    at_half, plain = information_at_prior(*pair, 0.5), mutual_information(*pair)
+    np.testing.assert_allclose(at_half.value, plain.value, atol=1e-9)
+    apart = Gaussian(np.zeros(1), np.zeros((1, 1))), Gaussian(np.ones(1), np.zeros((1, 1)))
+    assert information_at_prior(*apart, 0.1).value == pytest.approx(membership_entropy(0.1))
+    with pytest.raises(InputError, match="prior=0"):
+        information_at_prior(*pair, 0.0)
