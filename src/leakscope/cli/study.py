@@ -16,6 +16,7 @@ from leakscope.cli.output import (
     Device,
     Out,
     Quiet,
+    Redact,
     Seed,
     given_options,
     numbers,
@@ -23,7 +24,9 @@ from leakscope.cli.output import (
     show_results,
     text_table,
     training_progress,
+    where_files_are,
 )
+from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ def scaling(
         str, typer.Option(help="Target records of the repeats: fixed (as published) or redrawn.")
     ] = "fixed",
     out: Out = Path("runs/scaling"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,7 +78,7 @@ def scaling(
 
     config = _scaling_config(context)
     with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, progress)
+        results = run(config, out, progress, Disclosure(redact))
     show_results(results, partial(_show_scaling, results, out), quiet, as_json)
 
 
@@ -101,7 +105,7 @@ def _show_scaling(results: ScalingResults, out: Path, screen: Console) -> None:
     screen.print()
     for finding in ranked_findings(results):
         screen.print(f"- {finding.answer} {finding.evidence}")
-    print_lines(screen, [f"\nresults.json, report.html, report.md and figures are in {out}"])
+    print_lines(screen, [where_files_are(out, "results.json")])
 
 
 @app.command()
@@ -154,6 +158,7 @@ def dynamics(
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/dynamics"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -166,7 +171,7 @@ def dynamics(
 
     config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
     with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, device, data_dir, progress)
+        results = run(config, out, device, data_dir, progress, Disclosure(redact))
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
 
 
@@ -185,8 +190,7 @@ def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None
         (run,) = results.runs.values()
         print_lines(screen, report.sentences(run, results.published))
         screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
-    written = "report.html, report.md, results.json, records.parquet and figures"
-    print_lines(screen, [f"\nWrote {written} to {out}"])
+    print_lines(screen, [where_files_are(out, "results.json", "records.parquet")])
 
 
 @app.command()
@@ -205,6 +209,7 @@ def leakage(
     seed: Seed = 0,
     data_dir: DataDir = None,
     out: Out = Path("runs/leakage"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -218,7 +223,8 @@ def leakage(
         precision=precision, seed=seed, dataset=available_dataset(data_dir),
     )  # fmt: skip
     is_verbose = not (quiet or as_json)
-    results = run(config, out, data_dir, _to_stderr if is_verbose else lambda _: None)
+    log = _to_stderr if is_verbose else lambda _: None
+    results = run(config, out, data_dir, log, Disclosure(redact))
     show_results(results, partial(_show_leakage, results, out), quiet, as_json)
 
 
@@ -244,7 +250,7 @@ def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
         screen.print(text_table(title, points.head, points.rows))
         print_lines(screen, caveats(results, figure), style="dim")
     checked = (f"- {line.replace('**', '')}" for line in check_lines(results))
-    where = f"\nresults.json, report.html, report.md and figures are in {out}"
+    where = where_files_are(out, "results.json")
     print_lines(screen, ["", *checked, where])
 
 
@@ -277,6 +283,7 @@ def ensemble(
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/ensemble"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -291,7 +298,7 @@ def ensemble(
         print(f"training the target, {target}", file=sys.stderr, flush=True)
     # There is one model: a log would count from 0 to 1, only a bar says something.
     with training_progress(1, out, shown=verbose and sys.stderr.isatty()) as progress:
-        results = run(config, out, device, data_dir, progress)
+        results = run(config, out, device, data_dir, progress, disclosure=Disclosure(redact))
     show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
 
 
@@ -304,4 +311,4 @@ def _show_ensemble(results: EnsembleResults, out: Path, screen: Console) -> None
     print_lines(screen, ["", target_sentence(results), ranked, ""])
     screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
     print_lines(screen, [NOTE, *DEFINITIONS, *notes(results)], style="dim")
-    print_lines(screen, [f"\nsubmission.csv, results.json and report.html are in {out}"])
+    print_lines(screen, [where_files_are(out, "submission.csv", "results.json")])

@@ -27,7 +27,7 @@ from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.predictions import Predictions
 from leakscope.data.registry import load
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
@@ -80,6 +80,7 @@ def run(
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
     attackers: Sequence[Attacker] = (),
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> EnsembleResults:
     """Trains the target, attacks it and evaluates the submission.
 
@@ -90,6 +91,7 @@ def run(
         data_dir: the data folder.
         progress: called with the number of models trained since the last call, a fraction of one included.
         attackers: instead of the published ones.
+        disclosure: what the report may disclose about single records.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
 
@@ -98,13 +100,14 @@ def run(
     request = TrainingRequest(case.records, design, config.recipe, config.seed, ("logits",), device)
     check_request(request)
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         bank = complete_bank(out / TARGET, request, progress=progress)
         public, private = query_target(case, bank)
         write_array(out / PRIVATE_TRUTH, case.is_member[case.n_public :])
         findings = run_attack(public, private, out, config, attackers)
         results = write_results(out, _results(out, config, findings))
-        for disclosure in pages_to_write(out):
-            write_reports(out, results, disclosure)
+        for page in pages_to_write(out, disclosure):
+            write_reports(out, results, page)
         return results
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.report.page import pages_to_write
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
@@ -33,7 +33,10 @@ _SIGNALS = ("correct", "log_odds", "logits", "loss")
 
 
 def run(
-    config: ScalingConfig, out: Path, progress: Callable[[float], None] = lambda _: None
+    config: ScalingConfig,
+    out: Path,
+    progress: Callable[[float], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> ScalingResults:
     """Trains what is missing under `out`, judges, writes the reports; returns the results.
 
@@ -41,17 +44,19 @@ def run(
         config: what to run.
         out: run folder; an interrupted run in it resumes.
         progress: called with the number of models trained since the last call.
+        disclosure: what the report may disclose about single records.
     """
     from leakscope.engine.local import TrainingRequest, complete_bank
 
     records, design = population(config)  # first: it may refuse the configuration
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         for width in config.widths:
             request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
         results = write_results(out, recompute(out, config))
-        for disclosure in pages_to_write(out):
-            write_reports(out, results, disclosure)
+        for page in pages_to_write(out, disclosure):
+            write_reports(out, results, page)
         return results
 
 
