@@ -63,6 +63,7 @@ def main() -> None:
     arguments.add_argument("--sizes", default="4,8,16,32,43")
     arguments.add_argument("--draws", type=int, default=5)
     arguments.add_argument("--every", type=int, default=4, help="every which model is a target")
+    arguments.add_argument("--attack", action="append", choices=list(ATTACKS), help="may be repeated; all")
     options = arguments.parse_args()
     if not options.bank.is_dir():
         print(f"skipped: no bank at {options.bank}; give one with --bank")
@@ -74,9 +75,9 @@ def main() -> None:
     print(f"{options.bank.name}, {last.stem}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records")
     print(f"references  {'attack':25s}  {'all records: AUC, TPR@0.1%':34s}  two a side: AUC, TPR@0.1%")
     for size in map(int, options.sizes.split(",")):
-        for name, variants in ATTACKS.items():
+        for name in options.attack or ATTACKS:
             started = time.perf_counter()
-            found = [_figures(a, in_mask, log_odds, labels, size, options) for a in variants]
+            found = [_figures(a, in_mask, log_odds, labels, size, options) for a in ATTACKS[name]]
             best = max(found, key=lambda figures: np.nanmean(figures[:, 0]))
             cells = "  ".join(_cell(best[:, k]) for k in range(4))
             seconds = time.perf_counter() - started

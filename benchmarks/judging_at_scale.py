@@ -1,15 +1,19 @@
 """How fast are attacks and curves at a million records and more? Each beside a straightforward reference.
 
 The reference does the obvious thing at a smaller size; the ratio compares time per unit of work.
-Peak memory is the process's own, read after each step.
+First the cost of intervals: every figure of EB-LiRA with its intervals, against its scores alone. Peak memory
+is the process's own (VmHWM), for each step. Run it on a quiet machine: the load is printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.metrics import roc_curve
@@ -17,10 +21,17 @@ from sklearn.metrics import roc_curve
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.rmia import share_beaten
 from leakscope.design import make_design
+from leakscope.disk.scratch import Scratch
+from leakscope.evaluate.attack_figures import Scored, attack_figures
+from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.record_types import fit_record_types, log_marginal, side_sums
 from leakscope.stats.roc import roc
 from leakscope.stats.roc_summary import roc_summary
 from leakscope.types import Design, Signals
+
+T = TypeVar("T")
+CONFIG = EvaluationConfig("made up", ("eb_lira",), (0.1, 0.01, 0.001))
 
 
 def main() -> None:
@@ -28,9 +39,52 @@ def main() -> None:
     arguments.add_argument("--records", type=int, default=1_000_000)
     arguments.add_argument("--models", type=int, default=64)
     options = arguments.parse_args()
+    print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
+    intervals(options.models, options.records)
+    print(f"load after: {os.getloadavg()[0]:.2f}")
     eb_lira(options.models, options.records)
     rmia(options.records)
     curves(10 * options.records)
+
+
+class Stage(NamedTuple):
+    """Seconds by the clock and of all cores; GiB at its peak beyond what was resident before."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_gib: float
+
+
+def measured(work: Callable[[], T]) -> tuple[T, Stage]:
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before, clock, cpu = memory_gib("VmRSS"), time.perf_counter(), time.process_time()
+    result = work()
+    spent = time.perf_counter() - clock, time.process_time() - cpu
+    return result, Stage(*spent, memory_gib("VmHWM") - before)
+
+
+def intervals(n_models: int, n_records: int) -> None:
+    signals, design = made_up(n_models, n_records)
+    targets, scratch, attack = np.arange(n_models), Scratch(Path()), EbLira()
+    scores, scoring = measured(lambda: attack(signals, design, targets, scratch).values)
+    sample, sampling = measured(lambda: Sample.of(signals, design, targets))
+    replicates, repeating = measured(lambda: sample.replicates(attack))
+    none = replace(replicates, without=())
+    stages = {"scores": scoring, "sample of records": sampling, "replicates": repeating}
+    for name, used in (("figures without intervals", none), ("figures with intervals", replicates)):
+        scored = Scored(scores, design.in_mask, used, sample.records)
+        _, stages[name] = measured(lambda one=scored: attack_figures(one, CONFIG, {}, scratch))  # type: ignore[misc]
+    print(
+        f"EB-LiRA, {n_models} models, {n_records:,} records, intervals from {len(sample.records):,} of them"
+    )
+    for name, (seconds_, cpu_seconds, peak) in stages.items():
+        print(f"  {name:26s} {seconds_:6.1f} s, {cpu_seconds:6.1f} s of all cores, {peak:.2f} GiB")
+    for unit in ("seconds", "cpu_seconds"):
+        of = {name: getattr(stage, unit) for name, stage in stages.items()}
+        without = of["scores"] + of["figures without intervals"]
+        whole = of["scores"] + of["sample of records"] + of["replicates"] + of["figures with intervals"]
+        print(f"  with intervals / without, in {unit}: {whole / without:.2f}; / scores alone: "
+              f"{whole / of['scores']:.2f}", flush=True)  # fmt: skip
 
 
 def eb_lira(n_models: int, n_records: int) -> None:
@@ -98,9 +152,14 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def report(what: str, ours: float, reference: str, ratio: float) -> None:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{what}: {ours:.2f} s, peak memory so far {peak:.1f} GiB")
+    print(f"{what}: {ours:.2f} s, peak memory {memory_gib('VmHWM'):.1f} GiB")
     print(f"  reference: {reference}; ours does the same work {ratio:,.0f}x faster", flush=True)
+
+
+def memory_gib(field: str) -> float:
+    """VmRSS: resident now; VmHWM: the most so far, without that of the parent, which ru_maxrss has."""
+    (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(field))
+    return int(line.split()[1]) / 1024**2
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,18 @@ class Disclosure:
 
 
 DEFAULT_DISCLOSURE = Disclosure()
+
+
+def inherited(wanted: Disclosure, parts: Sequence[Path]) -> Disclosure:
+    """What a report about several runs may disclose: where that of a part is redacted, so is this one."""
+    is_inherited = wanted.redacted is None and any(map(is_redacted, parts))
+    return replace(wanted, redacted=True) if is_inherited else wanted
+
+
+def stay_redacted(folder: Path, wanted: Disclosure) -> None:
+    """Creates the key of a run to be redacted; call it first, so that a resumed run is redacted, too."""
+    if wanted.redacted:
+        redaction_key(folder)
 
 
 def keyed_ids(folder: Path, ids: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:

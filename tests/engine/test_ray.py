@@ -201,10 +201,10 @@ def _record_failures(monkeypatch: pytest.MonkeyPatch, pool: Any) -> list[str]:
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    """Starts servers that are no Ray cluster: each sends the same bytes to whoever connects."""
+    """Starts servers that are no Ray cluster: each sends the same to whoever connects, `then` slowly."""
     sockets = []
 
-    def started(sent: bytes) -> str:
+    def started(sent: bytes, then: bytes = b"") -> str:
         listening = socket.create_server(("127.0.0.1", 0))
         sockets.append(listening)
 
@@ -214,6 +214,9 @@ def server() -> Iterator[Any]:
                     connection, _ = listening.accept()
                     sockets.append(connection)
                     connection.sendall(sent)
+                    for byte in then:
+                        time.sleep(0.5)
+                        connection.sendall(bytes([byte]))
 
         threading.Thread(target=serve, daemon=True).start()
         return f"127.0.0.1:{listening.getsockname()[1]}"
@@ -223,14 +226,50 @@ def server() -> Iterator[Any]:
         one.close()
 
 
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n"])
-@pytest.mark.parametrize("scheme", ["", "ray://"])
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2."""
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+SETTINGS = frame(4, 0, 0)
+SOMETHING_ELSE = {
+    "silent": b"",
+    "HTTP/1.1": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.6\r\n",
+}
+HTTP2 = {
+    "HTTP/2 that never responds": SETTINGS,
+    "gRPC without the method": SETTINGS + frame(1, 4 | 1, 1, b"\x88"),
+    "web page": SETTINGS + frame(1, 4, 1, b"\x8d") + frame(0, 1, 1),
+    "HTTP/2 that resets": SETTINGS + frame(3, 0, 1, bytes(4)),
+    "HTTP/2 that leaves": SETTINGS + frame(7, 0, 0, bytes(8)),
+    "endless pings": SETTINGS + 100_000 * frame(6, 0, 0, bytes(8)),
+    "a frame that never ends": SETTINGS + frame(1, 4, 1, bytes(9))[:-1],
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "scheme"),
+    [
+        *(pytest.param(sent, scheme, id=name + scheme) for name, sent in SOMETHING_ELSE.items()
+          for scheme in ("", "ray://")),
+        *(pytest.param(sent, "", id=name) for name, sent in HTTP2.items()),
+    ],
+)  # fmt: skip
 def test_an_address_where_something_else_listens_is_refused_soon(
     server: Any, sent: bytes, scheme: str
 ) -> None:
     started = time.monotonic()
-    with pytest.raises(InputError, match="no Ray cluster responds"):
+    with pytest.raises(InputError, match="no Ray cluster responds") as refused:
         engine_named("ray", scheme + server(sent)).check_device("cpu")
+    assert time.monotonic() - started < 15
+    assert "\n" not in str(refused.value)
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_refused_soon(server: Any) -> None:
+    started = time.monotonic()
+    with pytest.raises(InputError, match="no Ray cluster responds"):
+        engine_named("ray", server(SETTINGS[:8], then=bytes(60))).check_device("cpu")
     assert time.monotonic() - started < 15
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.thresholds import LossThreshold
+from leakscope.disk.scratch import IN_MEMORY, Scratch, small_blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.results import AttackFigures, EvaluationConfig
@@ -35,13 +37,17 @@ def scored(n_targets: int, shift: float = 1.0, seed: int = 0, n: int = 600) -> t
 
 
 def figures(
-    scores: FloatArray, in_mask: BoolArray, config: EvaluationConfig = CONFIG, groups: Groups | None = None
+    scores: FloatArray,
+    in_mask: BoolArray,
+    config: EvaluationConfig = CONFIG,
+    groups: Groups | None = None,
+    scratch: Scratch = IN_MEMORY,
 ) -> AttackFigures:
     """Figures of scores that use no reference models."""
     signals = Signals({"loss": -scores[:, None]}, (1,), np.zeros(scores.shape[1]))
     sample = Sample.of(signals, Design(in_mask), np.arange(len(scores)))
     evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.records)
-    return attack_figures(evidence, config, groups or {})
+    return attack_figures(evidence, config, groups or {}, scratch)
 
 
 @settings(max_examples=60, deadline=None)
@@ -179,3 +185,15 @@ def test_an_attack_that_is_always_right_is_not_certain() -> None:
         assert found.auc.value == value
         assert found.auc.high - found.auc.low > 0.02
         assert found.auc.these_high - found.auc.these_low > 0.02
+
+
+def test_threads_that_share_arrays_on_disk_change_no_bit(tmp_path: Path) -> None:
+    """Each thread releases pages of the arrays that the others are reading and writing."""
+    scores, in_mask = scored(12, n=5_000)
+    with small_blocks(16_384, n_threads=1):
+        expected = figures(scores, in_mask)
+    on_disk = Scratch(tmp_path, in_memory_bytes=0)
+    shared = on_disk.empty(scores.shape)
+    shared[:] = scores
+    with small_blocks(16_384, n_threads=8):
+        assert figures(shared, in_mask, scratch=on_disk) == expected

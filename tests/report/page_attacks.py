@@ -110,21 +110,16 @@ def order_correlations(page: str, known: FloatArray) -> list[float]:
     ]
 
 
-def members_by_curve(page: str, attack: str, scores: FloatArray, n_members: int) -> BoolArray:
+def members_by_curve(page: str, curve_name: str, scores: FloatArray, n_members: int) -> BoolArray:
     """Who is a member of the target, by the steps of a ROC curve: each says how many of the next are.
 
     Args:
         page: report.html as text.
-        attack: whose curve.
-        scores: float (records,), of this attack, which the reader computed.
+        curve_name: how the name of the curve begins.
+        scores: float (records,), of the attack, which the reader computed.
         n_members: as the page says.
     """
-    (curve,) = (
-        trace
-        for text in _JSON.findall(page)
-        for trace in _traces(json.loads(text))
-        if str(trace.get("name", "")).startswith(f"{attack} (AUC")
-    )
+    (curve,) = (trace for trace in traces(page) if str(trace.get("name", "")).startswith(curve_name))
     called_nonmembers = np.floor(np.array(curve["x"]) * (len(scores) - n_members) * (1 + 1e-9))
     called_members = np.rint(np.array(curve["y"]) * n_members)
     ranking, start, guess = np.argsort(-scores, kind="stable"), 0, np.zeros(len(scores), dtype=np.bool_)
@@ -136,8 +131,10 @@ def members_by_curve(page: str, attack: str, scores: FloatArray, n_members: int)
     return guess
 
 
-def _traces(figure: Any) -> list[dict[str, Any]]:
-    return [t for t in figure.get("data", ()) if "x" in t] if isinstance(figure, dict) else []
+def traces(page: str) -> list[dict[str, Any]]:
+    """Every curve and cloud of points of the charts."""
+    figures = [json.loads(text) for text in _JSON.findall(page)]
+    return [trace for f in figures if isinstance(f, dict) for trace in f.get("data", ()) if "x" in trace]
 
 
 def members_by_bits(
@@ -162,3 +159,26 @@ def members_by_bits(
             distances.append(np.abs(bits - shown - np.median(bits - shown)))
         guess = guess ^ (distances[1] < distances[0])
     return guess
+
+
+def is_shown(page: str, known: FloatArray) -> BoolArray:
+    """Which records' figures are on the page as single numbers, by more digits than chance explains.
+
+    Args:
+        page: report.html as text.
+        known: float (records,), a figure of each record that the reader computed by training again.
+    """
+    numbers = [number for text in _JSON.findall(page) for number in _numbers_in(json.loads(text))]
+    fine = [f"{number:.8g}" for number in numbers if _n_digits(number) >= 8]
+    return np.isin([f"{value:.8g}" for value in known], fine)
+
+
+def _n_digits(number: float) -> int:
+    return len(f"{number:.12g}".lstrip("-0.").replace(".", ""))
+
+
+def _numbers_in(value: Any) -> list[float]:
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return [number for part in parts for number in _numbers_in(part)]
+    return [value] if isinstance(value, float) else []

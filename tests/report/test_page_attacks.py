@@ -172,7 +172,7 @@ def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, s
         by_all_bits.append(target.accuracy(reader.members_by_bits(of_all_models, *known)))
 
         scores = open_run(folder).scores("lira").values[0]
-        curve = ("lira", scores, N_RECORDS // 2)
+        curve = ("lira (AUC", scores, N_RECORDS // 2)
         by_curve.append(target.accuracy(reader.members_by_curve(page, *curve)))
         fine = rebuild_report(folder, Disclosure(with_membership=True)).read_text()
         by_fine_curve.append(target.accuracy(reader.members_by_curve(fine, *curve)))

@@ -22,7 +22,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_run
-from leakscope.disclosure import is_redacted, redaction_key
+from leakscope.disclosure import inherited, stay_redacted
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -136,21 +136,15 @@ def merge_runs(
     check_free(folder, merge)
     if not are_audits and (folder / RUN).exists():
         raise InputError(f"{folder} holds a run, the parts are banks; choose another folder with --out")
-    settings = _as_redacted(settings or AuditSettings(), folders)
+    settings = settings or AuditSettings()
+    settings = replace(settings, disclosure=inherited(settings.disclosure, folders))
     if are_audits and not merge.missing and _have_results(folders, merge):
         verdict = run_audit(settings, MergedRuns(folders), folder)
         return MergedRun(merge, Bank.open(folder), are_audits, verdict)
     with locked_run_folder(folder, KIND, {}) if are_audits else nullcontext():
-        if are_audits and settings.disclosure.redacted:
-            redaction_key(folder)  # for the audit that completes it
+        if are_audits:
+            stay_redacted(folder, settings.disclosure)  # for the audit that completes it
         return MergedRun(merge, write_merge(merge, folder), are_audits, None)
-
-
-def _as_redacted(settings: AuditSettings, folders: Sequence[Path]) -> AuditSettings:
-    """The settings, with a redacted report where a part has one and nothing else was asked for."""
-    if settings.disclosure.redacted is None and any(map(is_redacted, folders)):
-        return replace(settings, disclosure=replace(settings.disclosure, redacted=True))
-    return settings
 
 
 def _are_audits(folders: Sequence[Path]) -> bool:

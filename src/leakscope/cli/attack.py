@@ -18,6 +18,7 @@ from leakscope.cli.output import (
     AsJson,
     Out,
     Quiet,
+    Redact,
     Seed,
     numbers,
     print_json,
@@ -25,7 +26,9 @@ from leakscope.cli.output import (
     print_list,
     show_results,
     text_table,
+    where_files_are,
 )
+from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ def attack(
     confidence: Confidence = "log_odds",
     seed: Seed = 0,
     out: Out = Path("runs/attack"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +103,8 @@ def attack(
     settings = AttackSettings(attacker, validation_share, seed, **readings)  # type: ignore[arg-type]
     if public_predictions is not None and private_predictions is not None:
         known = read_predictions(public_predictions, "required")
-        results = run_attack(known, read_predictions(private_predictions), out, settings)
+        asked = read_predictions(private_predictions)
+        results = run_attack(known, asked, out, settings, disclosure=Disclosure(redact))
     else:
         assert public is not None and private is not None
         pixels = _pixel_scaling(pixel_mean, pixel_std)
@@ -110,7 +115,8 @@ def attack(
             else PredictFunction(str(predict))
         )
         files = RecordFiles(public, private, label, id_column, n_classes)
-        results = run_attack(*query_model(given, files), out, settings, given.describe())
+        answers = query_model(given, files)
+        results = run_attack(*answers, out, settings, given.describe(), Disclosure(redact))
     show_results(results, partial(_show, results, out), quiet, as_json)
 
 
@@ -137,7 +143,7 @@ def _show(results: AttackResults, out: Path, screen: Console) -> None:
     print_lines(screen, ["", *summary(results), ""])
     screen.print(text_table("Held-out public records", HEADINGS, validation_rows(results)))
     print_lines(screen, [*DEFINITIONS, *notes(results)], style="dim")
-    print_lines(screen, [f"\nsubmission_*.csv, results.json and report.html are in {out}"])
+    print_lines(screen, [where_files_are(out, "submission_*.csv", "results.json")])
 
 
 def _check_inputs(

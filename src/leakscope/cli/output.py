@@ -55,6 +55,15 @@ _SECONDS_BETWEEN_LINES = 5.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
+def where_files_are(out: Path, *files: str) -> str:
+    """The sentence that names a run's files: those given, and the pages that the folder has."""
+    from leakscope.report.page import PAGE, REDACTED_PAGE
+
+    private = [PAGE, "report.md", "figures"] if (out / PAGE).exists() else []
+    names = [*files, *private, *([REDACTED_PAGE] if (out / REDACTED_PAGE).exists() else [])]
+    return f"\n{', '.join(names[:-1])} and {names[-1]} are in {out}"
+
+
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
     """The options that the user gave, of those that are fields of the dataclass `config`."""
     names = [name for name in context.params if name in config.__dataclass_fields__]

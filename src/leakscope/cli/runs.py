@@ -80,6 +80,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the comparison (default: next to the baseline).")
     ] = None,
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,8 +90,9 @@ def compare(
     """
     from leakscope.compare.compare import compare as compare_runs
     from leakscope.compare.sentences import is_alarm
+    from leakscope.disclosure import Disclosure
 
-    comparison = compare_runs(runs, out or _default_folder(runs))
+    comparison = compare_runs(runs, out or _default_folder(runs), Disclosure(redact))
     show_results(comparison.results, partial(_show_comparison, comparison), quiet, as_json)
     if comparison.exit_code:
         if quiet or as_json:
@@ -109,7 +111,7 @@ def _show_comparison(comparison: Comparison, screen: Console) -> None:
     """The comparison on the screen: sentences and one table per run, and where the rest is."""
     from leakscope.compare.sentences import is_alarm, run_summary
     from leakscope.compare.tables import leakage_table
-    from leakscope.report.page import PAGE
+    from leakscope.report.page import page_path
 
     results = comparison.results
     for run in results.comparisons:
@@ -120,7 +122,7 @@ def _show_comparison(comparison: Comparison, screen: Console) -> None:
         figures = leakage_table(run)
         screen.print(text_table(f"{run.run} minus {results.baseline.name}", figures.head, figures.rows))
     where = f"\nEvery number and the figure are in {comparison.folder}"
-    print_lines(screen, [where, f"Open {comparison.folder / PAGE} for the whole report"])
+    print_lines(screen, [where, f"Open {page_path(comparison.folder)} for the whole report"])
 
 
 def schema(

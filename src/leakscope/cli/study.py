@@ -18,6 +18,7 @@ from leakscope.cli.output import (
     Device,
     Out,
     Quiet,
+    Redact,
     Seed,
     console,
     given_options,
@@ -26,7 +27,9 @@ from leakscope.cli.output import (
     show_results,
     text_table,
     training_progress,
+    where_files_are,
 )
+from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,6 +99,7 @@ def scaling(
     claims: Claims = None,
     data_dir: DataDir = None,
     out: Out = Path("runs/scaling"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -108,7 +112,7 @@ def scaling(
         return
     config = _scaling_config(context)
     with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, progress, data_dir)
+        results = run(config, out, progress, data_dir, Disclosure(redact))
     show_results(results, partial(_show_scaling, results, out), quiet, as_json)
 
 
@@ -138,7 +142,7 @@ def _show_scaling(results: ScalingResults, out: Path, screen: Console) -> None:
     screen.print()
     for finding in ranked_findings(results):
         screen.print(f"- {finding.answer} {finding.evidence}")
-    print_lines(screen, [f"\nresults.json, report.html, report.md and figures are in {out}"])
+    print_lines(screen, [where_files_are(out, "results.json")])
 
 
 @app.command()
@@ -191,6 +195,7 @@ def dynamics(
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/dynamics"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -203,7 +208,7 @@ def dynamics(
 
     config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
     with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, device, data_dir, progress)
+        results = run(config, out, device, data_dir, progress, Disclosure(redact))
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
 
 
@@ -222,8 +227,7 @@ def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None
         (run,) = results.runs.values()
         print_lines(screen, report.sentences(run, results.published))
         screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
-    written = "report.html, report.md, results.json, records.parquet and figures"
-    print_lines(screen, [f"\nWrote {written} to {out}"])
+    print_lines(screen, [where_files_are(out, "results.json", "records.parquet")])
 
 
 @app.command()
@@ -252,6 +256,7 @@ def leakage(
     seed: Seed = 0,
     data_dir: DataDir = None,
     out: Out = Path("runs/leakage"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -270,7 +275,8 @@ def leakage(
         precision=precision, seed=seed, dataset=available_dataset(data_dir),
     )  # fmt: skip
     is_verbose = not (quiet or as_json)
-    results = run(config, out, data_dir, _to_stderr if is_verbose else lambda _: None)
+    log = _to_stderr if is_verbose else lambda _: None
+    results = run(config, out, data_dir, log, Disclosure(redact))
     show_results(results, partial(_show_leakage, results, out), quiet, as_json)
 
 
@@ -296,8 +302,7 @@ def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
         print_lines(screen, caveats(results, figure), style="dim")
     settled = f"\nThe publication's claims: {counted(PUBLICATION.settle([results]))}"
     checked = (f"- {line.replace('**', '')}" for line in check_lines(results))
-    where = f"\nresults.json, report.html, report.md and figures are in {out}"
-    print_lines(screen, [settled, "", *checked, where])
+    print_lines(screen, [settled, "", *checked, where_files_are(out, "results.json")])
 
 
 @app.command()
@@ -341,6 +346,7 @@ def ensemble(
     device: Device = "auto",
     data_dir: DataDir = None,
     out: Out = Path("runs/ensemble"),
+    redact: Redact = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -354,7 +360,7 @@ def ensemble(
         return
     given = given_options(context, EnsembleConfig)
     if recorded is not None:
-        results = run_from(recorded, out, given)
+        results = run_from(recorded, out, given, disclosure=Disclosure(redact))
         show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
         return
     config = configured(preset, given, device, data_dir)
@@ -367,7 +373,7 @@ def ensemble(
         if record_only:
             print_lines(console(), [f"{record(config, out, device, data_dir, progress)}"] * (not quiet))
             return
-        results = run(config, out, device, data_dir, progress)
+        results = run(config, out, device, data_dir, progress, disclosure=Disclosure(redact))
     show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
 
 
@@ -381,4 +387,4 @@ def _show_ensemble(results: EnsembleResults, out: Path, screen: Console) -> None
     print_lines(screen, ["", target_sentence(results), ranked, ""])
     screen.print(text_table(TRUTH_TITLE, rates.head, rates.rows))
     print_lines(screen, [NOTE, *DEFINITIONS, *notes(results)], style="dim")
-    print_lines(screen, [f"\nsubmission_*.csv, results.json and report.html are in {out}"])
+    print_lines(screen, [where_files_are(out, "submission_*.csv", "results.json")])

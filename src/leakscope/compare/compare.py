@@ -39,7 +39,7 @@ from leakscope.compare.results import (
 from leakscope.compare.sentences import summary
 from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, inherited, stay_redacted
 from leakscope.errors import ExitCode, printable
 from leakscope.evaluate.judge import converged_models
 from leakscope.report.notebook import summary_and_table
@@ -88,30 +88,36 @@ class Comparison:
         return summary_and_table(self.summary(), table.head, table.rows)
 
 
-def compare(runs: Sequence[Path | str], out: Path | str) -> Comparison:
+def compare(
+    runs: Sequence[Path | str], out: Path | str, disclosure: Disclosure = DEFAULT_DISCLOSURE
+) -> Comparison:
     """Compares audits with the first of them; writes results.json, records.parquet and the reports.
 
     Args:
         runs: run folders of audits, the baseline first; at least two.
         out: folder of the comparison; the folder of another run is refused.
+        disclosure: what the report may disclose about single records. Where that of an audit is redacted, so
+            is that of the comparison.
 
     Raises:
         InputError: the audits are not comparable; the message says how they differ.
     """
     folder, folders = Path(out), [Path(run) for run in runs]
+    disclosure = inherited(disclosure, folders)
     with as_corrupt_run_error(*folders):
         audits = open_audits(folders)
         spec = common_spec(audits)
     # Relative paths, so that the audits and the comparison can be moved together.
     config = ComparisonConfig(tuple(Path(os.path.relpath(run, folder)).as_posix() for run in folders))
     with locked_run_folder(folder, KIND, asdict(config)):
+        stay_redacted(folder, disclosure)
         with as_corrupt_run_error(*folders):
             computed = _results(audits, spec, config)
         results = write_results(folder, computed)
         if spec.record_attack is not None:
             write_changes(folder, audits[0].folder, {audit.name: audit.folder for audit in audits[1:]})
-        for disclosure in pages_to_write(folder):
-            write_reports(folder, results, disclosure)
+        for page in pages_to_write(folder, disclosure):
+            write_reports(folder, results, page)
     return Comparison(results, folder)
 
 

@@ -82,9 +82,9 @@ def _facts(results: ComparisonResults) -> list[tuple[str, str]]:
 
 def _description(run: RunSummary) -> str:
     seeds = run.seed if isinstance(run.seed, int) else ", ".join(map(str, run.seed))
-    return (
-        f"{run.name}: {run.models} models, {run.targets} attacked, seed {seeds}, bank {run.bank_sha256[:16]}"
-    )
+    # The hash of a bank covers the design, and so whom a given model was trained on.
+    bank = "" if run.targets == 1 else f", bank {run.bank_sha256[:16]}"
+    return f"{run.name}: {run.models} models, {run.targets} attacked, seed {seeds}{bank}"
 
 
 def _gauge(comparison: RunComparison, attack: str) -> Gauge:

@@ -21,13 +21,13 @@ from leakscope.compare.results import RecordChanges
 from leakscope.disk.parquet import as_corrupt_table_error, read_stored, stored_columns
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.judge import RECORDS
-from leakscope.evaluate.record_metadata import write_columns
+from leakscope.evaluate.record_metadata import Column, nullable, write_tables
 from leakscope.stats.differences import record_change_p_values
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.per_record import false_discovery
 
 _FALSE_DISCOVERY_RATE = 0.05
-_KINDS = {"n_in": "i", "n_out": "i", "tpr": "f", "fpr": "f", "advantage": "f", "exposed": "b"}
+_KINDS = {"n_in": "i", "n_out": "i", "tpr": "f", "fpr": "f", "advantage": "f"}
 """Column of records.parquet -> kind of its numpy type."""
 
 
@@ -38,12 +38,14 @@ class _Exposure(NamedTuple):
         ids: str (records,).
         advantage: float64 (records,).
         exposed: bool (records,).
+        resolved: bool (records,), whether the models can tell if it is exposed.
         counts: int64 (4, records): true positives, IN targets, false positives, OUT targets.
     """
 
     ids: npt.NDArray[np.str_]
     advantage: FloatArray
     exposed: BoolArray
+    resolved: BoolArray
     counts: IntArray
 
 
@@ -60,16 +62,14 @@ def changed_records(baseline: Path, other: Path) -> RecordChanges:
     first, second = _paired(baseline, other)
     change = _change(first, second)
     rises = change.advantage > 0
-    only_first = int((first.exposed & ~second.exposed).sum())
-    only_second = int((second.exposed & ~first.exposed).sum())
-    n_records = len(first.ids)
-    interval = paired_share_interval(only_first, only_second, n_records)
+    resolved = first.resolved & second.resolved
     return RecordChanges(
-        records=n_records,
-        exposed_baseline=int(first.exposed.sum()),
-        exposed_other=int(second.exposed.sum()),
-        exposed_both=int((first.exposed & second.exposed).sum()),
-        share_difference=Estimate((only_second - only_first) / n_records, *interval),
+        records=len(first.ids),
+        resolved=int(resolved.sum()),
+        exposed_baseline=_count(first.exposed, first.resolved),
+        exposed_other=_count(second.exposed, second.resolved),
+        exposed_both=_count(first.exposed & second.exposed, resolved),
+        share_difference=_share_difference(first.exposed[resolved], second.exposed[resolved]),
         more_exposed=int((change.is_significant & rises).sum()),
         less_exposed=int((change.is_significant & ~rises).sum()),
         false_discovery_rate=_FALSE_DISCOVERY_RATE,
@@ -78,11 +78,23 @@ def changed_records(baseline: Path, other: Path) -> RecordChanges:
     )
 
 
+def _count(exposed: BoolArray, resolved: BoolArray) -> int | None:
+    """Number of exposed records; None where it is known of no record whether it is one."""
+    return int(exposed.sum()) if resolved.any() else None
+
+
+def _share_difference(first: BoolArray, second: BoolArray) -> Estimate:
+    if not len(first):
+        return Estimate(None, None, None)
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    interval = paired_share_interval(only_first, only_second, len(first))
+    return Estimate((only_second - only_first) / len(first), *interval)
+
+
 def write_changes(folder: Path, baseline: Path, others: Mapping[str, Path]) -> None:
     """records.parquet: one row per run and record, with the advantage in both runs."""
     parts = [_columns(name, *_paired(baseline, other)) for name, other in others.items()]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    write_columns(folder / RECORDS, columns)
+    write_tables(folder / RECORDS, parts)
 
 
 def paired_share_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
@@ -96,15 +108,15 @@ def paired_share_interval(only_first: int, only_second: int, n: int) -> tuple[fl
     return float(max(middle - half_width, -1.0)), float(min(middle + half_width, 1.0))
 
 
-def _columns(name: str, first: _Exposure, second: _Exposure) -> dict[str, AnyArray]:
+def _columns(name: str, first: _Exposure, second: _Exposure) -> dict[str, Column]:
     change = _change(first, second)
     return {
         "run": np.full(len(first.ids), name),
         "id": first.ids,
         "advantage_baseline": first.advantage,
         "advantage_other": second.advantage,
-        "exposed_baseline": first.exposed,
-        "exposed_other": second.exposed,
+        "exposed_baseline": nullable(first.exposed, first.resolved),
+        "exposed_other": nullable(second.exposed, second.resolved),
         "p_value": change.p_value,
         "changed": change.is_significant,
     }
@@ -138,13 +150,15 @@ def _exposure(folder: Path) -> _Exposure:
     path = folder / RECORDS
     if not path.exists() or "n_in" not in stored_columns(path):
         raise InputError(f"{path} does not hold the risk of each record; run the same audit again")
-    frame = read_stored(path, ["id", *_KINDS])
+    frame = read_stored(path, ["id", "exposed", *_KINDS])
     with as_corrupt_table_error(path):
         ids = frame["id"].to_numpy().astype(str)
         columns = {name: frame[name].to_numpy() for name in _KINDS}
-    if not _are_rates(columns):
+    exposed = frame["exposed"]
+    if not _are_rates(columns) or str(exposed.dtype) != "Boolean":
         raise CorruptBankError(f"{path} is damaged: it holds no rates; run the same audit again")
     hits = np.nan_to_num(columns["tpr"]) * columns["n_in"]
     alarms = np.nan_to_num(columns["fpr"]) * columns["n_out"]
     counts = np.stack([hits.round(), columns["n_in"], alarms.round(), columns["n_out"]]).astype(np.int64)
-    return _Exposure(ids, columns["advantage"], columns["exposed"].astype(bool), counts)
+    flags = exposed.fill_null(value=False).to_numpy(), exposed.is_not_null().to_numpy()
+    return _Exposure(ids, columns["advantage"], *flags, counts)

@@ -164,10 +164,12 @@ class RecordChanges:
 
     Attributes:
         records: number of records.
-        exposed_baseline: number exposed in the baseline.
-        exposed_other: number exposed in this run.
-        exposed_both: number exposed in both.
-        share_difference: difference in the share exposed; the interval is over records, for these models.
+        resolved: number of which both runs have enough models to tell whether they are exposed.
+        exposed_baseline: number exposed in the baseline; None where its models can resolve no record.
+        exposed_other: number exposed in this run; None where its models can resolve no record.
+        exposed_both: number exposed in both; None where no record is resolved in both.
+        share_difference: difference in the share of the resolved records that are exposed; the interval is
+            over records, for these models.
         more_exposed: number whose advantage rose significantly.
         less_exposed: number whose advantage fell significantly.
         false_discovery_rate: the expected share of false alarms among these changes is at most this.
@@ -176,9 +178,10 @@ class RecordChanges:
     """
 
     records: int
-    exposed_baseline: int
-    exposed_other: int
-    exposed_both: int
+    resolved: int
+    exposed_baseline: int | None
+    exposed_other: int | None
+    exposed_both: int | None
     share_difference: Estimate
     more_exposed: int
     less_exposed: int

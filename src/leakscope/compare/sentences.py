@@ -74,10 +74,12 @@ def share_sentence(comparison: RunComparison) -> str:
     if comparison.records is None:
         return ""
     share = comparison.records.share_difference
+    listed = "records.parquet lists every record."
+    if share.value is None or share.low is None or share.high is None:
+        return f"The models are too few to resolve the share of exposed records. {listed}"
     return (
-        f"The share of exposed records changes by {100 * (share.value or 0):+.1f} points (95% interval "
-        f"{100 * (share.low or 0):+.1f} to {100 * (share.high or 0):+.1f}, over records, for these models). "
-        "records.parquet lists every record."
+        f"The share of exposed records changes by {100 * share.value:+.1f} points (95% interval "
+        f"{100 * share.low:+.1f} to {100 * share.high:+.1f}, over records, for these models). {listed}"
     )
 
 
@@ -162,15 +164,18 @@ def _records(comparison: RunComparison, baseline: RunSummary) -> list[str]:
     changes = comparison.records
     if changes is None:
         return []
+    changed = (
+        f"{changes.less_exposed:,} records are significantly less exposed and {changes.more_exposed:,} "
+        f"significantly more exposed (false discovery rate {changes.false_discovery_rate:.0%})."
+    )
     reason = detectable_records(baseline.targets, changes.records).reason
-    if reason and not (changes.exposed_baseline or changes.exposed_other):
-        return [f"Exposed records: {reason}."]
-    return [
-        f"Individually exposed records: {changes.exposed_other:,}, compared with "
-        f"{changes.exposed_baseline:,} in {baseline.name}. {changes.less_exposed:,} records are "
-        f"significantly less exposed and {changes.more_exposed:,} significantly more exposed (false "
-        f"discovery rate {changes.false_discovery_rate:.0%})."
-    ]
+    if reason and changes.exposed_baseline is None and changes.exposed_other is None:
+        return [f"Exposed records: {reason}. {changed}"]
+    other, before = (
+        "not resolvable" if count is None else f"{count:,}"
+        for count in (changes.exposed_other, changes.exposed_baseline)
+    )
+    return [f"Individually exposed records: {other}, compared with {before} in {baseline.name}. {changed}"]
 
 
 def _diverged(runs: Sequence[RunSummary]) -> list[str]:

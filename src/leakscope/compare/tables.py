@@ -84,13 +84,18 @@ def record_table(comparison: RunComparison) -> Table | None:
     if changes is None:
         return None
     counts = {
+        "exposed in the baseline": changes.exposed_baseline,
+        "exposed in this run": changes.exposed_other,
         "exposed in both": changes.exposed_both,
-        "exposed in the baseline only": changes.exposed_baseline - changes.exposed_both,
-        "exposed in this run only": changes.exposed_other - changes.exposed_both,
         "significantly less exposed": changes.less_exposed,
         "significantly more exposed": changes.more_exposed,
     }
-    rows = [[name, f"{count:,}", f"{count / changes.records:.1%}"] for name, count in counts.items()]
+    rows = [
+        [name, "not resolvable", ""]
+        if count is None
+        else [name, f"{count:,}", f"{count / changes.records:.1%}"]
+        for name, count in counts.items()
+    ]
     return Table(("records", "number", "share"), rows, "Individually exposed records")
 
 

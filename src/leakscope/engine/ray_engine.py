@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import socket
 import sys
 import threading
 import time
@@ -34,6 +33,7 @@ from leakscope.bank.bank import IDENTITY
 from leakscope.disk.saved_training import Saving
 from leakscope.disk.storage import sha256_of
 from leakscope.engine.local import Blocks, threads_per_model
+from leakscope.engine.ray_probe import require_head, require_server
 from leakscope.engine.request import TrainingRequest, check_device_name
 from leakscope.engine.schedule import Outcome, run_units
 from leakscope.engine.worker import (
@@ -55,10 +55,6 @@ _IN_FLIGHT = 2  # units per slot of the cluster: one running, one queued
 _SECONDS_WITHOUT_NODES = 60.0
 _SECONDS_WITHOUT_HEAD = 45.0  # Ray ends the process after 60, with the exit code of a failed gate
 _POLL_SECONDS = 1.0
-_SECONDS_TO_RESPOND = 4.0
-_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-_HTTP2_SETTINGS = 4
-"""The type of the first frame that a server of HTTP/2, which gRPC uses, sends."""
 
 
 class Needs(NamedTuple):
@@ -271,9 +267,7 @@ def _this_node() -> str:
 def _connected(address: str) -> Iterator[Any]:
     """Ray, connected to the cluster; an existing connection is used and left open."""
     if address != "auto":
-        _check_response(
-            address, address.removeprefix("ray://")
-        )  # before Ray is imported, which takes seconds
+        _check_response(address, address)  # before Ray is imported, which takes seconds
     try:
         import ray
         from ray._private.services import canonicalize_bootstrap_address
@@ -305,25 +299,14 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _check_response(address: str, head: str) -> None:
-    """Raises InputError, which names `address`, unless a server of gRPC is at HOST:PORT.
-
-    Ray itself would try for minutes.
-    """
+    """Raises InputError, which names `address`, unless a cluster is at `head`, HOST:PORT or ray://HOST:PORT."""
     try:
-        _require_response(head)
+        if head.startswith("ray://"):  # the server of Ray's clients answers no call outside of a session
+            require_server(head.removeprefix("ray://"))
+        else:
+            require_head(head)
     except (OSError, ValueError) as error:
         raise _no_cluster(address, error) from error
-
-
-def _require_response(head: str) -> None:
-    host, _, port = head.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError("give HOST:PORT")
-    with socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_RESPOND) as connection:
-        if os.environ.get("RAY_USE_TLS", "0") == "0":
-            connection.sendall(_HTTP2_GREETING)
-            if connection.recv(9, socket.MSG_WAITALL)[3:4] != bytes([_HTTP2_SETTINGS]):
-                raise ConnectionError("what listens there is no Ray cluster")
 
 
 def _watch_head(head: str, ended: threading.Event) -> None:
@@ -331,7 +314,7 @@ def _watch_head(head: str, ended: threading.Event) -> None:
     responded_at = time.monotonic()
     while not ended.wait(_POLL_SECONDS):
         try:
-            _require_response(head)
+            require_server(head)
             responded_at = time.monotonic()
         except OSError:
             if time.monotonic() - responded_at > _SECONDS_WITHOUT_HEAD:

@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records
+from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, worker_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -62,6 +63,7 @@ _LEVEL = 0.95
 _ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
 _UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 Groups = Mapping[str, Grouping]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class Scored:
 def attack_figures(
     scored: Scored, config: EvaluationConfig, groups: Groups, scratch: Scratch = IN_MEMORY
 ) -> AttackFigures:
-    """Every figure of one attack; one target's scores are in memory at a time.
+    """Every figure of one attack; as many targets' scores are in memory at a time as there are cores.
 
     Args:
         scored: the scores.
@@ -93,11 +95,8 @@ def attack_figures(
         scratch: where the sorted scores of all targets are stored when they are many.
     """
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
-    sides, bounds = [], []
-    for side in sorted_split_scores(scores, in_mask, scratch):
-        sides.append(side)
-        bounds.append(_bounds(side, config, len(scores)))
-        evict_pages(*side)
+    sides = list(sorted_split_scores(scores, in_mask, scratch))
+    bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
     variances = curve_variances(
         scored.replicates,
         scores.shape[1],
@@ -125,12 +124,28 @@ def sorted_split_scores(
 ) -> Iterator[SplitScores]:
     """Each target's sorted scores, members and non-members; arrays on `scratch` when they are many."""
     ordered = scratch.empty(scores.shape)
-    for row, values, members in zip(ordered, scores, in_mask, strict=True):
-        side = split_scores(values, members)
+
+    def in_order(target: int) -> SplitScores:
+        row, side = ordered[target], split_scores(scores[target], in_mask[target])
         n_members = len(side.members)
         row[:n_members], row[n_members:] = side
-        evict_pages(scores, in_mask)
-        yield SplitScores(row[:n_members], row[n_members:])
+        evict_pages(scores, in_mask, ordered)
+        return SplitScores(row[:n_members], row[n_members:])
+
+    with worker_threads() as threads:  # numpy releases Python's lock
+        yield from threads.map(in_order, range(len(scores)))
+
+
+def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScores]) -> list[Result]:
+    """A figure of each target's sorted scores; several threads work at once."""
+
+    def released(side: SplitScores) -> Result:
+        result = figure(side)
+        evict_pages(*side)
+        return result
+
+    with worker_threads() as threads:
+        return list(threads.map(released, sides))
 
 
 def figure_of_targets(
@@ -202,7 +217,7 @@ def _curve_figures(
     def of_rate(rate: float) -> Interval:
         return clopper_pearson(round(rate * n_members), n_members)
 
-    aucs = [auc_of_split(side) for side in sides]
+    aucs = _of_each(auc_of_split, sides)
     auc = figure(aucs, variances.auc, lambda _: delong_of_split(sides[0]).interval)
     if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
         interval = delong_of_split(sides[0]).interval
@@ -247,13 +262,16 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
     thresholds = np.array([
         best_threshold(scores[:, own_half != half], members[:, own_half != half]) for half in (0, 1)
     ])  # fmt: skip
-    advantages = np.empty(len(scored.scores))
-    for row, (values, is_member) in enumerate(zip(scored.scores, scored.in_mask, strict=True)):
-        called, own = values[records] >= thresholds[fold], is_member[records]
-        halved = [(called[fold == half], own[fold == half]) for half in (0, 1)]
-        advantages[row] = np.mean([_share(calls[own]) - _share(calls[~own]) for calls, own in halved])
+    in_half, threshold = [fold == half for half in (0, 1)], thresholds[fold]
+
+    def advantage(target: int) -> float:
+        called, own = scored.scores[target][records] >= threshold, scored.in_mask[target][records]
         evict_pages(scored.scores, scored.in_mask)
-    return advantages
+        halved = [(called[half], own[half]) for half in in_half]
+        return float(np.mean([_share(calls[own]) - _share(calls[~own]) for calls, own in halved]))
+
+    with worker_threads() as threads:
+        return np.array(list(threads.map(advantage, range(len(scored.scores)))))
 
 
 def _share(called: BoolArray) -> float:

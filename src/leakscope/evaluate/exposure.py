@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from leakscope.array_types import FloatArray, IntArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.evaluate.results import ExposedRecords
 from leakscope.stats.per_record import RecordRisk
 
@@ -40,6 +40,30 @@ def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords
         fewest_detectable=fewest,
         reason=reason,
     )
+
+
+class ExposureFlags(NamedTuple):
+    """Whether each record is exposed; bool (records,) each.
+
+    Attributes:
+        exposed: listed at the false discovery rate.
+        resolved: whether the targets can tell. A record that is not resolved would not join the list even if
+            every target were right about it, so its absence means nothing.
+    """
+
+    exposed: BoolArray
+    resolved: BoolArray
+
+
+def exposure_flags(risk: RecordRisk, q: float) -> ExposureFlags:
+    """The exposed records at a false discovery rate of `q`, and the records of which that can be known."""
+    exposed = risk.exposed(q)
+    n_in, n_out = risk.table.n_in, risk.table.n_out
+    is_tested = (n_in > 0) & (n_out > 0)
+    n_tested = int(is_tested[risk.kind].sum())
+    fewest = smallest_p_value(n_in, n_out) * n_tested / q  # records of the list, this one included
+    is_resolved = is_tested & (fewest <= int(exposed.sum()) + 1 + 1e-9)
+    return ExposureFlags(exposed, exposed | is_resolved[risk.kind])
 
 
 class Detectable(NamedTuple):

@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
-from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records
+from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
 from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
-from leakscope.evaluate.record_metadata import RecordMetadata, write_rows
+from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
     AccuracyFigures,
     AttackFigures,
@@ -143,18 +143,18 @@ def converged_models(bank: Bank) -> tuple[Signals, Design]:
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
     """records.parquet: ids, labels, groups, each record's risk and bits; for one target, also its scores."""
-    exposed = None if judged.risk is None else judged.risk.exposed(FALSE_DISCOVERY_RATE)
+    flags = None if judged.risk is None else exposure_flags(judged.risk, FALSE_DISCOVERY_RATE)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }
 
-    def rows(records: slice) -> dict[str, AnyArray]:
+    def rows(records: slice) -> dict[str, Column]:
         texts = {"id": metadata.ids, "label": metadata.labels, **metadata.groups}
-        columns: dict[str, AnyArray] = {name: np.array(values[records]) for name, values in texts.items()}
+        columns: dict[str, Column] = {name: np.array(values[records]) for name, values in texts.items()}
         evict_pages(*texts.values())
-        if judged.risk is not None and exposed is not None:
+        if judged.risk is not None and flags is not None:
             columns |= {name: judged.risk.column(name, records) for name in RiskTable._fields}
-            columns["exposed"] = exposed[records]
+            columns["exposed"] = nullable(flags.exposed[records], flags.resolved[records])
         if judged.leakage is not None:
             columns |= {name: getattr(judged.leakage, name)[records] for name in MEASURES}
         for label, scores in of_one_target.items():

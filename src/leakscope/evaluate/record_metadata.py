@@ -6,16 +6,16 @@ properties of the records; they are stored beside the bank, so every number of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import AnyArray, FloatArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.mmap_rows import take_rows
 from leakscope.disk.parquet import check_parquet, note_written
 from leakscope.disk.scratch import blocks, evict_pages
@@ -28,6 +28,7 @@ from leakscope.types import Design, Records
 if TYPE_CHECKING:
     import polars as pl
 
+Column: TypeAlias = "AnyArray | pl.Series"
 FACTS = "facts.parquet"
 _GROUP = "group:"
 _ROWS_AT_ONCE = 1 << 19
@@ -123,19 +124,35 @@ def _check_columns(columns: Mapping[str, AnyArray]) -> None:
         raise ValueError("column 'duplicate_of' refers to records that do not exist")
 
 
+def nullable(values: BoolArray, is_known: BoolArray) -> pl.Series:
+    """A column of booleans, null where they are unknown."""
+    import polars as pl
+
+    return pl.Series(values, dtype=pl.Boolean).set(pl.Series(~is_known), None)
+
+
 def write_columns(path: Path, columns: Mapping[str, AnyArray]) -> None:
     """Writes columns as a parquet file."""
     n_rows = len(next(iter(columns.values())))
 
-    def block(rows: slice) -> dict[str, AnyArray]:
-        copies = {name: np.array(values[rows]) for name, values in columns.items()}
+    def block(rows: slice) -> dict[str, Column]:
+        copies: dict[str, Column] = {name: np.array(values[rows]) for name, values in columns.items()}
         evict_pages(*columns.values())
         return copies
 
     write_rows(path, n_rows, block)
 
 
-def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, AnyArray]]) -> None:
+def write_tables(path: Path, tables: Sequence[Mapping[str, Column]]) -> None:
+    """Writes tables with the same columns, one below the other, as a parquet file."""
+    import polars as pl
+
+    with atomic_file(path) as file:
+        pl.concat([pl.DataFrame(dict(table)) for table in tables]).write_parquet(file)
+    note_written(path)
+
+
+def write_rows(path: Path, n_rows: int, rows: Callable[[slice], Mapping[str, Column]]) -> None:
     """Writes a parquet file block by block.
 
     Args:

@@ -19,7 +19,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import sha256_of, write_array, write_bytes
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, seed_integer
@@ -64,6 +64,7 @@ def attack(
     out: Path | str = "runs/attack",
     settings: AttackSettings | None = None,
     model: Mapping[str, str] | None = None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> AttackResults:
     """Scores private records by what the model's outputs reveal about public ones.
 
@@ -73,6 +74,7 @@ def attack(
         out: run folder for the submissions, results.json, the reports and the scores.
         settings: how the attackers are fitted and chosen.
         model: what identifies the model in the report, as `GivenModel.describe` gives it.
+        disclosure: what the report may disclose about single records.
     """
     folder, settings = Path(out), settings or AttackSettings()
     private = replace(private, is_member=None)  # a file may state it; nothing below may read it
@@ -83,10 +85,11 @@ def attack(
         private_sha256=predictions_digest(private),
     )
     with locked_run_folder(folder, KIND, asdict(config)):
+        stay_redacted(folder, disclosure)
         findings = run_attack(public, private, folder, settings)
         results = write_results(folder, AttackResults(**vars(findings), config=config, model=model or {}))
-        for disclosure in pages_to_write(folder):
-            write_reports(folder, results, disclosure)
+        for page in pages_to_write(folder, disclosure):
+            write_reports(folder, results, page)
         return results
 
 
@@ -171,7 +174,8 @@ def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) 
     from leakscope.single_model.page import page
     from leakscope.single_model.report import attack_context
 
-    page(results, folder, attack_context(results), disclosure.redacted is True).write(folder)
+    redacted = disclosure.redacted is True
+    page(results, folder, attack_context(results, redacted), redacted).write(folder)
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:

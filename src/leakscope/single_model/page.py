@@ -51,7 +51,9 @@ def page(
 ) -> Page:
     """The report with report.html, report.md and figures/roc.png.
 
-    Each step of a ROC curve is one record, so a redacted page has a table of rates in its place.
+    Each step of a ROC curve is one record, so a redacted page has a table of rates in its place. Nor does it
+    have the lowest and the highest score, each of which is one record's, or hashes that depend on who is a
+    member of the target.
     """
     truth = context.truth
     validation: Body = [Table(HEADINGS, validation_rows(findings)), Bullets(notes(findings))]
@@ -60,7 +62,7 @@ def page(
         *compared,
         Section("validation", "Validation", validation),
         Section("roc", "ROC", roc_body(list(findings.attackers), folder, truth is not None, redacted)),
-        Section("attackers", "Attackers", _attackers(findings)),
+        Section("attackers", "Attackers", _attackers(findings, redacted)),
         *context.sections,
         conventions([*DEFINITIONS, _HOLDOUT]),
         reproduce(context.command, context.seed, context.versions),
@@ -71,7 +73,7 @@ def page(
         [*context.facts, *_facts(findings)],
         sections,
         _limits(findings, truth),
-        folder_facts(folder),
+        [] if redacted else folder_facts(folder),
         gauge=_gauge(findings, truth),
         redacted=redacted,
     )
@@ -88,7 +90,7 @@ def headline(findings: AttackFindings, truth: PrivateTruth | None = None) -> lis
     return [f"On the private records, {lead}", *truth.target, fitted, validation, scores]
 
 
-def _attackers(findings: AttackFindings) -> Body:
+def _attackers(findings: AttackFindings, redacted: bool) -> Body:
     rows = [
         [
             name,
@@ -102,6 +104,8 @@ def _attackers(findings: AttackFindings) -> Body:
         for name, one in findings.attackers.items()
     ]
     head = ("attacker", "settings", "converged", "mean private score", "sd", "range", "submission sha256")
+    if redacted:  # the ends of a range are scores of single records
+        return [Table(head[:-2], [row[:-2] for row in rows])]
     sentence = f"Each attacker's scores are in submission_ATTACKER.csv; {findings.chosen} is the chosen one."
     return [Table(head, rows), sentence]
 

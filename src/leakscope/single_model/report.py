@@ -73,14 +73,18 @@ class ReportContext:
     sections: Sequence[Section] = ()
 
 
-def attack_context(results: AttackResults) -> ReportContext:
-    """The context of `leakscope attack`, which knows no truth."""
+def attack_context(results: AttackResults, redacted: bool = False) -> ReportContext:
+    """The context of `leakscope attack`, which knows no truth.
+
+    The hash of the public records covers who is a member, so a redacted report has none: it would confirm a
+    guess.
+    """
     config, model = results.config, results.model
     described = ", ".join(value for name, value in model.items() if name != "sha256")
     facts = [("Target", described or "saved predictions")]
     hashes = {
         "Target sha256": model.get("sha256", ""),
-        "Public sha256": config.public_sha256,
+        "Public sha256": "" if redacted else config.public_sha256,
         "Private sha256": config.private_sha256,
     }
     facts += [(name, digest[:_DIGITS]) for name, digest in hashes.items() if digest]

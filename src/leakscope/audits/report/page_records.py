@@ -135,7 +135,7 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
         "records.html.j2",
         settings=script_json({**table, **asdict(rows.details)}),
         choices=[column for column in rows.columns if column.kind == "code"],
-        has_exposed="exposed" in rows.arrays,
+        has_exposed=results.exposed is not None and results.exposed.records is not None,
         ids=rows.ids[:_STATIC_ROWS].tolist(),
         absent=rows.absent,
         n_records=len(rows.ids),
@@ -160,8 +160,15 @@ def _columns(stored: pl.DataFrame) -> tuple[dict[str, AnyArray], dict[str, AnyAr
 
     names = [name for name in stored.columns if stored[name].dtype == pl.String or name == "label"]
     texts = {name: stored[name].to_numpy() for name in names}
-    figures = {name: stored[name].to_numpy() for name in stored.columns if name not in texts}
+    figures = {name: _numbers(stored[name]) for name in stored.columns if name not in texts}
     return figures, {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in texts.items()}
+
+
+def _numbers(column: pl.Series) -> AnyArray:
+    """Numbers as they are; booleans as 0 and 1, NaN where they are unknown."""
+    import polars as pl
+
+    return (column.cast(pl.Float32) if column.dtype == pl.Boolean else column).to_numpy()
 
 
 def _add_texts(rows: RecordRows, texts: Mapping[str, AnyArray]) -> None:
@@ -189,9 +196,9 @@ def _add_figures(rows: RecordRows, figures: Mapping[str, AnyArray], is_secret: b
         bits = quantised(figures["bits"], float(np.nanmin(figures["bits"])), 1.0, bits=16)
         rows.add(Column("bits", "bits", "number"), bits)
     if "exposed" in figures:
-        rows.add(Column("exposed", "exposed", "flag"), figures["exposed"].astype(np.bool_))
+        rows.add(Column("exposed", "exposed", "flag"), figures["exposed"])
     if "is_member" in figures and not is_secret:
-        rows.add(Column("is_member", "member", "flag"), figures["is_member"].astype(np.bool_))
+        rows.add(Column("is_member", "member", "flag"), figures["is_member"])
     elif "is_member" in figures:
         rows.absent.append(
             "Membership in this model's training set and the scores of single records are left out; "

@@ -33,7 +33,7 @@ def redacted_records_section(results: AuditResults, folder: Path) -> Section:
     stored = read_stored(folder / RECORDS, ["id", "advantage", "exposed"])
     body: Body = [
         _risk_table(stored["advantage"].to_numpy()),
-        *_exposed(folder, stored["id"].to_numpy()[stored["exposed"].to_numpy()]),
+        *_exposed(folder, stored.filter("exposed")["id"].to_numpy()),
     ]
     note = "The risk of a record is the TPR of an attack on it over the models, minus the FPR."
     note = " ".join([*exposed_sentences(results), note])

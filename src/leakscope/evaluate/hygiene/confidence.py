@@ -10,11 +10,14 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.disk.scratch import over_blocks
-from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, prediction_test
+from leakscope.evaluate.hygiene.outcome import CAUSES, Outcome, UsualSpread, prediction_test
 
 NAME = "confidence"
 _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 1.25, 1.5
+_ALARM = 0.005  # a factor this large is rare between trainings of one recipe, so less evidence will do
+_USUAL = UsualSpread(0.1**2, 4)
+"""The logarithm of the confidence usually varies by a tenth between trainings of one recipe."""
 _LARGEST = 50.0  # log-odds beyond this mean certainty, and float32 rounds there
 
 
@@ -37,7 +40,7 @@ def check_confidence(log_odds: AnyArray | None, in_mask: BoolArray, target: int)
     ratio = float(np.exp(log_ratio))
     numbers = {"ratio": ratio, "p_value": min(2 * p_value, 1.0)}
     excess = max(ratio, 1 / ratio)
-    if numbers["p_value"] >= ALARM or excess < _WARNS_FROM:
+    if numbers["p_value"] >= _ALARM or excess < _WARNS_FROM:
         return Outcome(NAME, "ok", "The target is about as confident as its reference models.", numbers)
     sentence = (
         f"On its {side}, the target is {excess:.1f} times {'more' if ratio > 1 else 'less'} confident than "
@@ -68,5 +71,5 @@ def _deviation(confidence: FloatArray, target: int) -> tuple[float, float]:
     others = others[~np.isnan(others)]
     if len(others) < _LEAST_OTHERS or np.isnan(logs[target]):
         return 1.0, 0.0
-    test = prediction_test(float(logs[target]), others)
+    test = prediction_test(float(logs[target]), others, usual=_USUAL)
     return 2 * min(test.p_lower, test.p_upper), float(logs[target]) - test.expected

@@ -67,7 +67,24 @@ class PredictionTest(NamedTuple):
     standard_error: float
 
 
-def prediction_test(value: float, others: FloatArray, sampling_variance: float = 0.0) -> PredictionTest:
+class UsualSpread(NamedTuple):
+    """What is known of a variance beforehand, worth as much as so many more observations.
+
+    Attributes:
+        variance: the usual one.
+        weight: degrees of freedom.
+    """
+
+    variance: float
+    weight: int
+
+
+def prediction_test(
+    value: float,
+    others: FloatArray,
+    sampling_variance: float = 0.0,
+    usual: UsualSpread = UsualSpread(0.0, 0),  # noqa: B008
+) -> PredictionTest:
     """Student's t prediction test: could `value` come from the same distribution as the others?
 
     Args:
@@ -75,13 +92,16 @@ def prediction_test(value: float, others: FloatArray, sampling_variance: float =
         others: float (others,), at least 2.
         sampling_variance: variance of `value` itself, a lower bound: where the others happen to agree
             exactly, not every other value is impossible.
+        usual: the usual variance, averaged with that of the others (Smyth's moderated t, 2004): that of three
+            or four values alone is so uncertain that no test has power.
     """
-    n = len(others)
+    n, degrees = len(others), len(others) - 1 + usual.weight
     expected = float(others.mean())
-    standard_error = float(np.sqrt(max(others.var(ddof=1), sampling_variance) * (1 + 1 / n)))
+    pooled = ((n - 1) * float(others.var(ddof=1)) + usual.weight * usual.variance) / degrees
+    standard_error = float(np.sqrt(max(pooled, sampling_variance) * (1 + 1 / n)))
     if standard_error == 0:
         certain = float(value == expected)
         return PredictionTest(expected, certain, certain, 0.0)
     t = (value - expected) / standard_error
-    p_lower, p_upper = float(special.stdtr(n - 1, t)), float(special.stdtr(n - 1, -t))
+    p_lower, p_upper = float(special.stdtr(degrees, t)), float(special.stdtr(degrees, -t))
     return PredictionTest(expected, p_lower, p_upper, standard_error)

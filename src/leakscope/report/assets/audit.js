@@ -94,7 +94,7 @@
     const exposed = byId("records-exposed")?.checked;
     shown = [];
     for (let row = 0; row < settings.records; row += 1) {
-      if (exposed && !values.exposed[row]) continue;
+      if (exposed && values.exposed[row] !== 1) continue;
       if (choices.some(([codes, wanted]) => codes[row] !== wanted)) continue;
       if (text && !matches(row, text)) continue;
       shown.push(row);
@@ -146,7 +146,7 @@
   const asText = (column, row) => {
     const value = values[column.key][row];
     if (column.kind === "code") return column.names[value];
-    if (column.kind === "flag") return value ? "yes" : "no";
+    if (column.kind === "flag") return Number.isNaN(value) ? "not resolvable" : value ? "yes" : "no";
     return column.kind === "number" ? fixed(value) : value;
   };
   function fillCell(cell, column, row) {

@@ -26,7 +26,7 @@ from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.registry import load
 from leakscope.design import make_design
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
 from leakscope.hardness.registry import gradient_measures
@@ -49,6 +49,7 @@ def run(
     device: str = "auto",
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> DynamicsResults:
     """Runs the study: trains the models that are missing under `out`, computes the results, writes reports.
 
@@ -58,6 +59,7 @@ def run(
         device: where models are trained: "auto", "cpu" or "cuda".
         data_dir: data folder.
         progress: called with the number of models trained since the last call; fractions count.
+        disclosure: what the report may disclose about single records.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
     from leakscope.studies.dynamics.judge import study_results
@@ -72,6 +74,7 @@ def run(
     for request in requests:  # every setting, before the first model is trained
         check_request(request)
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         for setting, request in zip(config.settings, requests, strict=True):
             complete_bank(bank_folder(out, setting), request, progress=progress)
             _store_gradient_norms(out, setting, request.records, request.design, device)
@@ -79,8 +82,8 @@ def run(
         run_records = [run.records for run in judged]
         write_record_table(out, run_records, [records for records, _ in populated])
         results = write_results(out, study_results(config, judged))
-        for disclosure in pages_to_write(out):
-            write_report(results, run_records, out, disclosure.redacted is True)
+        for page in pages_to_write(out, disclosure):
+            write_report(results, run_records, out, page.redacted is True)
         return results
 
 

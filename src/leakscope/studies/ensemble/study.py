@@ -26,7 +26,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.data.registry import load
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_array
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.randomness import Purpose, generator
@@ -80,6 +80,7 @@ def run(
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
     attackers: Sequence[Attacker] = (),
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> EnsembleResults:
     """Trains the target, attacks it and evaluates the submissions.
 
@@ -90,10 +91,11 @@ def run(
         data_dir: the data folder.
         progress: called with the number of models trained since the last call, a fraction of one included.
         attackers: instead of the published ones.
+        disclosure: what the report may disclose about single records.
     """
-    record(config, out, device, data_dir, progress)
+    record(config, out, device, data_dir, progress, disclosure)
     with locked_run_folder(out, KIND, asdict(config)):
-        return _attacked(config, out, attackers)
+        return _attacked(config, out, attackers, disclosure)
 
 
 def record(
@@ -102,6 +104,7 @@ def record(
     device: str = "auto",
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> Path:
     """Trains the target and writes its outputs, without attacking it; see `run`. Returns the file."""
     from leakscope.engine.local import TrainingRequest, complete_bank
@@ -112,13 +115,18 @@ def record(
     request = TrainingRequest(case.records, design, config.recipe, config.seed, ("logits",), device)
     check_training(request)
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         bank = complete_bank(out / TARGET, request, progress=progress)
         outputs_of(case, bank, config).write(out / OUTPUTS)
     return out / OUTPUTS
 
 
 def run_from(
-    file: Path, out: Path, changes: Mapping[str, Any], attackers: Sequence[Attacker] = ()
+    file: Path,
+    out: Path,
+    changes: Mapping[str, Any],
+    attackers: Sequence[Attacker] = (),
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> EnsembleResults:
     """Attacks the target whose outputs are in a file; trains nothing.
 
@@ -127,6 +135,7 @@ def run_from(
         out: run folder.
         changes: field of `AttackSettings` -> value, in place of the recorded one.
         attackers: instead of the published ones.
+        disclosure: what the report may disclose about single records.
 
     Raises:
         InputError: the file cannot be read, or a change would concern the target.
@@ -142,18 +151,21 @@ def run_from(
     config = replace(outputs.training.config, **changes)
     check_request(outputs.public(), outputs.private(), config)
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         outputs.write(out / OUTPUTS)
-        return _attacked(config, out, attackers)
+        return _attacked(config, out, attackers, disclosure)
 
 
-def _attacked(config: EnsembleConfig, out: Path, attackers: Sequence[Attacker]) -> EnsembleResults:
+def _attacked(
+    config: EnsembleConfig, out: Path, attackers: Sequence[Attacker], disclosure: Disclosure
+) -> EnsembleResults:
     """Attacks the outputs in the run folder."""
     outputs = read_outputs(out / OUTPUTS)
     write_array(out / PRIVATE_TRUTH, outputs.is_member[~outputs.is_public])
     findings = run_attack(outputs.public(), outputs.private(), out, config, attackers)
     results = write_results(out, _results(out, config, findings))
-    for disclosure in pages_to_write(out):
-        write_reports(out, results, disclosure)
+    for page in pages_to_write(out, disclosure):
+        write_reports(out, results, page)
     return results
 
 

@@ -39,15 +39,16 @@ def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
 
 
 def page(results: LeakageResults, folder: Path, redacted: bool = False) -> Page:
-    """The report; no page of this study says anything about a single record."""
+    """The report; redacted, without boxes and medians, which are figures of single records."""
     figures = results.figures
     rows = [[check.statement, verdict(check), check.detail] for check in results.checks]
     checks = [Table(("statement", "outcome", "numbers"), rows), *_control(results.shuffled)]
     measured = Grid([inequalities_chart(results, figure) for figure in figures], png="inequalities")
     sections = [
-        claims_section(PUBLICATION.settle([results])),
+        # Claims are settled by medians as well.
+        *([] if redacted else [claims_section(PUBLICATION.settle([results]))]),
         Section("checks", "Checks", checks),
-        *(_figure_section(results, figure) for figure in FIGURES),
+        *(_figure_section(results, figure, redacted) for figure in FIGURES),
         Section("inequalities", "Adversaries and fits", [_inequality_words(results), measured]),
         Section("bits", "Bits", [*_bits(results), Grid([bits_chart(results, figure) for figure in figures])]),
         *extension_sections(results),
@@ -128,11 +129,12 @@ def _control(shuffled: tuple[Control, ...]) -> Body:
     return [Heading("Control: with presence shuffled, nothing leaks (nats)"), Table(head, rows)]
 
 
-def _figure_section(results: LeakageResults, figure: int) -> Section:
+def _figure_section(results: LeakageResults, figure: int, redacted: bool) -> Section:
     body: Body = [Absent(f"Figure {figure} is not part of this run.")]
     if figure in results.figures:
-        points = without_columns(point_table(results, figure), "advantage (mean)", "rho_MI, bits")
-        body = [leakage_chart(results, figure), points, output_table(results, figure)]
+        hidden = ("advantage (median)", "rho_KL (median)") if redacted else ("advantage (mean)",)
+        points = without_columns(point_table(results, figure), *hidden, "rho_MI, bits")
+        body = [leakage_chart(results, figure, redacted), points, output_table(results, figure)]
         body += caveats(results, figure)
     return Section(f"figure-{figure}", f"Figure {figure}", body, FIGURES[figure].title)
 

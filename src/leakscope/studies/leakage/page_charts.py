@@ -21,16 +21,19 @@ ADVANTAGES = {
 _MARGIN = {"l": 64, "r": 16, "t": 24, "b": 60}
 
 
-def leakage_chart(results: LeakageResults, figure: int) -> Chart:
-    """Boxes of advantage on the left axis, leakage with its interval and floor on the right."""
+def leakage_chart(results: LeakageResults, figure: int, redacted: bool = False) -> Chart:
+    """Boxes of advantage on the left axis, leakage with its interval and floor on the right.
+
+    Medians, whiskers and outliers are figures of single records; redacted, means take their place.
+    """
     points, config, spec = results.figures[figure].points, results.config, FIGURES[figure]
     at = [number(p.value) for p in points]
     rho, fine = [p.rho_kl for p in points], [p.rho_kl_finite_precision for p in points]
     rounded = [one for one in fine if one is not None]
-    data = [
-        *_boxes(at, [p.advantage.box for p in points]),
-        _mean_line(at, rho, f"leakage{' by Gaussian fit' if figure == NETWORK else ''}, mean", colour(1)),
-    ]
+    means = line(at, [p.advantage.mean for p in points], "advantage, mean", colour(0), mode="lines+markers")
+    advantages = [means] if redacted else _boxes(at, [p.advantage.box for p in points])
+    fitted = " by Gaussian fit" if figure == NETWORK else ""
+    data = [*advantages, _mean_line(at, rho, f"leakage{fitted}, mean", colour(1))]
     if rounded:
         data.append(_mean_line(at, rounded, f"leakage, rounded to {config.precision}", colour(2)))
     if figure == NETWORK:
@@ -39,14 +42,14 @@ def leakage_chart(results: LeakageResults, figure: int) -> Chart:
             by_neighbours = [one for one in neighbours if one is not None]
             data.append(_mean_line(at, by_neighbours, "leakage by nearest neighbors, mean", colour(3)))
     medians, floors = [one.median for one in rho], [one.floor for one in rho]
-    data += [
-        line(at, medians, "leakage, median record", colour(1), "dot", yaxis="y2"),
-        line(at, floors, "bias, subtracted (floor)", "var(--muted)", "dash", yaxis="y2"),
-    ]
+    if not redacted:
+        data.append(line(at, medians, "leakage, median record", colour(1), "dot", yaxis="y2"))
+    data.append(line(at, floors, "bias, subtracted (floor)", "var(--muted)", "dash", yaxis="y2"))
     n_records, of_what = config.records_of(figure), "output" if figure == NETWORK else "parameters"
     layout = {
         "xaxis": axis(spec.axis, type="category"),
-        "yaxis": axis(f"advantage (boxes over {n_records} records)", rangemode="tozero"),
+        "yaxis": axis(f"advantage ({'mean' if redacted else 'boxes'} over {n_records} records)",
+                      rangemode="tozero"),
         "yaxis2": axis(f"leakage of the {of_what} (nats)", overlaying="y", side="right", showgrid=False,
                        **_scale([*rho, *rounded])),
         "legend": {"orientation": "h", "y": 1.14},
@@ -54,7 +57,8 @@ def leakage_chart(results: LeakageResults, figure: int) -> Chart:
         "boxmode": "overlay",
     }  # fmt: skip
     alt = (
-        "Advantage of the threshold adversary (boxes) and leakage (line, 95% interval) at "
+        f"Advantage of the threshold adversary ({'means' if redacted else 'boxes'}) and leakage (line, 95% "
+        "interval) at "
         f"{len(points)} values of {spec.short_axis}, {n_records} records."
     )
     drawn = {"data": data, "layout": layout}

@@ -28,7 +28,7 @@ import numpy as np
 from leakscope.bank.damage import check_seal, write_seal
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import atomic_folder, write_array
 from leakscope.errors import CorruptBankError
 from leakscope.leakage.experiment import Experiment
@@ -49,6 +49,7 @@ def run(
     out: Path,
     data_dir: Path | None = None,
     log: Callable[[str], None] = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> LeakageResults:
     """Trains what is missing under `out`, judges, writes the reports; returns the results.
 
@@ -57,6 +58,7 @@ def run(
         out: run folder; an interrupted run in it resumes with the first incomplete figure.
         data_dir: the data folder.
         log: called with lines of progress.
+        disclosure: what the report may disclose about single records.
     """
     from leakscope.studies.leakage.linear import linear_experiments
     from leakscope.studies.leakage.network import network_experiments
@@ -65,6 +67,7 @@ def run(
 
     universe = load_universe(config.dataset, config.records, config.seed, data_dir)
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         for figure, points in settings(config).items():
             if not _is_complete(_folder(out, figure)):
                 train = network_experiments if figure == NETWORK else linear_experiments
@@ -73,8 +76,8 @@ def run(
             _write_experiments(_folder(out, REGULARIZER), regularizer_experiments(config, universe, log))
         log("judging")
         results = write_results(out, recompute(out, config))
-        for disclosure in pages_to_write(out):
-            write_reports(out, results, disclosure)
+        for page in pages_to_write(out, disclosure):
+            write_reports(out, results, page)
         return results
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
-from leakscope.disclosure import Disclosure
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.report.page import pages_to_write
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import load_source, population
@@ -38,6 +38,7 @@ def run(
     out: Path,
     progress: Callable[[float], None] = lambda _: None,
     data_dir: Path | None = None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
 ) -> ScalingResults:
     """Trains what is missing under `out`, judges, writes the reports; returns the results.
 
@@ -46,6 +47,7 @@ def run(
         out: run folder; an interrupted run in it resumes.
         progress: called with the number of models trained since the last call.
         data_dir: the data folder, for other datasets than the Gaussian classes.
+        disclosure: what the report may disclose about single records.
     """
     from leakscope.engine.local import TrainingRequest, complete_bank
 
@@ -54,14 +56,15 @@ def run(
     config.classifier()
     records, design = population(config, source)  # first: it may refuse the configuration
     with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
         for width in config.hidden_widths:
             request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
         if config.published_seeds:
             train_missing(config, records, design, out, progress)
         results = write_results(out, recompute(out, config))
-        for disclosure in pages_to_write(out):
-            write_reports(out, results, disclosure)
+        for page in pages_to_write(out, disclosure):
+            write_reports(out, results, page)
         return results
 
 
