@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,9 @@ from leakscope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from leakscope.studies.dynamics.given_bank import GivenBank
     from leakscope.studies.dynamics.results import DynamicsResults
+    from leakscope.studies.dynamics.settings import DynamicsConfig
     from leakscope.studies.ensemble.results import EnsembleResults
     from leakscope.studies.leakage.results import LeakageResults
     from leakscope.studies.scaling.config import ScalingConfig
@@ -150,6 +152,16 @@ def dynamics(
         typer.Option(help="Decide at this false positive rate (default: at a log likelihood ratio of 0)."),
     ] = None,
     populations: Annotated[int, typer.Option(help="Independent populations of each setting.")] = 1,
+    design: Annotated[
+        str, typer.Option(help="Who is in which training set: balanced, bernoulli or pairs.")
+    ] = "balanced",
+    bank: Annotated[
+        Path | None,
+        typer.Option(
+            help="Judge models that were trained elsewhere, from their outputs: an npz file or a folder of "
+            ".npy files. --dataset, --net, --optimizer, ... then say how they were trained."
+        ),
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -162,12 +174,32 @@ def dynamics(
     Runs a preset; the options you give replace those of the preset.
     """
     from leakscope.studies.dynamics.settings import Setting, config_of
-    from leakscope.studies.dynamics.study import run
+    from leakscope.studies.dynamics.study import run, run_on_bank
 
-    config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
-    with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, device, data_dir, progress)
+    given = {k: value for k, value in given_options(context, Setting).items() if k != "bank"}
+    if bank is None:
+        config = config_of(preset, populations, attack, fpr, **given)
+        with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
+            results = run(config, out, device, data_dir, progress)
+    else:
+        results = run_on_bank(*_config_of_bank(bank, attack, fpr, given), out)
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
+
+
+def _config_of_bank(
+    path: Path, attack: str, fpr: float | None, described: dict[str, Any]
+) -> tuple[DynamicsConfig, GivenBank]:
+    """The models' outputs, and what to compute from them."""
+    from leakscope.studies.dynamics.given_bank import read_given_bank
+    from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+
+    own = sorted(described.keys() & {"models", "epochs", "every", "universe", "store_logits"})
+    if own:
+        raise InputError(f"{', '.join(own)}: the bank itself says so; leave the option out")
+    given = read_given_bank(path)
+    config = DynamicsConfig((given.setting(Setting(**described)),), attack, fpr)
+    config.resolved_attack()
+    return config, given
 
 
 def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None:

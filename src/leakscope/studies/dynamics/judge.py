@@ -58,12 +58,26 @@ class JudgedRun(NamedTuple):
 
 
 def judge_run(
-    config: DynamicsConfig, setting: Setting, bank: Bank, gradient_hardness: Mapping[str, FloatArray]
+    config: DynamicsConfig,
+    setting: Setting,
+    bank: Bank,
+    gradient_hardness: Mapping[str, FloatArray],
+    uncertainty: Mapping[str, FloatArray],
 ) -> JudgedRun:
-    """Everything about one bank; `gradient_hardness` holds the measures that its signals do not give."""
+    """Everything about one bank.
+
+    Args:
+        config: what to compute.
+        setting: of the bank.
+        bank: the models' outputs.
+        gradient_hardness: measures that the signals do not give; (records,).
+        uncertainty: measures that came with a given bank in place of logits; (checkpoints, records).
+    """
     signals, design = converged_models(bank)
+    signals = _with_loss(signals)
     attack, side, cells = config.resolved_attack(), config.side, config.entropy_cells
-    hardness = {**measured(signals, design), **gradient_hardness}
+    given = {name: values[-1] for name, values in uncertainty.items()}
+    hardness = {**given, **measured(signals, design), **gradient_hardness}
     records = run_records(config, setting.name, signals, design, hardness)
     floor = noise_floor(attack, signals, design, config.fpr, seed=setting.run_seed, side=side,
                         entropy_cells=cells, n_permutations=config.n_permutations)  # fmt: skip
@@ -141,7 +155,17 @@ def _population(bank: Bank, design: Design, paths: Trajectories) -> RunPopulatio
     )
 
 
+def _with_loss(signals: Signals) -> Signals:
+    """The signals with the loss, which log-odds determine: `log(1 + exp(-log_odds))`."""
+    if "loss" in signals.arrays or "log_odds" not in signals.arrays:
+        return signals
+    log_odds = np.asarray(signals.arrays["log_odds"], dtype=np.float32)
+    return Signals({**signals.arrays, "loss": np.logaddexp(0, -log_odds)}, signals.epochs, signals.labels)
+
+
 def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
+    if "correct" not in signals.arrays:  # log-odds below 0 do not say whether another class was more likely
+        return AccuracyOverTraining(*[(None,) * len(signals.epochs)] * 2)
     correct = signals.arrays["correct"]
     members, nonmembers = (
         tuple(float(correct[:, t][mask].mean()) for t in range(len(signals.epochs)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import AttackSpec, resolve, spec_of
+from leakscope.design import DESIGNS
 from leakscope.dynamics.decisions import check_fpr, check_rule
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
@@ -32,7 +33,7 @@ class Setting:
         net: a shipped network, or "package.module:factory".
         optimizer: "sgd" (Nesterov momentum 0.9, weight decay 5e-4), "sam" (the same with sharpness-aware
             steps of radius 0.05) or "adamw" (weight decay 0.01); the learning rate follows a cosine to zero.
-        models: number of models; even, as each is trained on a random half of the records.
+        models: number of models, each trained on a random half of the records; even, but for bernoulli.
         epochs: epochs of training.
         every: epochs between checkpoints; the last epoch is always a checkpoint.
         universe: number of records to use, from the start of the dataset; None means all.
@@ -43,6 +44,10 @@ class Setting:
         store_logits: whether to store the logits of all classes, which uncertainty over classes needs.
         gradient_models: number of models to retrain for gradient norms (GraNd, TracIn).
         population: index of this population among independent populations of the same setting.
+        design: how each model's records are drawn: "balanced" (each record is in half of the models),
+            "bernoulli" (each membership is a coin flip, as in the publication) or "pairs" (of complements).
+        bank: name of the file or folder with outputs of models that were trained elsewhere; the other
+            attributes then describe how. Empty: the study trains the models.
     """
 
     dataset: str = "digits"
@@ -59,6 +64,8 @@ class Setting:
     store_logits: bool = True
     gradient_models: int = 0
     population: int = 0
+    design: str = "balanced"
+    bank: str = ""
 
     def __post_init__(self) -> None:
         problems = _setting_problems(self)
@@ -172,8 +179,12 @@ def _setting_problems(setting: Setting) -> list[str]:
     ]
     if setting.optimizer not in OPTIMIZERS:
         problems.append(f"optimizer={setting.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
-    if setting.models < _FEWEST_MODELS or setting.models % 2:
-        problems.append(f"models={setting.models}: must be even and at least {_FEWEST_MODELS}")
+    if setting.design not in DESIGNS:
+        problems.append(f"design={setting.design!r}: choose one of {', '.join(DESIGNS)}")
+    is_even = setting.design != "bernoulli" and not setting.bank
+    if setting.models < _FEWEST_MODELS or (is_even and setting.models % 2):
+        even = "even and " if is_even else ""
+        problems.append(f"models={setting.models}: must be {even}at least {_FEWEST_MODELS}")
     if setting.universe is not None and setting.universe < 2 * setting.models:
         problems.append(f"universe={setting.universe}: must be at least 2 per model ({2 * setting.models})")
     if not 0 <= setting.gradient_models <= setting.models:

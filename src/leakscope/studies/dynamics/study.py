@@ -13,7 +13,7 @@ therefore compared, not absolute values. It has no noise floor, yet with 20 mode
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,9 +29,12 @@ from leakscope.design import make_design
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError
+from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.hardness.registry import gradient_measures
+from leakscope.hardness.uncertainty import UNCERTAINTIES
 from leakscope.report.page import pages_to_write
-from leakscope.studies.dynamics.records import bank_folder, stored_records, write_record_table
+from leakscope.studies.dynamics.given_bank import GivenBank
+from leakscope.studies.dynamics.records import bank_folder, record_names, stored_records, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Design, Records
@@ -60,8 +63,6 @@ def run(
         progress: called with the number of models trained since the last call; fractions count.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
-    from leakscope.studies.dynamics.judge import study_results
-    from leakscope.studies.dynamics.page import write_report
 
     signals = [config.signals(setting) for setting in config.settings]
     populated = populations(config, data_dir)
@@ -75,13 +76,39 @@ def run(
         for setting, request in zip(config.settings, requests, strict=True):
             complete_bank(bank_folder(out, setting), request, progress=progress)
             _store_gradient_norms(out, setting, request.records, request.design, device)
-        judged = judge(config, out)
-        run_records = [run.records for run in judged]
-        write_record_table(out, run_records, [records for records, _ in populated])
-        results = write_results(out, study_results(config, judged))
-        for disclosure in pages_to_write(out):
-            write_report(results, run_records, out, disclosure.redacted is True)
-        return results
+        return _judge_and_report(config, out, [record_names(records) for records, _ in populated])
+
+
+def run_on_bank(config: DynamicsConfig, given: GivenBank, out: Path) -> DynamicsResults:
+    """Runs the study on models that were trained elsewhere: computes the results, writes reports.
+
+    Args:
+        config: what to compute, with the setting that `GivenBank.setting` returns.
+        given: the outputs of the models.
+        out: run folder.
+    """
+    (setting,) = config.settings
+    with locked_run_folder(out, KIND, asdict(config)):
+        given.write(bank_folder(out, setting), setting.dataset)
+        for name, values in given.uncertainty.items():
+            path = _uncertainty_path(out, setting, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_array(path, values)
+        return _judge_and_report(config, out, [given.metadata(setting.dataset)])
+
+
+def _judge_and_report(config: DynamicsConfig, out: Path, names: Sequence[RecordMetadata]) -> DynamicsResults:
+    """Everything that follows the training."""
+    from leakscope.studies.dynamics.judge import study_results
+    from leakscope.studies.dynamics.page import write_report
+
+    judged = judge(config, out)
+    run_records = [run.records for run in judged]
+    write_record_table(out, run_records, names)
+    results = write_results(out, study_results(config, judged))
+    for disclosure in pages_to_write(out):
+        write_report(results, run_records, out, disclosure.redacted is True)
+    return results
 
 
 def populations(config: DynamicsConfig, data_dir: Path | None = None) -> list[tuple[Records, Design]]:
@@ -92,7 +119,7 @@ def populations(config: DynamicsConfig, data_dir: Path | None = None) -> list[tu
         key = (setting.dataset, setting.universe)
         if key not in universes:
             universes[key] = _universe(*key, data_dir)
-        design = make_design("balanced", setting.models, len(universes[key]), setting.run_seed)
+        design = make_design(setting.design, setting.models, len(universes[key]), setting.run_seed)
         populated.append((universes[key], design))
     return populated
 
@@ -103,7 +130,9 @@ def judge(config: DynamicsConfig, out: Path) -> list[JudgedRun]:
 
     banks = [(setting, Bank.open(bank_folder(out, setting))) for setting in config.settings]
     return [
-        judge_run(config, setting, bank, _gradient_hardness(out, setting, bank.design()))
+        judge_run(
+            config, setting, bank, _gradient_hardness(out, setting, bank.design()), _uncertainty(out, setting)
+        )
         for setting, bank in banks
     ]
 
@@ -148,6 +177,16 @@ def _gradient_hardness(out: Path, setting: Setting, design: Design) -> dict[str,
     rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in recipe.evaluated_epochs])
     norms, in_mask = stored_array(_gradients_path(out, setting)), design.in_mask[: setting.gradient_models]
     return gradient_measures(norms, rates, recipe.evaluated_epochs, in_mask)
+
+
+def _uncertainty(out: Path, setting: Setting) -> dict[str, FloatArray]:
+    """The uncertainties that came with a given bank, (checkpoints, records); empty where there are none."""
+    paths = {name: _uncertainty_path(out, setting, name) for name in UNCERTAINTIES}
+    return {name: stored_array(path) for name, path in paths.items() if path.exists()}
+
+
+def _uncertainty_path(out: Path, setting: Setting, name: str) -> Path:
+    return out / "uncertainty" / setting.name / f"{name}.npy"
 
 
 def _gradients_path(out: Path, setting: Setting) -> Path:
