@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.cli.claims import Claims, write_claims
 from leakscope.cli.output import (
     AsJson,
     DataDir,
@@ -140,6 +141,10 @@ def dynamics(
     gradient_models: Annotated[
         int, typer.Option(help="Number of models to retrain for gradient norms (GraNd, TracIn).")
     ] = 0,
+    dropout: Annotated[
+        float,
+        typer.Option(help="Probability of dropout; with --gradient-models, a third estimate of uncertainty."),
+    ] = 0.0,
     attack: Annotated[
         str,
         typer.Option(
@@ -162,6 +167,15 @@ def dynamics(
             ".npy files. --dataset, --net, --optimizer, ... then say how they were trained."
         ),
     ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="Follow your own records and network: the config file (TOML) of an audit, with [data], "
+            "[model], [training] and [population].",
+        ),
+    ] = None,
+    claims: Claims = None,
     seed: Seed = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -173,16 +187,24 @@ def dynamics(
 
     Runs a preset; the options you give replace those of the preset.
     """
+    from leakscope.studies.dynamics.claims import PUBLICATION
     from leakscope.studies.dynamics.settings import Setting, config_of
     from leakscope.studies.dynamics.study import run, run_on_bank
+    from leakscope.studies.dynamics.subject import read_subject
 
-    given = {k: value for k, value in given_options(context, Setting).items() if k != "bank"}
-    if bank is None:
-        config = config_of(preset, populations, attack, fpr, **given)
-        with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-            results = run(config, out, device, data_dir, progress)
-    else:
+    if claims is not None:
+        write_claims(PUBLICATION, claims, quiet)
+        return
+    given = {name: value for name, value in given_options(context, Setting).items() if name != "bank"}
+    if bank is not None:
         results = run_on_bank(*_config_of_bank(bank, attack, fpr, given), out)
+    else:
+        subject, config = None, config_of(preset, populations, attack, fpr, **given)
+        if config_file is not None:
+            subject, setting = read_subject(config_file, data_dir, given)
+            config = config_of((setting,), populations, attack, fpr)
+        with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
+            results = run(config, out, device, data_dir, progress, subject)
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
 
 
@@ -210,12 +232,9 @@ def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None
         rows = report.compared_rows(results, with_errors=False)
         screen.print(text_table("Comparison of settings", report.COMPARED, rows))
         print_lines(screen, [report.COMPARED_NOTE], style="dim")
-        if results.comparison:
-            ratios = report.ratio_rows(results)
-            screen.print(text_table("Ratios next to the published ones", report.RATIOS, ratios))
     else:
         (run,) = results.runs.values()
-        print_lines(screen, report.sentences(run, results.published))
+        print_lines(screen, report.sentences(run))
         screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
     written = "report.html, report.md, results.json, records.parquet and figures"
     print_lines(screen, [f"\nWrote {written} to {out}"])

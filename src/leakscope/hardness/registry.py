@@ -39,6 +39,8 @@ _LABELS = {
     "aleatoric": "aleatoric uncertainty",
     "el2n": "EL2N",
     "loss_trace_spread": "loss-trace spread",
+    "loss_trace_spread_one_model": "loss-trace spread of one model",
+    "epistemic_dropout": "epistemic uncertainty (dropout)",
     "grand": "GraNd",
     "tracin": "TracIn",
 }

@@ -145,6 +145,10 @@ class StudyClaims(Generic[Results]):
         parts = [title, origin, counted(settled), verdicts, table, body_markdown(self.discussion(results))]
         return "\n\n".join(filter(None, parts)) + "\n"
 
+    def counted(self, folder: Path) -> str:
+        """How many claims there are, and how many of each verdict, by all results in a folder."""
+        return counted(self.settle(self._read(folder)))
+
     def write_page(self, folder: Path) -> Path:
         """Writes FOLDER.md beside the folder of results; its path."""
         page = folder.parent / f"{folder.name}.md"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakscope.array_types import FloatArray
+from leakscope.array_types import AnyArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
@@ -28,15 +28,18 @@ from leakscope.data.registry import load
 from leakscope.design import make_design
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_array
+from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.hardness.registry import gradient_measures
 from leakscope.hardness.uncertainty import UNCERTAINTIES
 from leakscope.report.page import pages_to_write
+from leakscope.studies.dynamics.beside_bank import BesideBank
 from leakscope.studies.dynamics.given_bank import GivenBank
 from leakscope.studies.dynamics.records import bank_folder, record_names, stored_records, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
+from leakscope.studies.dynamics.retrained import dropout_uncertainty, gradient_hardness, store_retrained
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+from leakscope.studies.dynamics.subject import Subject
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ def run(
     device: str = "auto",
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
+    subject: Subject | None = None,
 ) -> DynamicsResults:
     """Runs the study: trains the models that are missing under `out`, computes the results, writes reports.
 
@@ -61,13 +65,16 @@ def run(
         device: where models are trained: "auto", "cpu" or "cuda".
         data_dir: data folder.
         progress: called with the number of models trained since the last call; fractions count.
+        subject: records and recipe of a config file; None: those that the settings name.
     """
     from leakscope.engine.local import TrainingRequest, check_request, complete_bank
 
     signals = [config.signals(setting) for setting in config.settings]
-    populated = populations(config, data_dir)
+    populated = populations(config, data_dir, subject)
     requests = [
-        TrainingRequest(records, design, setting.recipe(), setting.run_seed, names, device)
+        TrainingRequest(
+            records, design, subject.recipe if subject else setting.recipe(), setting.run_seed, names, device
+        )
         for setting, names, (records, design) in zip(config.settings, signals, populated, strict=True)
     ]
     for request in requests:  # every setting, before the first model is trained
@@ -75,7 +82,8 @@ def run(
     with locked_run_folder(out, KIND, asdict(config)):
         for setting, request in zip(config.settings, requests, strict=True):
             complete_bank(bank_folder(out, setting), request, progress=progress)
-            _store_gradient_norms(out, setting, request.records, request.design, device)
+            store_retrained(out, setting, request.records, request.design, device)
+            _store(_complexity_path(out, setting), np.array(nearest_neighbor_error(request.records)))
         return _judge_and_report(config, out, [record_names(records) for records, _ in populated])
 
 
@@ -91,9 +99,7 @@ def run_on_bank(config: DynamicsConfig, given: GivenBank, out: Path) -> Dynamics
     with locked_run_folder(out, KIND, asdict(config)):
         given.write(bank_folder(out, setting), setting.dataset)
         for name, values in given.uncertainty.items():
-            path = _uncertainty_path(out, setting, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_array(path, values)
+            _store(_uncertainty_path(out, setting, name), values)
         return _judge_and_report(config, out, [given.metadata(setting.dataset)])
 
 
@@ -111,14 +117,17 @@ def _judge_and_report(config: DynamicsConfig, out: Path, names: Sequence[RecordM
     return results
 
 
-def populations(config: DynamicsConfig, data_dir: Path | None = None) -> list[tuple[Records, Design]]:
+def populations(
+    config: DynamicsConfig, data_dir: Path | None = None, subject: Subject | None = None
+) -> list[tuple[Records, Design]]:
     """The records and the design of each setting; a dataset is loaded once."""
     universes: dict[tuple[str, int | None], Records] = {}
     populated = []
     for setting in config.settings:
         key = (setting.dataset, setting.universe)
         if key not in universes:
-            universes[key] = _universe(*key, data_dir)
+            records = subject.records if subject else load(setting.dataset, data_dir)
+            universes[key] = _universe(records, setting.universe)
         design = make_design(setting.design, setting.models, len(universes[key]), setting.run_seed)
         populated.append((universes[key], design))
     return populated
@@ -129,12 +138,7 @@ def judge(config: DynamicsConfig, out: Path) -> list[JudgedRun]:
     from leakscope.studies.dynamics.judge import judge_run
 
     banks = [(setting, Bank.open(bank_folder(out, setting))) for setting in config.settings]
-    return [
-        judge_run(
-            config, setting, bank, _gradient_hardness(out, setting, bank.design()), _uncertainty(out, setting)
-        )
-        for setting, bank in banks
-    ]
+    return [judge_run(config, setting, bank, _beside(out, setting, bank.design())) for setting, bank in banks]
 
 
 def recompute(out: Path, config: DynamicsConfig) -> DynamicsResults:
@@ -151,52 +155,36 @@ def write_reports(out: Path, results: DynamicsResults, disclosure: Disclosure) -
     write_report(results, stored_records(out, results), out, disclosure.redacted is True)
 
 
-def _store_gradient_norms(out: Path, setting: Setting, records: Records, design: Design, device: str) -> None:
-    """Retrains the first `gradient_models` models and stores their gradient norms, unless already stored.
-
-    A bank stores outputs, not weights. Training is deterministic, so the same models are trained again.
-    """
-    path = _gradients_path(out, setting)
-    if not setting.gradient_models or path.exists():
-        return
-    from leakscope.engine.local import device_of
-    from leakscope.train.gradient_norms import gradient_norms
-    from leakscope.train.loop import inputs_from
-
-    inputs, models = inputs_from(records, device_of(device)), np.arange(setting.gradient_models)
-    retrained = gradient_norms(inputs, design, setting.recipe(), models, setting.run_seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_array(path, retrained.norms)
-
-
-def _gradient_hardness(out: Path, setting: Setting, design: Design) -> dict[str, FloatArray]:
-    """GraNd and TracIn -> (records,), high means hard; empty where no model was retrained."""
-    if not setting.gradient_models:
-        return {}
-    recipe = setting.recipe()
-    rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in recipe.evaluated_epochs])
-    norms, in_mask = stored_array(_gradients_path(out, setting)), design.in_mask[: setting.gradient_models]
-    return gradient_measures(norms, rates, recipe.evaluated_epochs, in_mask)
-
-
-def _uncertainty(out: Path, setting: Setting) -> dict[str, FloatArray]:
-    """The uncertainties that came with a given bank, (checkpoints, records); empty where there are none."""
+def _beside(out: Path, setting: Setting, design: Design) -> BesideBank:
+    """What was measured on networks and records, which the bank's outputs do not give."""
     paths = {name: _uncertainty_path(out, setting, name) for name in UNCERTAINTIES}
-    return {name: stored_array(path) for name, path in paths.items() if path.exists()}
+    given = {name: stored_array(path) for name, path in paths.items() if path.exists()}
+    complexity = _complexity_path(out, setting)
+    return BesideBank(
+        gradient_hardness(out, setting, design),
+        {**given, **dropout_uncertainty(out, setting, design)},
+        float(stored_array(complexity)) if complexity.exists() else None,
+    )
+
+
+def _store(path: Path, array: AnyArray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_array(path, array)
+
+
+def _complexity_path(out: Path, setting: Setting) -> Path:
+    return out / "complexity" / f"{setting.name}.npy"
 
 
 def _uncertainty_path(out: Path, setting: Setting, name: str) -> Path:
     return out / "uncertainty" / setting.name / f"{name}.npy"
 
 
-def _gradients_path(out: Path, setting: Setting) -> Path:
-    return out / "gradients" / f"{setting.name}.npy"
-
-
-def _universe(dataset: str, n: int | None, data_dir: Path | None) -> Records:
-    records = load(dataset, data_dir)
+def _universe(records: Records, n: int | None) -> Records:
     if not records.is_classification:
-        raise InputError(f"dataset={dataset!r}: the dynamics study needs classes, not a regression target")
+        raise InputError(
+            f"dataset={records.name!r}: the dynamics study needs classes, not a regression target"
+        )
     if n is None:
         return records
     if n > len(records):
