@@ -15,8 +15,10 @@ class BesideBank(NamedTuple):
         gradient_hardness: measure -> (records,), from models that were trained again.
         uncertainty: measure -> (checkpoints, records), from passes with dropout, or from a given bank.
         complexity: nearest-neighbor error of the records; None where their features are unknown.
+        accuracy: (checkpoints, 2), on members and on non-members, of a given bank; None: the bank says.
     """
 
     gradient_hardness: Mapping[str, FloatArray] = {}
     uncertainty: Mapping[str, FloatArray] = {}
     complexity: float | None = None
+    accuracy: FloatArray | None = None

@@ -15,6 +15,7 @@ from leakscope.studies.dynamics.evidence import (
     Evidence,
     Interval,
     MissingResultsError,
+    PublishedRatio,
     Run,
     level_outcome,
     ratio,
@@ -59,7 +60,8 @@ def _early(claim: Claim, evidence: Evidence) -> Settled:
     first = (figures.first_epoch_ever if is_ever else figures.first_epoch).value
     outcome = Outcome.NOT_REPRODUCED
     if max(recall.value, recall.high) >= _EARLY_SHARE:
-        outcome = Outcome.NOISE if recall.is_noise else Outcome.REPRODUCED
+        is_noise = recall.is_noise or recall.floor >= _EARLY_SHARE
+        outcome = Outcome.NOISE if is_noise else Outcome.REPRODUCED
     passed = "" if first is None else f"; 70% is passed at epoch {first:.0f}"
     ours = f"{recall.text(100, '%', 1)}{passed}; precision of that list {precision.value:.1%}"
     return Settled(claim, outcome, ours, own.protocol, _beside_floor(recall))
@@ -130,7 +132,7 @@ def _level(find: Callable[[Evidence], Run], figure: str, published: float, step:
     return rule
 
 
-def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: float) -> Rule:
+def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: PublishedRatio) -> Rule:
     """A published ratio of one figure between two settings."""
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
@@ -228,12 +230,12 @@ RULES: Mapping[str, Rule] = {
     "markov": _markov,
     "peak_entry_cifar": _peak_entry(_baseline, 0.13, _PERCENT),
     "peak_entry_mnist": _peak_entry(_mnist, 0.04, _PERCENT),
-    "peak_entry_ratio": _ratio((_baseline, _mnist), "peak_entry", 13 / 4),
+    "peak_entry_ratio": _ratio((_baseline, _mnist), "peak_entry", PublishedRatio(13, 4, 1)),
     "mnist_low": _mnist_low,
     "com_wrn": _level(_baseline, "net_displacement", 114, 1, "%"),
     "com_cnn": _level(_cnn, "net_displacement", 35, 1, "%"),
-    "com_nets": _ratio((_baseline, _cnn), "net_displacement", 114 / 35),
-    "com_datasets": _ratio((_baseline, _mnist), "net_displacement", 114 / 12.8),
+    "com_nets": _ratio((_baseline, _cnn), "net_displacement", PublishedRatio(114, 35, 1)),
+    "com_datasets": _ratio((_baseline, _mnist), "net_displacement", PublishedRatio(114, 12.8, 0.1)),
     "com_cinic": _cinic,
     "entropy_wrn": _level(_baseline, "entropy_change", 3.47, 0.01, " bits"),
     "entropy_cnn": _level(_cnn, "entropy_change", 0.30, 0.01, " bits"),
@@ -241,7 +243,7 @@ RULES: Mapping[str, Rule] = {
     "entropy_mnist": _level(_mnist, "entropy_change", -0.08, 0.01, " bits"),
     "sgd_entry": _peak_entry(_sgd, 0.027, 0.001),
     "sam_entry": _peak_entry(_sam, 0.009, 0.001),
-    "sam_ratio": _ratio((_sgd, _sam), "peak_entry", 2.7 / 0.9),
+    "sam_ratio": _ratio((_sgd, _sam), "peak_entry", PublishedRatio(2.7, 0.9, 0.1)),
     "sam_not_slower": _sam_not_slower,
     **hardness.RULES,
     "intervention": _intervention,

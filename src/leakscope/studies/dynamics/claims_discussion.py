@@ -21,8 +21,9 @@ _RULES = (
     "A published value is reproduced if our 95% interval (jackknife over models) contains it, or if both "
     "are equal as printed. It is noise if our interval reaches the largest value of the noise floor: the "
     "same figure with each record's memberships drawn again. The publication has no such floor.",
-    "A ratio is reproduced if its interval contains the published one, and has the same direction if the "
-    "interval lies on the same side of 1.",
+    'A share agrees with "over 70%" if its interval reaches 70%; it is noise if chance alone reaches it.',
+    "A published ratio is known within the rounding of its two values. Ours is reproduced if its interval "
+    "overlaps with that range, and has the same direction if the interval lies on the same side of 1.",
     "A correlation is strong from 0.7 and weak below 0.3.",
     "The publication does not say whether a peak entry is a share of all records or of those outside the "
     "corner. Both are given, and agreement of either counts.",

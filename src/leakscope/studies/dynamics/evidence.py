@@ -4,8 +4,10 @@ The rules were fixed before the figures were looked at:
 
 - A value agrees with a published one if its 95% interval contains it, or if both are equal when rounded as
   published. It is noise if its interval reaches the largest value under permuted memberships.
-- A ratio agrees if its interval contains the published one; it has the same direction if its interval lies on
-  the same side of 1. A ratio of two values that are both noise is noise.
+- A share agrees with "over 70%" if its interval reaches 70%. It is noise if chance alone reaches it.
+- A published ratio is known within the rounding of its two values. Ours agrees if its interval overlaps with
+  that range; it has the same direction if its interval lies on the same side of 1. A ratio of two values that
+  are both noise is noise.
 - A correlation is strong from 0.7 and weak below 0.3.
 """
 
@@ -93,12 +95,27 @@ def ratio(first: Interval, second: Interval) -> Interval:
     return Interval(value, value - half, value + half)
 
 
-def ratio_outcome(first: Interval, second: Interval, published: float) -> Outcome:
+class PublishedRatio(NamedTuple):
+    """Two published values, and the unit of the last printed digit of the second, the coarser one."""
+
+    first: float
+    second: float
+    step: float
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Between which the ratio lies, given the rounding of its values."""
+        half = self.step / 2
+        return (self.first - half) / (self.second + half), (self.first + half) / (self.second - half)
+
+
+def ratio_outcome(first: Interval, second: Interval, published: PublishedRatio) -> Outcome:
     """The verdict on a published ratio above 1."""
-    ours = ratio(first, second)
+    ours, (low, high) = ratio(first, second), published.range
+    agrees = ours.low <= high and low <= ours.high
     if first.is_noise and second.is_noise:
-        return Outcome.NOISE if ours.agrees(published, 0.0) else Outcome.NOT_REPRODUCED
-    if ours.agrees(published, 0.0):
+        return Outcome.NOISE if agrees else Outcome.NOT_REPRODUCED
+    if agrees:
         return Outcome.REPRODUCED
     if ours.low > 1:
         return Outcome.SAME_DIRECTION

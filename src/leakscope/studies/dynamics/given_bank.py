@@ -7,12 +7,13 @@ An npz file, or a folder with one `.npy` file per array:
     epochs              int (checkpoints,)
     log_odds            float (models, checkpoints, records)
     correct             optional, bool (models, checkpoints, records)
+    accuracy            optional in its place, float (checkpoints, 2), on members and on non-members
     epistemic, aleatoric, ensemble_variance
                         optional, float (checkpoints, records), over the models not trained on a record
 
 In a folder, every array over checkpoints may also be one file per checkpoint without that axis, such as
 `log_odds_epoch010.npy`; `epochs` is then not needed. Files `logits_epochNNN.npy`, (models, records, classes),
-give the uncertainties at their epochs.
+give the uncertainties and the accuracy at their epochs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, FloatArray
+from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.audits.rows import write_rows
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
@@ -52,6 +53,7 @@ class GivenBank:
         epochs: epochs of the checkpoints.
         signals: name -> (models, checkpoints, records).
         uncertainty: name -> float32 (checkpoints, records); NaN where unknown.
+        accuracy: float64 (checkpoints, 2), on members and on non-members; NaN where unknown.
     """
 
     name: str
@@ -60,6 +62,7 @@ class GivenBank:
     epochs: tuple[int, ...]
     signals: Mapping[str, AnyArray]
     uncertainty: Mapping[str, FloatArray]
+    accuracy: FloatArray
 
     def setting(self, described: Setting) -> Setting:
         """The setting as the user describes it, with what the outputs themselves say."""
@@ -124,7 +127,7 @@ def _folder_arrays(folder: Path) -> dict[str, AnyArray]:
     arrays["epochs"] = np.array(epochs)
     for name, files in at_epochs.items():
         if name == "logits":
-            arrays |= _uncertainty_of_files(files, epochs, arrays["design"])
+            arrays |= _of_logits(files, epochs, arrays)
         elif sorted(files) == epochs:
             axis = 0 if name in UNCERTAINTIES else 1
             arrays[name] = np.stack([_file(files[epoch]) for epoch in epochs], axis=axis)
@@ -133,20 +136,27 @@ def _folder_arrays(folder: Path) -> dict[str, AnyArray]:
     return arrays
 
 
-def _uncertainty_of_files(
-    files: Mapping[int, Path], epochs: list[int], design: AnyArray
+def _of_logits(
+    files: Mapping[int, Path], epochs: list[int], arrays: Mapping[str, AnyArray]
 ) -> dict[str, AnyArray]:
-    """Uncertainty over the models not trained on a record, at the epochs with logits; elsewhere NaN."""
-    known = {
-        epoch: uncertainty_at_checkpoints(_file(files[epoch])[:, None], ~np.asarray(design, dtype=np.bool_))
-        for epoch in sorted(files)
-        if epoch in epochs
+    """Uncertainty over the models not trained on a record, and accuracy, at the epochs with logits."""
+    missing = [name for name in ("design", "labels") if name not in arrays]
+    if missing:
+        raise InputError(f"lacks {', '.join(missing)}")
+    design, labels = np.asarray(arrays["design"], dtype=np.bool_), arrays["labels"]
+    known: dict[str, AnyArray] = {
+        name: np.full((len(epochs), design.shape[1]), np.nan, dtype=np.float32) for name in UNCERTAINTIES
     }
-    blank = np.full(design.shape[1], np.nan, dtype=np.float32)
-    return {
-        name: np.stack([known[epoch][name][0] if epoch in known else blank for epoch in epochs])
-        for name in UNCERTAINTIES
-    }
+    known["accuracy"] = np.full((len(epochs), 2), np.nan)
+    for at, epoch in enumerate(epochs):
+        if epoch not in files:
+            continue
+        logits = _file(files[epoch])
+        for name, values in uncertainty_at_checkpoints(logits[:, None], ~design).items():
+            known[name][at] = values[0]
+        correct = logits.argmax(axis=2) == labels
+        known["accuracy"][at] = [correct[design].mean(), correct[~design].mean()]
+    return known
 
 
 def _file(path: Path) -> AnyArray:
@@ -173,6 +183,7 @@ def _given_bank(name: str, arrays: Mapping[str, AnyArray]) -> GivenBank:
         "labels": (n_records,),
         **dict.fromkeys(_SIGNALS, over_models),
         **dict.fromkeys(UNCERTAINTIES, over_records),
+        "accuracy": (len(epochs), 2),
     }
     for array, shape in shapes.items():
         if array in arrays and arrays[array].shape != shape:
@@ -186,7 +197,16 @@ def _given_bank(name: str, arrays: Mapping[str, AnyArray]) -> GivenBank:
         epochs,
         {signal: _as_stored(signal, arrays[signal]) for signal in _SIGNALS if signal in arrays},
         {part: arrays[part].astype(np.float32) for part in UNCERTAINTIES if part in arrays},
+        _accuracy(arrays, in_mask.astype(np.bool_), len(epochs)),
     )
+
+
+def _accuracy(arrays: Mapping[str, AnyArray], in_mask: BoolArray, n_checkpoints: int) -> FloatArray:
+    """On members and on non-members at each checkpoint, as far as the arrays say."""
+    if "correct" not in arrays:
+        return np.asarray(arrays.get("accuracy", np.full((n_checkpoints, 2), np.nan)), dtype=np.float64)
+    at_checkpoints = np.moveaxis(arrays["correct"].astype(np.bool_), 1, 0)
+    return np.array([[correct[in_mask].mean(), correct[~in_mask].mean()] for correct in at_checkpoints])
 
 
 def _as_stored(signal: str, values: AnyArray) -> AnyArray:

@@ -85,7 +85,7 @@ def judge_run(
         setting=setting,
         population=_population(bank, design, records.paths),
         epochs=records.paths.epochs,
-        accuracy=_accuracy(signals, design),
+        accuracy=_accuracy(signals, design, beside),
         figures=_figures(metrics(records.paths, side, cells), floor, replicates),
         advantage=replicates.advantage,
         transitions=_transitions(records.paths, side),
@@ -163,9 +163,10 @@ def _with_loss(signals: Signals) -> Signals:
     return Signals({**signals.arrays, "loss": np.logaddexp(0, -log_odds)}, signals.epochs, signals.labels)
 
 
-def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
-    if "correct" not in signals.arrays:  # log-odds below 0 do not say whether another class was more likely
-        return AccuracyOverTraining(*[(None,) * len(signals.epochs)] * 2)
+def _accuracy(signals: Signals, design: Design, beside: BesideBank) -> AccuracyOverTraining:
+    if beside.accuracy is not None:
+        on_members, on_nonmembers = (tuple(float(x) for x in series) for series in beside.accuracy.T)
+        return AccuracyOverTraining(on_members, on_nonmembers)
     correct = signals.arrays["correct"]
     members, nonmembers = (
         tuple(float(correct[:, t][mask].mean()) for t in range(len(signals.epochs)))

@@ -100,6 +100,7 @@ def run_on_bank(config: DynamicsConfig, given: GivenBank, out: Path) -> Dynamics
         given.write(bank_folder(out, setting), setting.dataset)
         for name, values in given.uncertainty.items():
             _store(_uncertainty_path(out, setting, name), values)
+        _store(_accuracy_path(out, setting), given.accuracy)
         return _judge_and_report(config, out, [given.metadata(setting.dataset)])
 
 
@@ -159,17 +160,22 @@ def _beside(out: Path, setting: Setting, design: Design) -> BesideBank:
     """What was measured on networks and records, which the bank's outputs do not give."""
     paths = {name: _uncertainty_path(out, setting, name) for name in UNCERTAINTIES}
     given = {name: stored_array(path) for name, path in paths.items() if path.exists()}
-    complexity = _complexity_path(out, setting)
+    complexity, accuracy = _complexity_path(out, setting), _accuracy_path(out, setting)
     return BesideBank(
         gradient_hardness(out, setting, design),
         {**given, **dropout_uncertainty(out, setting, design)},
         float(stored_array(complexity)) if complexity.exists() else None,
+        stored_array(accuracy) if accuracy.exists() else None,
     )
 
 
 def _store(path: Path, array: AnyArray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_array(path, array)
+
+
+def _accuracy_path(out: Path, setting: Setting) -> Path:
+    return out / "accuracy" / f"{setting.name}.npy"
 
 
 def _complexity_path(out: Path, setting: Setting) -> Path:
