@@ -102,6 +102,8 @@ def headline(results: DynamicsResults) -> list[str]:
 def command(config: DynamicsConfig) -> Command:
     """The command line that runs this study; empty where no preset with options gives exactly this config."""
     populations = 1 + max(setting.population for setting in config.settings)
+    if config.settings[0].bank or config.settings[0].config:
+        return _command_of_subject(config, populations)
     candidates = _presets(config, populations)
     if not candidates:
         return NO_COMMAND
@@ -114,6 +116,23 @@ def command(config: DynamicsConfig) -> Command:
     return Command(
         ("leakscope", "study", "dynamics", "--preset", preset, *more, *logits, "--out", "runs/again")
     )
+
+
+def _command_of_subject(config: DynamicsConfig, populations: int) -> Command:
+    """The command line of a given bank or of a config file, which decide much of the setting themselves."""
+    setting, default = config.settings[0], Setting()
+    subject = ("--bank", setting.bank) if setting.bank else ("--config", "FILE.toml")
+    decided = _OF_BANK if setting.bank else _OF_CONFIG
+    given = {name: value for name, value in vars(setting).items() if name not in decided}
+    changes = {name: value for name, value in given.items() if value != getattr(default, name)}
+    judging = {"populations": (populations, 1), "attack": (config.attack, "lira"), "fpr": (config.fpr, None)}
+    changes |= {name: value for name, (value, usual) in judging.items() if value != usual}
+    return Command(("leakscope", "study", "dynamics", *subject, *options(changes), "--out", "runs/again"))
+
+
+_OF_BANK = ("bank", "config", "population", "models", "universe", "epochs", "every", "store_logits")
+_OF_CONFIG = ("bank", "config", "population", "dataset", "net", "optimizer", "epochs", "batch_size", "lr",
+              "precision", "models", "design", "seed", "store_logits")  # fmt: skip
 
 
 def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[str, Any]]]:
