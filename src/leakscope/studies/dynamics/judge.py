@@ -70,7 +70,7 @@ def judge_run(
     attack, side, cells = config.resolved_attack(), config.side, config.entropy_cells
     over_training = {**beside.uncertainty, **measured_over_training(signals, design)}
     hardness = {
-        **{name: values[-1] for name, values in over_training.items()},
+        **{name: values[-1] for name, values in over_training.items() if np.isfinite(values[-1]).any()},
         **measured(signals, design),
         **beside.gradient_hardness,
     }
