@@ -16,6 +16,7 @@ import pytest
 from scipy import special, stats
 
 from leakscope.dynamics.complexity import nearest_neighbor_error
+from leakscope.dynamics.monitor import Monitor
 from leakscope.runs.verification import verify_run
 from leakscope.studies.dynamics.given_bank import read_given_bank
 from leakscope.studies.dynamics.results import RunResults
@@ -189,6 +190,11 @@ def test_the_spread_of_one_models_losses_so_far(folder: Path, judged: RunResults
     for at in range(1, len(EPOCHS)):
         spread = np.subtract(*np.percentile(losses[: at + 1], [75, 25], axis=0))
         assert early.spearman[at] == pytest.approx(stats.spearmanr(spread, advantage)[0], abs=1e-3)
+    monitor = Monitor(int(members.sum()))
+    for at in range(len(EPOCHS)):
+        monitor.update(losses[at])
+        expected = stats.spearmanr(monitor.exposure(), advantage)[0]
+        assert judged.early_hardness["monitor_one_model"].spearman[at] == pytest.approx(expected, abs=1e-3)
 
 
 def test_entropy_of_all_models_for_each_number_of_cells(folder: Path, judged: RunResults) -> None:

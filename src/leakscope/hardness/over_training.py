@@ -17,8 +17,8 @@ from leakscope.hardness.uncertainty import own_class_uncertainty, uncertainty_at
 from leakscope.stats.correlation import pearson, spearman
 from leakscope.types import Design, Signals
 
-ONE_MODEL = "loss_trace_spread_one_model"
-"""Loss-trace spread of the bank's first model, over its members: what a training run knows of itself."""
+SPREAD_OF_ONE, MONITOR_OF_ONE = "loss_trace_spread_one_model", "monitor_one_model"
+"""Measures of the bank's first model over its members: they need no reference models."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ def measured_over_training(signals: Signals, design: Design) -> dict[str, FloatA
         parts = [own_class_uncertainty(log_odds, ~design.in_mask) for log_odds in at_checkpoints]
         measures["epistemic_own_class"] = np.stack([part.epistemic for part in parts])
     if "loss" in signals.arrays:
-        measures[ONE_MODEL] = _spread_so_far(signals.arrays["loss"][0], design.in_mask[0])
+        own_loss, is_member = signals.arrays["loss"][0], design.in_mask[0]
+        measures[SPREAD_OF_ONE] = _spread_so_far(own_loss, is_member)
+        measures[MONITOR_OF_ONE] = _root_loss_so_far(own_loss, is_member)
     return measures
 
 
@@ -80,6 +82,15 @@ def _correlations(
         ranked.append(spearman(at_checkpoint[known], vulnerability[known]).r)
         among.append(pearson(at_checkpoint[exposed], vulnerability[exposed]).r)
     return EarlyCorrelations(tuple(linear), tuple(ranked), tuple(among), int(known.sum()))
+
+
+def _root_loss_so_far(loss: AnyArray, is_member: BoolArray) -> FloatArray:
+    """The exposure that `Monitor` predicts: the sum of root losses relative to the average record."""
+    exposure: FloatArray = np.full(loss.shape, np.nan)
+    roots = np.sqrt(np.asarray(loss[:, is_member], dtype=np.float64))
+    expected = roots.mean(axis=1, keepdims=True).cumsum(axis=0)
+    exposure[:, is_member] = roots.cumsum(axis=0) / np.maximum(expected, np.finfo(np.float64).tiny)
+    return exposure
 
 
 def _spread_so_far(loss: AnyArray, is_member: BoolArray) -> FloatArray:

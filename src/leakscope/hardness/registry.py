@@ -40,6 +40,7 @@ _LABELS = {
     "el2n": "EL2N",
     "loss_trace_spread": "loss-trace spread",
     "loss_trace_spread_one_model": "loss-trace spread of one model",
+    "monitor_one_model": "Monitor on one model",
     "epistemic_dropout": "epistemic uncertainty (dropout)",
     "grand": "GraNd",
     "tracin": "TracIn",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import combinations, pairwise
 
 from leakscope.hardness.correlations import CorrelationFigure, HardnessFigures
-from leakscope.hardness.over_training import ONE_MODEL, EarlyCorrelations
+from leakscope.hardness.over_training import MONITOR_OF_ONE, SPREAD_OF_ONE, EarlyCorrelations
 from leakscope.hardness.registry import measure_label
 from leakscope.hardness.training import early_checkpoint
 from leakscope.stats.intervals import fisher_interval
@@ -246,20 +246,23 @@ def _other_domains(claim: Claim, evidence: Evidence) -> Settled:
 
 
 def _cheap_proxies(claim: Claim, evidence: Evidence) -> Settled:
-    """The loss-trace spread of a single model against the advantage of all."""
+    """Measures of a single model's losses against the advantage of its members; the better one decides."""
     own = _baseline(evidence)
-    at_end = _known(_of(own, ONE_MODEL).spearman)
-    if ONE_MODEL not in own.run.early_hardness:
+    proxies = [m for m in (MONITOR_OF_ONE, SPREAD_OF_ONE) if m in own.run.early_hardness]
+    if not proxies:
         raise MissingResultsError("losses during training are not in these results")
-    early, epochs = own.run.early_hardness[ONE_MODEL], own.run.epochs
-    half = min(range(len(epochs)), key=lambda k: abs(epochs[k] - _EARLY_EPOCH))
-    ours = (
-        f"loss-trace spread of one model, Spearman with the final advantage of its members: "
-        f"{at_end.text(digits=2)} at the end, {_interval_at(early, half).text(digits=2)} at epoch "
-        f"{epochs[half]}"
-    )
+    epochs = own.run.epochs
+    early = min(range(len(epochs)), key=lambda k: abs(epochs[k] - _EARLY_EPOCH))
+    at_end = {m: _known(_of(own, m).spearman) for m in proxies}
+    parts = [
+        f"{measure_label(m)} {r.text(digits=2)} at the end, "
+        f"{_interval_at(own.run.early_hardness[m], early).text(digits=2)} at epoch {epochs[early]}"
+        for m, r in at_end.items()
+    ]
+    best = max(at_end.values(), key=lambda r: r.value)
+    ours = f"Spearman with the final advantage of the model's members: {'; '.join(parts)}"
     why = f"a proxy replaces reference models from {STRONG:g}"
-    return Settled(claim, strength_outcome(*at_end[:3]), ours, own.protocol, why)
+    return Settled(claim, strength_outcome(*best[:3]), ours, own.protocol, why)
 
 
 RULES = {

@@ -88,6 +88,8 @@ def ratio(first: Interval, second: Interval) -> Interval:
     """
     if first.value <= 0 or second.value <= 0:
         raise MissingResultsError("a value is not positive, so the ratio has no meaning")
+    if math.isnan(first.high) or math.isnan(second.high):
+        raise MissingResultsError("a value has no standard error, so the ratio has no interval")
     value = first.value / second.value
     half = value * math.hypot(
         (first.high - first.value) / first.value, (second.high - second.value) / second.value

@@ -234,10 +234,11 @@ def sentences(run: RunResults) -> list[str]:
     """What was trained and what came out."""
     setting, population, vulnerable = run.setting, run.population, run.figures.vulnerable.last
     members, nonmembers = run.accuracy.members[-1], run.accuracy.nonmembers[-1]
+    accuracy = f" Accuracy: {percent(members)} on members, {percent(nonmembers)} on non-members."
+    accuracy = "" if members is None else accuracy
     lines = [
         f"{population.models} models ({setting.net}, {setting.optimizer}, {setting.epochs} epochs), each "
-        f"trained on a random half of the {population.records:,} records of {setting.dataset}. Accuracy: "
-        f"{percent(members)} on members, {percent(nonmembers)} on non-members.",
+        f"trained on a random half of the {population.records:,} records of {setting.dataset}.{accuracy}",
         f"At the end, {percent(vulnerable.value)} of the records are in the vulnerable corner; chance alone "
         f"puts {percent(vulnerable.floor.mean)} there.",
     ]
