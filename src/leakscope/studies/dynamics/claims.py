@@ -80,7 +80,7 @@ def _phases(claim: Claim, evidence: Evidence) -> Settled:
     ours = (
         f"entry above the noise floor: {peak:.1%} at its peak, after epoch {at}; {median:.1%} in the median"
     )
-    return Settled(claim, outcome, ours, own.protocol, "a phase is a peak of at least twice the median")
+    return Settled(claim, outcome, ours, own.protocol, "a phase would be a peak of at least twice the median")
 
 
 def _markov(claim: Claim, evidence: Evidence) -> Settled:
@@ -143,7 +143,7 @@ def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: Pu
         scale, unit = (100, "%") if figure == "peak_entry" else (1, "%")
         parts = " and ".join(v.text(scale, unit, 1) for v in values)
         outcome = ratio_outcome(values[0], values[1], published)
-        ours = f"{ratio(*values).text(1, '', 2)} ({parts}){excess}"
+        ours = f"{ratio(*values).text(1, '', 2)}, from {parts}{excess}"
         return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}")
 
     return rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leakscope.hardness.over_training import MONITOR_OF_ONE, SPREAD_OF_ONE
 from leakscope.report.blocks import Body, Bullets, Heading, Table
 from leakscope.studies.dynamics import report
 from leakscope.studies.dynamics.evidence import Evidence, MissingResultsError, Run
@@ -11,9 +12,13 @@ from leakscope.studies.dynamics.failure_signatures import failure_signatures
 from leakscope.studies.dynamics.results import DynamicsResults, Figure, Number
 
 _RUNS = (
-    "run", "models", "records", "epochs", "accuracy on members, non-members", "advantage", "in the corner",
+    "run", "models", "accuracy on members, non-members", "advantage", "in the corner",
     "net displacement", "path", "entropy change", "peak entry, of all", "peak entry, of those outside",
 )  # fmt: skip
+_RUNS_NOTE = (
+    "Each value with its standard error and, in brackets, its noise floor. Advantage and records in the corner "
+    "at the end of training; displacements in percent of the plane's side; entropy in bits."
+)
 _EARLY = (
     "epoch", "in the corner (by chance)", "precision", "ever there (by chance)", "precision of that",
 )  # fmt: skip
@@ -41,6 +46,7 @@ _SHORT_RUNS = (
     "Runs of 40 epochs, a tenth of the published length, are in `docs/dynamics_40_epochs.md`. Their verdicts "
     "differ, because their models memorize only when the learning rate falls."
 )
+_EARLY_MEASURES = ("epistemic", "epistemic_own_class", MONITOR_OF_ONE, SPREAD_OF_ONE)
 _SHOWN_EPOCHS = (10, 50, 100, 150, 160, 200, 300, 400)
 
 
@@ -48,11 +54,11 @@ def discussion(all_results: Sequence[DynamicsResults]) -> Body:
     """What the page says below its table."""
     evidence = Evidence.of(all_results)
     firsts = evidence.where(lambda _: True)
-    signs = [f"{own.setting.name}: {line}" for own in firsts for line in failure_signatures(own.run)]
+    signs = [f"{own.label}: {line}" for own in firsts for line in failure_signatures(own.run)]
     spreads = [line for results in all_results for line in report.population_sentences(results)]
     blocks: list[object] = [
         Heading("How verdicts are reached"), Bullets(_RULES),
-        Heading("The runs"), Table(_RUNS, [_run_row(own) for own in firsts]), report.COMPARED_NOTE,
+        Heading("The runs"), _RUNS_NOTE, Table(_RUNS, [_run_row(own) for own in firsts]),
         *([Heading("Signs of failure"), Bullets(signs)] if signs else []),
         *([Heading("Independent populations"), Bullets(spreads)] if spreads else []),
         *_of_baseline(evidence),
@@ -66,10 +72,8 @@ def _run_row(own: Run) -> list[str]:
     figures, accuracy = own.run.figures, own.run.accuracy
     ends = [report.percent(series[-1]) for series in (accuracy.members, accuracy.nonmembers)]
     return [
-        own.setting.name,
+        own.label,
         str(own.run.population.models),
-        f"{own.run.population.records:,}",
-        str(own.run.epochs[-1]),
         ", ".join(ends),
         _cell(figures.advantage.last, 1, 3),
         _cell(figures.vulnerable.last, 100, 1, "%"),
@@ -124,7 +128,7 @@ def _early_row(own: Run, k: int) -> list[str]:
 
 def _of_early_predictors(runs: Sequence[Run]) -> list[object]:
     """Measures during training against the advantage at the end, for every run that has them."""
-    rows = [[own.setting.name, *row] for own in runs for row in report.early_rows(own.run)]
+    rows = [[own.label, *row] for own in runs for row in report.early_rows(own.run, _EARLY_MEASURES)]
     if not rows:
         return []
     about = "A measure at a checkpoint, correlated with the advantage of the records at the end of training."

@@ -124,7 +124,9 @@ def _early_claim(claim: Claim, own: Run) -> Settled:
     )
     parts = [f"epoch {epochs[k]}: {_interval_at(early, k).text(digits=2)}" for k in shown]
     ours = f"{measure_label(measure)}, Spearman with the final advantage: {'; '.join(parts)}"
-    why = f"judged at epoch {epochs[first]}, a tenth of training; strong is at least {STRONG:g}"
+    why = (
+        f"judged at epoch {epochs[first]}, a tenth of training; a reliable predictor has at least {STRONG:g}"
+    )
     return Settled(claim, strength_outcome(*at_first[:3]), ours, own.protocol, why)
 
 
@@ -140,7 +142,8 @@ def _everywhere(claim: Claim, evidence: Evidence) -> Settled:
     if any(v.value < STRONG for v in values.values()):
         outcome = Outcome.SAME_DIRECTION if all(v.low > 0 for v in values.values()) else Outcome.REFUTED
     ours = "r over all records: " + "; ".join(f"{name} {v.text(digits=2)}" for name, v in values.items())
-    return Settled(claim, outcome, ours, "all runs of this page", f"strong everywhere is at least {STRONG:g}")
+    why = f"reproduced would be at least {STRONG:g} everywhere"
+    return Settled(claim, outcome, ours, "all runs of this page", why)
 
 
 def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
@@ -155,7 +158,8 @@ def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
         outcome = Outcome.REFUTED  # only the published network can refute it
     parts = [f"{measure_label(m)} on {name} {v.text(digits=2)}" for (name, m), v in values.items()]
     protocol = "; ".join(e.protocol for e in own)
-    return Settled(claim, outcome, f"Spearman: {'; '.join(parts)}", protocol, f"poor is below {WEAK:g}")
+    why = f"a poor predictor has a correlation below {WEAK:g}"
+    return Settled(claim, outcome, f"Spearman: {'; '.join(parts)}", protocol, why)
 
 
 def _fewest_models(claim: Claim, evidence: Evidence) -> Settled:
@@ -215,7 +219,7 @@ def _complexity(claim: Claim, evidence: Evidence) -> Settled:
         f"{own.setting.dataset} {own.run.complexity:.1%} and {entry.text(100, '%', 1)}"
         for own, entry in zip(runs, entries, strict=True)
     ]
-    why = "reproduced where no intervals overlap, same direction where those of both ends do not; no CINIC-10"
+    why = "reproduced would be intervals that do not overlap; CINIC-10 was not run"
     ours = f"nearest-neighbor error and peak entry: {'; '.join(parts)}"
     return Settled(claim, outcome, ours, f"{runs[0].protocol}; the others alike", why)
 
@@ -233,7 +237,7 @@ def _three_estimators(claim: Claim, evidence: Evidence) -> Settled:
         is_robust = max(values) - min(values) <= 0.1
         outcome = Outcome.REPRODUCED if is_robust and min(values) >= STRONG else Outcome.SAME_DIRECTION
     ours = "Spearman: " + "; ".join(f"{measure_label(m)} {v.text(digits=2)}" for m, v in ranks.items())
-    why = f"robust: within 0.1 of each other; reproduced: also at least {STRONG:g}"
+    why = f"reproduced would be at least {STRONG:g}, and within 0.1 of each other"
     return Settled(claim, outcome, ours, best.protocol, why)
 
 
@@ -261,7 +265,7 @@ def _cheap_proxies(claim: Claim, evidence: Evidence) -> Settled:
     ]
     best = max(at_end.values(), key=lambda r: r.value)
     ours = f"Spearman with the final advantage of the model's members: {'; '.join(parts)}"
-    why = f"a proxy replaces reference models from {STRONG:g}"
+    why = f"reproduced would be at least {STRONG:g}"
     return Settled(claim, strength_outcome(*best[:3]), ours, own.protocol, why)
 
 

@@ -145,6 +145,11 @@ class Run(NamedTuple):
         return self.run.setting
 
     @property
+    def label(self) -> str:
+        """The name of the run with what tells it from others of the same setting."""
+        return f"{self.setting.name} ({self.run.population.records:,} records, {self.run.epochs[-1]} epochs)"
+
+    @property
     def protocol(self) -> str:
         """What was trained and how it was judged, in words."""
         own, population, epochs = self.setting, self.run.population, self.run.epochs

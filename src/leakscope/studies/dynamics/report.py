@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from leakscope.dynamics.jackknife import AdvantageVariation
@@ -294,15 +295,18 @@ HARDNESS_NOTE = (
 )
 
 
-def early_rows(run: RunResults) -> list[list[str]]:
-    """How well measures at a tenth, a quarter, half and the end of training predict the final advantage."""
+def early_rows(run: RunResults, measures: Sequence[str] | None = None) -> list[list[str]]:
+    """How well measures at a tenth, a quarter, half and the end of training predict the final advantage.
+
+    Only the named measures, or all of them.
+    """
     at = sorted({_nearest(run.epochs, share) for share in (0.1, 0.25, 0.5, 1.0)})
     return [
         [measure_label(measure), str(run.epochs[k]), *(_correlation(series[k]) for series in rows)]
         for measure, early in run.early_hardness.items()
         for rows in [(early.pearson, early.spearman, early.among_vulnerable)]
         for k in at
-        if early.pearson[k] is not None
+        if early.pearson[k] is not None and (measures is None or measure in measures)
     ]
 
 
