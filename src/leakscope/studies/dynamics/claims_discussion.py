@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakscope.hardness.over_training import MONITOR_OF_ONE, SPREAD_OF_ONE
-from leakscope.report.blocks import Body, Bullets, Heading, Table
+from leakscope.report.blocks import Body, Bullets, Code, Heading, Table
 from leakscope.studies.dynamics import report
 from leakscope.studies.dynamics.evidence import Evidence, MissingResultsError, Run
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
@@ -16,8 +16,8 @@ _RUNS = (
     "net displacement", "path", "entropy change", "peak entry, of all", "peak entry, of those outside",
 )  # fmt: skip
 _RUNS_NOTE = (
-    "Each value with its standard error and, in brackets, its noise floor. Advantage and records in the corner "
-    "at the end of training; displacements in percent of the plane's side; entropy in bits."
+    "Each value with its standard error and, in brackets, its noise floor. Advantage and records in the "
+    "corner at the end of training; displacements in percent of the plane's side; entropy in bits."
 )
 _EARLY = (
     "epoch", "in the corner (by chance)", "precision", "ever there (by chance)", "precision of that",
@@ -59,6 +59,8 @@ def discussion(all_results: Sequence[DynamicsResults]) -> Body:
     blocks: list[object] = [
         Heading("How verdicts are reached"), Bullets(_RULES),
         Heading("The runs"), _RUNS_NOTE, Table(_RUNS, [_run_row(own) for own in firsts]),
+        "The commands that ran or judged them:",
+        Code("\n".join(str(report.command(results.config)) for results in all_results)),
         *([Heading("Signs of failure"), Bullets(signs)] if signs else []),
         *([Heading("Independent populations"), Bullets(spreads)] if spreads else []),
         *_of_baseline(evidence),

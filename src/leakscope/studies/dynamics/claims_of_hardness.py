@@ -135,9 +135,7 @@ def _everywhere(claim: Claim, evidence: Evidence) -> Settled:
     own = [e for e in evidence.where(lambda _: True) if "epistemic" in e.run.hardness]
     if len(own) < 2:
         raise MissingResultsError("fewer than two settings with epistemic uncertainty")
-    values = {
-        f"{e.setting.name}, {e.run.epochs[-1]} epochs": _known(_of(e, "epistemic").pearson) for e in own
-    }
+    values = {e.label: _known(_of(e, "epistemic").pearson) for e in own}
     outcome = Outcome.REPRODUCED
     if any(v.value < STRONG for v in values.values()):
         outcome = Outcome.SAME_DIRECTION if all(v.low > 0 for v in values.values()) else Outcome.REFUTED
