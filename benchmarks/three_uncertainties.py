@@ -10,12 +10,10 @@ Vulnerability is the advantage (TPR - FPR over models) of EB-LiRA at log ratio 0
 
 from __future__ import annotations
 
-import copy
 import time
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 import leakscope
 from leakscope.array_types import FloatArray
@@ -24,7 +22,7 @@ from leakscope.design import make_design
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.uncertainty import uncertainty_of_logits
 from leakscope.stats.correlation import Correlation, pearson, spearman
-from leakscope.train.dropout import LAYER_KEY_STRIDE, SeededDropout
+from leakscope.train.dropout import dropout_passes
 from leakscope.train.gradient_norms import at_checkpoints
 from leakscope.train.loop import Inputs, inputs_from, train_block
 from leakscope.types import Design, Signals
@@ -44,7 +42,7 @@ def main() -> None:
     found = {
         "population": uncertainty_of_logits(signals.last("logits"), ~design.in_mask).epistemic,
         "deep ensemble": uncertainty_of_logits(answers(inputs, same_half, seed=1).last("logits")).epistemic,
-        "MC dropout": uncertainty_of_logits(dropout_passes(inputs, design)).epistemic,
+        "MC dropout": uncertainty_of_logits(of_one_model(inputs, design)).epistemic,
     }
     scores = EbLira()(signals, design, np.arange(N_MODELS)).values
     advantage = side_mean(scores > 0, design.in_mask) - side_mean(scores > 0, ~design.in_mask)
@@ -67,21 +65,12 @@ def answers(inputs: Inputs, design: Design, seed: int) -> Signals:
     return Signals(kept, RECIPE.evaluated_epochs, inputs.y.numpy())
 
 
-def dropout_passes(inputs: Inputs, design: Design) -> FloatArray:
+def of_one_model(inputs: Inputs, design: Design) -> FloatArray:
     """Passes of the population's first model; (passes, records, classes)."""
-    (passes,) = at_checkpoints(lambda net: _passes(net, inputs.x), inputs, design, RECIPE, 0, seed=0)
+    (passes,) = at_checkpoints(
+        lambda net: dropout_passes(net, inputs.x, N_PASSES), inputs, design, RECIPE, 0, seed=0
+    )
     return np.asarray(passes, dtype=np.float64)
-
-
-def _passes(net: nn.Module, x: Tensor) -> FloatArray:
-    """Logits with dropout left on, all else as in evaluation (Gal and Ghahramani 2016)."""
-    dropping = copy.deepcopy(net).eval()
-    layers = [module for module in dropping.modules() if isinstance(module, SeededDropout)]
-    for index, layer in enumerate(layers):
-        layer.train()
-        layer.key.fill_((index + 1) * LAYER_KEY_STRIDE % 2**63)
-    with torch.no_grad():
-        return np.stack([dropping(x).cpu().numpy() for _ in range(N_PASSES)])
 
 
 def _cell(found: Correlation) -> str:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,7 +35,9 @@ from leakscope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from leakscope.studies.dynamics.given_bank import GivenBank
     from leakscope.studies.dynamics.results import DynamicsResults
+    from leakscope.studies.dynamics.settings import DynamicsConfig
     from leakscope.studies.ensemble.results import EnsembleResults
     from leakscope.studies.leakage.results import LeakageResults
     from leakscope.studies.scaling.config import ScalingConfig
@@ -179,6 +181,10 @@ def dynamics(
     gradient_models: Annotated[
         int, typer.Option(help="Number of models to retrain for gradient norms (GraNd, TracIn).")
     ] = 0,
+    dropout: Annotated[
+        float,
+        typer.Option(help="Probability of dropout; with --gradient-models, a third estimate of uncertainty."),
+    ] = 0.0,
     attack: Annotated[
         str,
         typer.Option(
@@ -191,6 +197,25 @@ def dynamics(
         typer.Option(help="Decide at this false positive rate (default: at a log likelihood ratio of 0)."),
     ] = None,
     populations: Annotated[int, typer.Option(help="Independent populations of each setting.")] = 1,
+    design: Annotated[
+        str, typer.Option(help="Who is in which training set: balanced, bernoulli or pairs.")
+    ] = "balanced",
+    bank: Annotated[
+        Path | None,
+        typer.Option(
+            help="Judge models that were trained elsewhere, from their outputs: an npz file or a folder of "
+            ".npy files. --dataset, --net, --optimizer, ... then say how they were trained."
+        ),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="Follow your own records and network: the config file (TOML) of an audit, with [data], "
+            "[model], [training] and [population].",
+        ),
+    ] = None,
+    claims: Claims = None,
     seed: Seed = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -203,13 +228,41 @@ def dynamics(
 
     Runs a preset; the options you give replace those of the preset.
     """
+    from leakscope.studies.dynamics.claims import PUBLICATION
     from leakscope.studies.dynamics.settings import Setting, config_of
-    from leakscope.studies.dynamics.study import run
+    from leakscope.studies.dynamics.study import run, run_on_bank
+    from leakscope.studies.dynamics.subject import read_subject
 
-    config = config_of(preset, populations, attack, fpr, **given_options(context, Setting))
-    with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
-        results = run(config, out, device, data_dir, progress, Disclosure(redact))
+    if claims is not None:
+        write_claims(PUBLICATION, claims, quiet)
+        return
+    given = {name: value for name, value in given_options(context, Setting).items() if name != "bank"}
+    if bank is not None:
+        results = run_on_bank(*_config_of_bank(bank, attack, fpr, given), out, Disclosure(redact))
+    else:
+        subject, config = None, config_of(preset, populations, attack, fpr, **given)
+        if config_file is not None:
+            subject, setting = read_subject(config_file, data_dir, given)
+            config = config_of((setting,), populations, attack, fpr)
+        with training_progress(config.n_models, out, shown=not (quiet or as_json)) as progress:
+            results = run(config, out, device, data_dir, progress, subject, Disclosure(redact))
     show_results(results, partial(_show_dynamics, results, out), quiet, as_json)
+
+
+def _config_of_bank(
+    path: Path, attack: str, fpr: float | None, described: dict[str, Any]
+) -> tuple[DynamicsConfig, GivenBank]:
+    """The models' outputs, and what to compute from them."""
+    from leakscope.studies.dynamics.given_bank import read_given_bank
+    from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+
+    own = sorted(described.keys() & {"models", "epochs", "every", "universe", "store_logits"})
+    if own:
+        raise InputError(f"{', '.join(own)}: the bank itself says so; leave the option out")
+    given = read_given_bank(path)
+    config = DynamicsConfig((given.setting(Setting(**described)),), attack, fpr)
+    config.resolved_attack()
+    return config, given
 
 
 def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None:
@@ -220,12 +273,9 @@ def _show_dynamics(results: DynamicsResults, out: Path, screen: Console) -> None
         rows = report.compared_rows(results, with_errors=False)
         screen.print(text_table("Comparison of settings", report.COMPARED, rows))
         print_lines(screen, [report.COMPARED_NOTE], style="dim")
-        if results.comparison:
-            ratios = report.ratio_rows(results)
-            screen.print(text_table("Ratios next to the published ones", report.RATIOS, ratios))
     else:
         (run,) = results.runs.values()
-        print_lines(screen, report.sentences(run, results.published))
+        print_lines(screen, report.sentences(run))
         screen.print(text_table("Figures and noise floors", report.SUMMARY, report.summary_rows(run)))
     print_lines(screen, [where_files_are(out, "results.json", "records.parquet")])
 

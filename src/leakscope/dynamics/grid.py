@@ -2,13 +2,14 @@
 
 The grid divides FPR and TPR into equal parts, by default thirds. A record is *vulnerable* in the corner of
 the lowest FPR and the highest TPR, where an attacker is usually right. The entry probability is the share of
-the records outside the corner that are inside at the next checkpoint. It grows with the distance between
-checkpoints, so it is also given per epoch, as the constant probability with the same effect:
-`1 - (1 - p)^(1 / epochs between)`.
+the records outside the corner that are inside at the next checkpoint; as a share of all records it is given
+as well. It grows with the distance between checkpoints, so it is also given per epoch, as the constant
+probability with the same effect: `1 - (1 - p)^(1 / epochs between)`.
 
-Whoever watches a training run can act on the records that are vulnerable at a checkpoint. Recall is the share
-of the finally vulnerable records that such a list contains; precision is the share of the list that is still
-vulnerable at the end. Both are 1 at the last checkpoint by definition.
+Whoever watches a training run can act on the records that are vulnerable at a checkpoint, or on those that
+ever were until then. Recall is the share of the finally vulnerable records that such a list contains;
+precision is the share of the list that is vulnerable at the end. At the last checkpoint both recalls are 1 by
+definition, and so is the precision of the first list.
 
 In all functions `vulnerable` is bool (checkpoints, records).
 """
@@ -68,6 +69,29 @@ def entry_probability(vulnerable: BoolArray) -> FloatArray:
     return _share((outside & vulnerable[1:]).sum(axis=1), outside.sum(axis=1))
 
 
+def entry_of_all(vulnerable: BoolArray) -> FloatArray:
+    """Share of all records that are outside and inside at the next checkpoint; (checkpoints - 1,)."""
+    share: FloatArray = (~vulnerable[:-1] & vulnerable[1:]).mean(axis=1)
+    return share
+
+
+def ever_vulnerable(vulnerable: BoolArray) -> BoolArray:
+    """Which records have been in the corner at a checkpoint or before; bool (checkpoints, records)."""
+    return np.asarray(np.logical_or.accumulate(vulnerable, axis=0))
+
+
+def stay_probabilities(vulnerable: BoolArray) -> tuple[float, float]:
+    """Of records in the corner, the share still there at the next checkpoint: newcomers, and all others.
+
+    Newcomers were outside one checkpoint before. In a Markov chain the past does not matter, so both are the
+    same. Pooled over training; NaN where there are no such records.
+    """
+    before, now, after = vulnerable[:-2], vulnerable[1:-1], vulnerable[2:]
+    counts = np.array([[(p & now & after).sum(), (p & now).sum()] for p in (~before, before)])
+    newcomers, others = _share(counts[:, 0], counts[:, 1])
+    return float(newcomers), float(others)
+
+
 def per_epoch(probability: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
     """The constant probability per epoch that gives these probabilities between checkpoints."""
     rate: FloatArray = 1 - (1 - probability) ** (1 / np.diff(epochs))
@@ -75,11 +99,11 @@ def per_epoch(probability: FloatArray, epochs: tuple[int, ...]) -> FloatArray:
 
 
 class EarlyExposure(NamedTuple):
-    """Recall and precision of each checkpoint's vulnerable records with respect to the last checkpoint's.
+    """Recall and precision of each checkpoint's list with respect to the finally vulnerable records.
 
     Attributes:
         recall: float64 (checkpoints,); NaN where no record is vulnerable at the end.
-        precision: float64 (checkpoints,); NaN where no record is vulnerable at the checkpoint.
+        precision: float64 (checkpoints,); NaN where the list is empty.
         first_epoch: the first epoch with a recall of at least 70%; NaN where no recall is defined.
         reason: why a value is NaN; empty where none is.
     """
@@ -90,10 +114,18 @@ class EarlyExposure(NamedTuple):
     reason: str = ""
 
 
-def early_exposure(vulnerable: BoolArray, epochs: tuple[int, ...]) -> EarlyExposure:
-    """Each checkpoint's vulnerable records as a forecast of the last checkpoint's."""
-    n_both = (vulnerable & vulnerable[-1]).sum(axis=1)
-    n_now, n_finally = vulnerable.sum(axis=1), int(vulnerable[-1].sum())
+def early_exposure(
+    listed: BoolArray, finally_vulnerable: BoolArray, epochs: tuple[int, ...]
+) -> EarlyExposure:
+    """The list of each checkpoint as a forecast of the finally vulnerable records.
+
+    Args:
+        listed: bool (checkpoints, records): the vulnerable records, or those that `ever_vulnerable` returns.
+        finally_vulnerable: bool (records,).
+        epochs: epochs of the checkpoints.
+    """
+    n_both = (listed & finally_vulnerable).sum(axis=1)
+    n_now, n_finally = listed.sum(axis=1), int(finally_vulnerable.sum())
     recall, precision = _share(n_both, np.full(len(epochs), n_finally)), _share(n_both, n_now)
     if not n_finally:
         return EarlyExposure(recall, precision, float("nan"), "no record is vulnerable at the end")

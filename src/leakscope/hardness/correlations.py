@@ -14,7 +14,9 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
-from leakscope.stats.correlation import partial_correlation, pearson, spearman
+from leakscope.stats.correlation import Correlation, partial_correlation, pearson, spearman
+
+BINS = 20
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class HardnessFigures:
         spearman: over all records.
         among_vulnerable: Pearson, over the vulnerable records.
         spearman_among_vulnerable: Spearman, over the vulnerable records.
+        binned: Pearson of the means in 20 bins, equally many records of similar hardness each. Averaging
+            removes what single records add, so it is larger than `pearson` and no figure of single records.
+        binned_among_vulnerable: the same, over the vulnerable records.
         partial_given_loss: partial rank correlation given the mean loss of models not trained on the record:
             what the measure adds to the loss. Ranks, because losses are skewed.
     """
@@ -58,6 +63,8 @@ class HardnessFigures:
     spearman: CorrelationFigure
     among_vulnerable: CorrelationFigure
     spearman_among_vulnerable: CorrelationFigure
+    binned: CorrelationFigure
+    binned_among_vulnerable: CorrelationFigure
     partial_given_loss: CorrelationFigure
 
 
@@ -84,6 +91,12 @@ def correlate(
     return {name: _figures(values, vulnerability, is_vulnerable, loss) for name, values in measures.items()}
 
 
+def binned_pearson(x: FloatArray, y: FloatArray, n_bins: int = BINS) -> Correlation:
+    """Pearson of the bins' means, where bins hold equally many points of ascending x."""
+    bins = np.array_split(np.argsort(x, kind="stable"), n_bins) if len(x) >= n_bins else []
+    return pearson([x[b].mean() for b in bins], [y[b].mean() for b in bins])
+
+
 def _figures(
     hardness: FloatArray, vulnerability: FloatArray, is_vulnerable: BoolArray, loss: FloatArray
 ) -> HardnessFigures:
@@ -94,6 +107,8 @@ def _figures(
         spearman(hardness[known], vulnerability[known]),
         pearson(hardness[exposed], vulnerability[exposed]),
         spearman(hardness[exposed], vulnerability[exposed]),
+        binned_pearson(hardness[known], vulnerability[known]),
+        binned_pearson(hardness[exposed], vulnerability[exposed]),
         partial_correlation(hardness[with_loss], vulnerability[with_loss], loss[with_loss], rank=True),
     )
     return HardnessFigures(

@@ -39,6 +39,9 @@ _LABELS = {
     "aleatoric": "aleatoric uncertainty",
     "el2n": "EL2N",
     "loss_trace_spread": "loss-trace spread",
+    "loss_trace_spread_one_model": "loss-trace spread of one model",
+    "monitor_one_model": "Monitor on one model",
+    "epistemic_dropout": "epistemic uncertainty (dropout)",
     "grand": "GraNd",
     "tracin": "TracIn",
 }
@@ -109,10 +112,11 @@ def _early_el2n(signals: Signals) -> FloatArray:
 
 
 MEASURES: dict[str, Measure] = {
-    # Over OUT models at the last checkpoint: mutual information, mean entropy, entropy of the mean.
+    # Over OUT models at the last checkpoint: mutual information, mean entropy, entropy of the mean, variance.
     "epistemic": _over_out_models("logits", uncertainty_of_logits, "epistemic"),
     "aleatoric": _over_out_models("logits", uncertainty_of_logits, "aleatoric"),
     "predictive_entropy": _over_out_models("logits", uncertainty_of_logits, "predictive"),
+    "ensemble_variance": _over_out_models("logits", uncertainty_of_logits, "variance"),
     # The same for the two-way prediction "its own class or another".
     "epistemic_own_class": _over_out_models("log_odds", own_class_uncertainty, "epistemic"),
     "aleatoric_own_class": _over_out_models("log_odds", own_class_uncertainty, "aleatoric"),

@@ -5,9 +5,10 @@ For class probabilities p_s of passes s = 1..S,
     predictive = H(mean_s p_s)      aleatoric = mean_s H(p_s)      epistemic = predictive - aleatoric
 
 The epistemic part is the mutual information between prediction and model (Houlsby et al. 2011; Gal et al.
-2017). A pass is one draw of the model: a model of the population that was not trained on the record, a member
-of a deep ensemble (Lakshminarayanan et al. 2017), or a forward pass with dropout enabled (Gal and
-Ghahramani 2016). In nats; high means uncertain.
+2017). A cruder measure of the same is the variance over the passes, `sum_c var_s p_s(c)`. A pass is one draw
+of the model: a model of the population that was not trained on the record, a member of a deep ensemble
+(Lakshminarayanan et al. 2017), or a forward pass with dropout enabled (Gal and Ghahramani 2016). Entropies
+are in nats; high means uncertain.
 """
 
 from __future__ import annotations
@@ -25,11 +26,16 @@ _NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
 
 
 class Uncertainty(NamedTuple):
-    """float64 (records,) each, in nats; NaN for a record without any pass."""
+    """float64 (records,) each, the first three in nats; NaN for a record without any pass."""
 
     predictive: FloatArray
     aleatoric: FloatArray
     epistemic: FloatArray
+    variance: FloatArray
+
+
+UNCERTAINTIES = {"epistemic": "epistemic", "aleatoric": "aleatoric", "ensemble_variance": "variance"}
+"""Measure of hardness -> the part of `Uncertainty` it is; those that are followed over training."""
 
 
 def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
@@ -43,6 +49,17 @@ def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) ->
     return _by_part(
         lambda part: special.softmax(logits[:, part].astype(np.float64), axis=2), logits.shape, counted
     )
+
+
+def uncertainty_at_checkpoints(logits: AnyArray, counted: BoolArray) -> dict[str, FloatArray]:
+    """Every one of `UNCERTAINTIES` at each checkpoint; float64 (checkpoints, records).
+
+    Args:
+        logits: float (models, checkpoints, records, classes).
+        counted: bool (models, records), the models that count for a record.
+    """
+    parts = [uncertainty_of_logits(logits[:, at], counted) for at in range(logits.shape[1])]
+    return {name: np.stack([getattr(p, part) for p in parts]) for name, part in UNCERTAINTIES.items()}
 
 
 def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
@@ -74,9 +91,10 @@ def _by_part(
 
 
 def _split(probabilities: FloatArray, counted: BoolArray) -> Uncertainty:
-    predictive = _entropy(side_mean(probabilities, counted))
-    aleatoric = side_mean(_entropy(probabilities), counted)
-    return Uncertainty(predictive, aleatoric, np.maximum(predictive - aleatoric, 0.0))
+    mean = side_mean(probabilities, counted)
+    predictive, aleatoric = _entropy(mean), side_mean(_entropy(probabilities), counted)
+    variance = side_mean(np.square(probabilities - mean), counted).sum(axis=-1)
+    return Uncertainty(predictive, aleatoric, np.maximum(predictive - aleatoric, 0.0), variance)
 
 
 def _entropy(probabilities: FloatArray) -> FloatArray:

@@ -6,8 +6,11 @@ hash of (key, position), and the key, a buffer that is stacked like any other, m
 
 from __future__ import annotations
 
+import copy
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -54,6 +57,22 @@ def seed_dropout(net: nn.Module, key: int) -> None:
                 layer += 1
                 own_key = (key + layer * LAYER_KEY_STRIDE) % 2**63
                 setattr(parent, name, SeededDropout(child.p, _N_SHARED_AXES[type(child)], own_key))
+
+
+def dropout_passes(net: nn.Module, x: Tensor, n_passes: int) -> npt.NDArray[np.float32] | None:
+    """Logits of passes with dropout enabled and all else as in evaluation (Gal and Ghahramani 2016).
+
+    float32 (passes, records, classes); None where the network has no dropout, so that all passes are equal.
+    """
+    dropping = copy.deepcopy(net).eval()
+    layers = [module for module in dropping.modules() if isinstance(module, SeededDropout) and module.p > 0]
+    if not layers:
+        return None
+    for index, layer in enumerate(layers):
+        layer.train()
+        layer.key.fill_((index + 1) * LAYER_KEY_STRIDE % 2**63)
+    with torch.no_grad():
+        return np.stack([dropping(x).float().cpu().numpy() for _ in range(n_passes)])
 
 
 def _uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:

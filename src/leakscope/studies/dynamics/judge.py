@@ -8,7 +8,7 @@ arrays until the results are written.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -16,9 +16,9 @@ import numpy as np
 import scipy
 
 import leakscope
-from leakscope.array_types import FloatArray
 from leakscope.bank.bank import Bank
 from leakscope.dynamics.decisions import rule_text
+from leakscope.dynamics.entropy_dependence import entropy_dependence
 from leakscope.dynamics.grid import (
     cell_names,
     early_exposure,
@@ -33,8 +33,9 @@ from leakscope.dynamics.plane import Trajectories
 from leakscope.evaluate.judge import converged_models
 from leakscope.hardness.correlations import correlate
 from leakscope.hardness.in_out_mean import side_mean
+from leakscope.hardness.over_training import correlate_over_training, measured_over_training
 from leakscope.hardness.registry import measured
-from leakscope.studies.dynamics.published import PUBLISHED, comparison
+from leakscope.studies.dynamics.beside_bank import BesideBank
 from leakscope.studies.dynamics.records import RunRecords, run_records
 from leakscope.studies.dynamics.results import (
     AccuracyOverTraining,
@@ -58,12 +59,21 @@ class JudgedRun(NamedTuple):
 
 
 def judge_run(
-    config: DynamicsConfig, setting: Setting, bank: Bank, gradient_hardness: Mapping[str, FloatArray]
+    config: DynamicsConfig,
+    setting: Setting,
+    bank: Bank,
+    beside: BesideBank,
 ) -> JudgedRun:
-    """Everything about one bank; `gradient_hardness` holds the measures that its signals do not give."""
+    """Everything about one bank, and about what was measured beside it."""
     signals, design = converged_models(bank)
+    signals = _with_loss(signals)
     attack, side, cells = config.resolved_attack(), config.side, config.entropy_cells
-    hardness = {**measured(signals, design), **gradient_hardness}
+    over_training = {**beside.uncertainty, **measured_over_training(signals, design)}
+    hardness = {
+        **{name: values[-1] for name, values in over_training.items() if np.isfinite(values[-1]).any()},
+        **measured(signals, design),
+        **beside.gradient_hardness,
+    }
     records = run_records(config, setting.name, signals, design, hardness)
     floor = noise_floor(attack, signals, design, config.fpr, seed=setting.run_seed, side=side,
                         entropy_cells=cells, n_permutations=config.n_permutations)  # fmt: skip
@@ -75,11 +85,14 @@ def judge_run(
         setting=setting,
         population=_population(bank, design, records.paths),
         epochs=records.paths.epochs,
-        accuracy=_accuracy(signals, design),
+        accuracy=_accuracy(signals, design, beside),
         figures=_figures(metrics(records.paths, side, cells), floor, replicates),
         advantage=replicates.advantage,
         transitions=_transitions(records.paths, side),
         hardness=correlate(hardness, advantage, records.vulnerable[-1], out_loss),
+        early_hardness=correlate_over_training(over_training, advantage, records.vulnerable[-1]),
+        entropy_by_resolution=entropy_dependence(attack, signals, design, config.fpr, seed=setting.run_seed),
+        complexity=beside.complexity,
         undefined=_undefined(records),
     )
     return JudgedRun(results, records)
@@ -94,8 +107,6 @@ def study_results(config: DynamicsConfig, runs: Sequence[JudgedRun]) -> Dynamics
         conventions=conventions(config),
         runs={run.setting.name: run for run in results},
         populations=_populations(config, runs),
-        comparison=comparison(results),
-        published=PUBLISHED,
         runtime={
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),
@@ -118,15 +129,18 @@ def conventions(config: DynamicsConfig) -> dict[str, str]:
         "% of the plane's side",
         "entropy": f"in bits, over {config.entropy_cells} x {config.entropy_cells} cells",
         "speed": "mean distance a record moves per epoch, in % of the plane's side",
-        "entry": "share of the records outside the corner that are inside at the next checkpoint; per epoch: "
-        "the constant probability with the same effect",
+        "entry": "share of the records outside the corner that are inside at the next checkpoint; of all: "
+        "the same number as a share of all records; per epoch: the constant probability with the same effect",
         "early exposure": "recall: of the records vulnerable at the end, the share in the corner at a "
-        "checkpoint; precision: of the records in the corner then, the share vulnerable at the end",
+        "checkpoint; precision: of the records in the corner then, the share vulnerable at the end; ever: "
+        "the same for the records that were in the corner at a checkpoint or before",
         "noise floor": "the figure with each record's IN models drawn again, identically at all checkpoints; "
         f"mean, lowest and highest of {config.n_permutations} draws",
         "standard error": "jackknife over groups of models, left out as targets and as references",
         "hardness": "high means hard; correlated with the advantage at the end; the partial correlation "
-        "is given the mean loss of OUT models",
+        "is given the mean loss of OUT models; binned: of the means in 20 bins of equally many records",
+        "early hardness": "a measure at a checkpoint, correlated with the advantage at the end",
+        "complexity": "share of the first 2,000 records whose nearest other record has another label",
     }
 
 
@@ -141,7 +155,18 @@ def _population(bank: Bank, design: Design, paths: Trajectories) -> RunPopulatio
     )
 
 
-def _accuracy(signals: Signals, design: Design) -> AccuracyOverTraining:
+def _with_loss(signals: Signals) -> Signals:
+    """The signals with the loss, which log-odds determine: `log(1 + exp(-log_odds))`."""
+    if "loss" in signals.arrays or "log_odds" not in signals.arrays:
+        return signals
+    log_odds = np.asarray(signals.arrays["log_odds"], dtype=np.float32)
+    return Signals({**signals.arrays, "loss": np.logaddexp(0, -log_odds)}, signals.epochs, signals.labels)
+
+
+def _accuracy(signals: Signals, design: Design, beside: BesideBank) -> AccuracyOverTraining:
+    if beside.accuracy is not None:
+        on_members, on_nonmembers = (tuple(float(x) for x in series) for series in beside.accuracy.T)
+        return AccuracyOverTraining(on_members, on_nonmembers)
     correct = signals.arrays["correct"]
     members, nonmembers = (
         tuple(float(correct[:, t][mask].mean()) for t in range(len(signals.epochs)))
@@ -168,7 +193,8 @@ def _undefined(records: RunRecords) -> tuple[str, ...]:
     reasons = []
     if len(records.paths.epochs) == 1:
         reasons.append("There is a single checkpoint, so only the final plane is known, not the way there.")
-    reason = early_exposure(records.vulnerable, records.paths.epochs).reason
+    vulnerable = records.vulnerable
+    reason = early_exposure(vulnerable, vulnerable[-1], records.paths.epochs).reason
     if reason:
         reasons.append(f"Early exposure is partly undefined: {reason}.")
     return tuple(reasons)

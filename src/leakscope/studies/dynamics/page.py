@@ -14,8 +14,10 @@ from leakscope.report.blocks import Absent, Body, Bullets, Heading, Picture, Raw
 from leakscope.report.charts import Grid
 from leakscope.report.page import Page, Section
 from leakscope.report.study_page import conventions, folder_facts, reproduce
+from leakscope.studies.claims import claims_section
 from leakscope.studies.dynamics import page_charts as charts
 from leakscope.studies.dynamics import report
+from leakscope.studies.dynamics.claims import PUBLICATION
 from leakscope.studies.dynamics.page_plane import SCRIPTS, Plane, PlaneRun, plane
 from leakscope.studies.dynamics.plane_figures import draw_paths, draw_planes
 from leakscope.studies.dynamics.records import RunRecords
@@ -56,6 +58,7 @@ def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, red
         *([] if single else [_comparison(results)]),
         *([_plane_section(on_plane, runs, results)] if on_plane else []),
         *(section for k, run in enumerate(runs) for section in _run_sections(k, run, results, redacted)),
+        claims_section(PUBLICATION.settle([results])),
         conventions([], results.conventions),
         reproduce(report.command(config), config.settings[0].seed, results.runtime),
     ]
@@ -122,6 +125,8 @@ def _run_sections(k: int, records: RunRecords, results: DynamicsResults, redacte
     figures: Body = [
         Table(report.SUMMARY, report.summary_rows(run)),
         report.variation_sentence(run.advantage),
+        Heading("Entropy by number of models and of cells"),
+        Table(report.ENTROPY, report.entropy_rows(run)),
     ]
     parts: list[tuple[str, str, Body]] = [
         ("figures", "Figures", figures),
@@ -132,7 +137,7 @@ def _run_sections(k: int, records: RunRecords, results: DynamicsResults, redacte
     if len(results.runs) == 1:
         return [Section(id, title, body) for id, title, body in parts]
     blocks = [block for _, title, part in parts for block in (Heading(title), *part)]
-    return [Section(f"run{k}", records.name, [Bullets(report.sentences(run, results.published)), *blocks])]
+    return [Section(f"run{k}", records.name, [Bullets(report.sentences(run)), *blocks])]
 
 
 def _over_training(k: int, run: RunResults, folder: str) -> Body:
@@ -165,10 +170,13 @@ def _hardness(k: int, records: RunRecords, results: DynamicsResults, redacted: b
         charts.hardness(f"run{k}-hardness{m}", name, records.hardness[name], advantage, run.hardness[name])
         for m, name in enumerate([] if redacted else charts.drawn_measures(run.hardness))
     ]
+    early = report.early_rows(run)
+    early_blocks: Body = [Heading("As an early predictor"), Table(report.EARLY, early)] if early else []
     no_logits = Absent("Uncertainty over all classes and EL2N need the logits, which were not stored.")
     return [
         Table(report.HARDNESS, report.hardness_rows(run)),
-        report.hardness_note(results.published),
+        report.HARDNESS_NOTE,
+        *early_blocks,
         *([] if run.setting.store_logits else [no_logits]),
         *([Grid(drawn, f"{_figures_of(records, results)}hardness")] if drawn else []),
     ]
@@ -177,14 +185,6 @@ def _hardness(k: int, records: RunRecords, results: DynamicsResults, redacted: b
 def _comparison(results: DynamicsResults) -> Section:
     runs, spread = results.runs, report.population_sentences(results)
     populations: Body = [Heading("Independent populations"), Bullets(spread)] if spread else []
-    ratios: Body = [
-        Heading("Ratios next to the published ones"),
-        Table(report.RATIOS, report.ratio_rows(results)),
-        report.RATIO_NOTE,
-    ]
-    if not results.comparison:
-        no_pair = "No two of these runs differ as two published settings do, so no ratio is compared."
-        ratios = [Absent(no_pair)]
     _, vulnerable, entropy, _ = charts.OVER_TIME
     drawn = [
         charts.compared("compared-vulnerable", runs, vulnerable),
@@ -194,7 +194,6 @@ def _comparison(results: DynamicsResults) -> Section:
     body: Body = [
         Table(report.COMPARED, report.compared_rows(results)),
         report.COMPARED_NOTE,
-        *ratios,
         Grid(drawn, "comparison"),
         *populations,
     ]

@@ -55,6 +55,8 @@ OVER_TIME = (
 EARLY = (
     OverTime("recall", "Recall: share of the finally vulnerable already in the corner", "records (%)", 100),
     OverTime("precision", "Precision: share of the corner still vulnerable at the end", "records (%)", 100),
+    OverTime("ever_recall", "Recall of all that were ever in the corner", "records (%)", 100),
+    OverTime("ever_precision", "Precision of all that were ever in the corner", "records (%)", 100),
 )
 
 

@@ -15,7 +15,7 @@ from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.grid import first_exposed_epoch, is_vulnerable
 from leakscope.dynamics.plane import Trajectories, trajectories
 from leakscope.evaluate.judge import RECORDS, converged_models
-from leakscope.evaluate.record_metadata import write_columns
+from leakscope.evaluate.record_metadata import RecordMetadata, write_columns
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Design, Records, Signals
@@ -68,13 +68,18 @@ def stored_records(out: Path, results: DynamicsResults) -> list[RunRecords]:
     return runs
 
 
-def write_record_table(out: Path, runs: Sequence[RunRecords], records: Sequence[Records]) -> None:
+def record_names(records: Records) -> RecordMetadata:
+    """Ids and class names of the records."""
+    return RecordMetadata(records.ids, np.array(records.class_names)[records.labels])
+
+
+def write_record_table(out: Path, runs: Sequence[RunRecords], records: Sequence[RecordMetadata]) -> None:
     """records.parquet: one row per run and record, with its state at the end and its hardness."""
     tables = [_columns(run, own) for run, own in zip(runs, records, strict=True)]
     names = dict.fromkeys(name for table in tables for name in table)
 
     def joined(name: str) -> AnyArray:
-        missing = (np.full(len(own), np.nan) for own in records)
+        missing = (np.full(len(own.ids), np.nan) for own in records)
         return np.concatenate([t.get(name, nothing) for t, nothing in zip(tables, missing, strict=True)])
 
     write_columns(out / RECORDS, {name: joined(name) for name in names})
@@ -85,12 +90,12 @@ def bank_folder(out: Path, setting: Setting) -> Path:
     return out / "banks" / setting.name
 
 
-def _columns(run: RunRecords, records: Records) -> dict[str, AnyArray]:
+def _columns(run: RunRecords, records: RecordMetadata) -> dict[str, AnyArray]:
     fpr, tpr = run.paths.states[-1].T
     return {
-        "run": np.full(len(records), run.name),
+        "run": np.full(len(records.ids), run.name),
         "id": records.ids,
-        "label": np.array(records.class_names)[records.labels],
+        "label": records.labels,
         "fpr": fpr,
         "tpr": tpr,
         "advantage": tpr - fpr,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from leakscope.dynamics.jackknife import AdvantageVariation
@@ -10,12 +11,11 @@ from leakscope.errors import InputError
 from leakscope.hardness.registry import measure_label
 from leakscope.report.gauge import Gauge
 from leakscope.report.study_page import NO_COMMAND, Command, around, options
+from leakscope.studies.dynamics.failure_signatures import failure_signatures
 from leakscope.studies.dynamics.results import (
     DynamicsResults,
     Figure,
     Number,
-    PublishedFigures,
-    RatioFigure,
     RunFigures,
     RunResults,
 )
@@ -39,12 +39,17 @@ COMPARED_NOTE = (
     "the plane's side; change of the spatial entropy in bits; peak probability of entering the corner, per "
     "checkpoint and per epoch; epoch by which 70% of the finally vulnerable records are in the corner."
 )
-RATIOS = ("published finding", "ours", "± standard error", "above the floors", "published")
-RATIO_NOTE = (
-    "Where a ratio would cross zero, the two values are given. Above the floors: each value minus its noise "
-    f"floor. Published: {PAPER}."
+HARDNESS = (
+    "hardness",
+    "Pearson r",
+    "Spearman",
+    "r among the vulnerable",
+    "r of 20 bins",
+    "the same among the vulnerable",
+    "partial, given the loss",
 )
-HARDNESS = ("hardness", "Pearson r", "Spearman", "r among the vulnerable", "partial, given the loss")
+EARLY = ("measure", "epoch", "Pearson r", "Spearman", "r among the vulnerable")
+ENTROPY = ("models", "cells per side", "first checkpoint", "last checkpoint", "change", "change by chance")
 
 
 class _Row(NamedTuple):
@@ -55,6 +60,7 @@ class _Row(NamedTuple):
     factor: float = 1
     unit: str = ""
     decimals: int = 1
+    is_compared: bool = True
 
     def text(self, number: float | None) -> str:
         return "undefined" if number is None else f"{self.factor * number:.{self.decimals}f}"
@@ -69,9 +75,11 @@ _OVER_TRAINING = (
     _Row("net_displacement", "center of mass, net displacement", unit="% of side"),
     _Row("path_length", "center of mass, path length", unit="% of side"),
     _Row("entropy_change", "spatial entropy, last minus first", unit="bits", decimals=2),
-    _Row("peak_entry", "peak entry probability per checkpoint", 100, "%"),
+    _Row("peak_entry", "peak entry between checkpoints", 100, "%"),
+    _Row("peak_entry_of_all", "the same, as a share of all records", 100, "%", is_compared=False),
     _Row("peak_entry_per_epoch", "peak entry probability per epoch", 100, "%", 2),
     _Row("first_epoch", "first epoch with 70% of the finally vulnerable", decimals=0),
+    _Row("first_epoch_ever", "the same, if ever in the corner counts", decimals=0, is_compared=False),
 )
 
 
@@ -79,7 +87,7 @@ def headline(results: DynamicsResults) -> list[str]:
     """The main result with its interval."""
     if len(results.runs) == 1:
         (run,) = results.runs.values()
-        population, _, *rest = sentences(run, results.published)
+        population, _, *rest = sentences(run)
         return [_exposure_sentence(run), *rest, population]
     by_exposure = sorted(results.runs.items(), key=lambda pair: -_vulnerable_share(pair[1]))
     (most, first), (least, last) = by_exposure[0], by_exposure[-1]
@@ -95,6 +103,8 @@ def headline(results: DynamicsResults) -> list[str]:
 def command(config: DynamicsConfig) -> Command:
     """The command line that runs this study; empty where no preset with options gives exactly this config."""
     populations = 1 + max(setting.population for setting in config.settings)
+    if config.settings[0].bank or config.settings[0].config:
+        return _command_of_subject(config, populations)
     candidates = _presets(config, populations)
     if not candidates:
         return NO_COMMAND
@@ -107,6 +117,23 @@ def command(config: DynamicsConfig) -> Command:
     return Command(
         ("leakscope", "study", "dynamics", "--preset", preset, *more, *logits, "--out", "runs/again")
     )
+
+
+def _command_of_subject(config: DynamicsConfig, populations: int) -> Command:
+    """The command line of a given bank or of a config file, which decide much of the setting themselves."""
+    setting, default = config.settings[0], Setting()
+    subject = ("--bank", setting.bank) if setting.bank else ("--config", "FILE.toml")
+    decided = _OF_BANK if setting.bank else _OF_CONFIG
+    given = {name: value for name, value in vars(setting).items() if name not in decided}
+    changes = {name: value for name, value in given.items() if value != getattr(default, name)}
+    judging = {"populations": (populations, 1), "attack": (config.attack, "lira"), "fpr": (config.fpr, None)}
+    changes |= {name: value for name, (value, usual) in judging.items() if value != usual}
+    return Command(("leakscope", "study", "dynamics", *subject, *options(changes), "--out", "runs/again"))
+
+
+_OF_BANK = ("bank", "config", "population", "models", "universe", "epochs", "every", "store_logits")
+_OF_CONFIG = ("bank", "config", "population", "dataset", "net", "optimizer", "epochs", "batch_size", "lr",
+              "precision", "models", "design", "seed", "store_logits")  # fmt: skip
 
 
 def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[str, Any]]]:
@@ -204,29 +231,27 @@ def limits(results: DynamicsResults) -> list[str]:
     ]
 
 
-def sentences(run: RunResults, published: PublishedFigures) -> list[str]:
+def sentences(run: RunResults) -> list[str]:
     """What was trained and what came out."""
     setting, population, vulnerable = run.setting, run.population, run.figures.vulnerable.last
     members, nonmembers = run.accuracy.members[-1], run.accuracy.nonmembers[-1]
+    accuracy = f" Accuracy: {percent(members)} on members, {percent(nonmembers)} on non-members."
+    accuracy = "" if members is None else accuracy
     lines = [
         f"{population.models} models ({setting.net}, {setting.optimizer}, {setting.epochs} epochs), each "
-        f"trained on a random half of the {population.records:,} records of {setting.dataset}. Accuracy: "
-        f"{percent(members)} on members, {percent(nonmembers)} on non-members.",
+        f"trained on a random half of the {population.records:,} records of {setting.dataset}.{accuracy}",
         f"At the end, {percent(vulnerable.value)} of the records are in the vulnerable corner; chance alone "
         f"puts {percent(vulnerable.floor.mean)} there.",
     ]
     first = run.figures.first_epoch.value
     if first is not None and len(run.epochs) > 1:
-        lines.append(
-            f"70% of them were already there by epoch {first:.0f} of {setting.epochs} "
-            f"(published: after {published.early_share:.0%} of training)."
-        )
+        lines.append(f"70% of them were already there by epoch {first:.0f} of {setting.epochs}.")
     if population.diverged_models:
         lines.append(f"{_counted(population.diverged_models, 'model')} diverged and were excluded.")
     if population.judged_records < population.records:
         missing = _counted(population.records - population.judged_records, "record")
         lines.append(f"Not judged, because every model or no model was trained on them: {missing}.")
-    return [*lines, *run.undefined]
+    return [*lines, *run.undefined, *failure_signatures(run)]
 
 
 def summary_rows(run: RunResults) -> list[list[str]]:
@@ -240,20 +265,6 @@ def summary_rows(run: RunResults) -> list[list[str]]:
 def compared_rows(results: DynamicsResults, with_errors: bool = True) -> list[list[str]]:
     """One row per run: the figures that are compared."""
     return [[name, *_compared_cells(run.figures, with_errors)] for name, run in results.runs.items()]
-
-
-def ratio_rows(results: DynamicsResults) -> list[list[str]]:
-    """One row per published ratio."""
-    return [
-        [
-            row.finding,
-            _decimal(row.ratio, _both_values(row)),
-            _decimal(row.ratio_standard_error, ""),
-            _decimal(row.ratio_above_floor, "undefined"),
-            _decimal(row.published_ratio, "{:g} and {:g}".format(*row.published_values)),
-        ]
-        for row in results.comparison
-    ]
 
 
 def variation_sentence(advantage: AdvantageVariation) -> str:
@@ -273,17 +284,50 @@ def hardness_rows(run: RunResults) -> list[list[str]]:
     """One row per measure of hardness."""
     return [
         [measure_label(measure), str(row.pearson), str(row.spearman), str(row.among_vulnerable),
-         str(row.partial_given_loss)]
+         str(row.binned), str(row.binned_among_vulnerable), str(row.partial_given_loss)]
         for measure, row in run.hardness.items()
     ]  # fmt: skip
 
 
-def hardness_note(published: PublishedFigures) -> str:
-    """What to compare the correlations with, and what their intervals cover."""
-    return (
-        f"Published: r = {published.epistemic_r:g} for epistemic uncertainty among the vulnerable (WRN-28 on "
-        "CIFAR-10). Intervals treat the records as independent and the models as fixed."
-    )
+HARDNESS_NOTE = (
+    "Intervals treat the records as independent and the models as fixed. Bins average over records, so their "
+    "correlation is higher than that of single records."
+)
+
+
+def early_rows(run: RunResults, measures: Sequence[str] | None = None) -> list[list[str]]:
+    """How well measures at a tenth, a quarter, half and the end of training predict the final advantage.
+
+    Only the named measures, or all of them.
+    """
+    at = sorted({_nearest(run.epochs, share) for share in (0.1, 0.25, 0.5, 1.0)})
+    return [
+        [measure_label(measure), str(run.epochs[k]), *(_correlation(series[k]) for series in rows)]
+        for measure, early in run.early_hardness.items()
+        for rows in [(early.pearson, early.spearman, early.among_vulnerable)]
+        for k in at
+        if early.pearson[k] is not None and (measures is None or measure in measures)
+    ]
+
+
+def _nearest(epochs: tuple[int, ...], share: float) -> int:
+    return min(range(len(epochs)), key=lambda k: abs(epochs[k] - share * epochs[-1]))
+
+
+def _correlation(r: float | None) -> str:
+    return "undefined" if r is None else f"{r:.3f}"
+
+
+def entropy_rows(run: RunResults) -> list[list[str]]:
+    """The spatial entropy for several numbers of models and cells."""
+    return [
+        [
+            str(f.models),
+            str(f.cells),
+            *(f"{bits:.2f}" for bits in (f.first, f.last, f.change, f.floor_change)),
+        ]
+        for f in run.entropy_by_resolution
+    ]
 
 
 def population_sentences(results: DynamicsResults) -> list[str]:
@@ -309,7 +353,7 @@ def _summary_row(row: _Row, figure: Figure[Number]) -> list[str]:
 
 def _compared_cells(figures: RunFigures, with_errors: bool) -> list[str]:
     at_the_end = [(row, getattr(figures, row.figure).last) for row in _AT_THE_END[:2]]
-    over_training = [(row, getattr(figures, row.figure)) for row in _OVER_TRAINING]
+    over_training = [(row, getattr(figures, row.figure)) for row in _OVER_TRAINING if row.is_compared]
     return [_compared_cell(row, figure, with_errors) for row, figure in (*at_the_end, *over_training)]
 
 
@@ -319,12 +363,3 @@ def _compared_cell(row: _Row, figure: Figure[Number], with_errors: bool) -> str:
     has_error = with_errors and figure.standard_error is not None
     error = f" ± {row.text(figure.standard_error)}" if has_error else ""
     return f"{row.text(figure.value)}{error}{'%' if row.unit.startswith('%') else ''}"
-
-
-def _decimal(number: float | None, otherwise: str) -> str:
-    return otherwise if number is None else f"{number:.2f}"
-
-
-def _both_values(row: RatioFigure) -> str:
-    first, second = row.first.value, row.second.value
-    return "undefined" if first is None or second is None else f"{first:.3g} and {second:.3g}"

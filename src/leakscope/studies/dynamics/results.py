@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from leakscope.dynamics.entropy_dependence import EntropyFigure
 from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.dynamics.metrics import Metrics
 from leakscope.dynamics.noise_floor import Floor
 from leakscope.hardness.correlations import HardnessFigures
+from leakscope.hardness.over_training import EarlyCorrelations
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 
 Number = float | None
@@ -111,6 +113,9 @@ class RunResults:
         advantage: variation of the advantage at the last checkpoint.
         transitions: moves between cells.
         hardness: measure of hardness -> its correlations with the advantage.
+        early_hardness: measure -> its correlations at each checkpoint with the advantage at the end.
+        entropy_by_resolution: the spatial entropy for several numbers of models and of cells.
+        complexity: nearest-neighbor error of the records; undefined where their features are unknown.
         undefined: why some figures are missing; empty where none is.
     """
 
@@ -122,6 +127,9 @@ class RunResults:
     advantage: AdvantageVariation
     transitions: Transitions
     hardness: Mapping[str, HardnessFigures]
+    early_hardness: Mapping[str, EarlyCorrelations]
+    entropy_by_resolution: tuple[EntropyFigure, ...]
+    complexity: float | None
     undefined: tuple[str, ...]
 
 
@@ -139,63 +147,6 @@ class PopulationSpread:
 
 
 @dataclass(frozen=True)
-class ComparedFigure:
-    """One side of a ratio.
-
-    Attributes:
-        run: dataset, network and optimizer.
-        value: of the figure.
-        standard_error: of the value.
-        floor: mean of its noise floor.
-    """
-
-    run: str
-    value: float | None
-    standard_error: float | None
-    floor: float | None
-
-
-@dataclass(frozen=True)
-class RatioFigure:
-    """A ratio between two settings next to the published one.
-
-    Attributes:
-        figure: name of the figure.
-        finding: what was published.
-        first: numerator.
-        second: denominator.
-        ratio: of the values; undefined unless both are positive.
-        ratio_standard_error: by the delta method.
-        ratio_above_floor: ratio of the values minus their noise floors.
-        published_values: published numerator and denominator.
-        published_ratio: undefined unless both published values are positive.
-    """
-
-    figure: str
-    finding: str
-    first: ComparedFigure
-    second: ComparedFigure
-    ratio: float | None
-    ratio_standard_error: float | None
-    ratio_above_floor: float | None
-    published_values: tuple[float, float]
-    published_ratio: float | None
-
-
-@dataclass(frozen=True)
-class PublishedFigures:
-    """Figures of arXiv 2507.23291 that the reports print next to ours.
-
-    Attributes:
-        epistemic_r: Pearson's r between epistemic uncertainty and advantage among vulnerable records.
-        early_share: share of training after which 70% of the finally vulnerable records were vulnerable.
-    """
-
-    epistemic_r: float
-    early_share: float
-
-
-@dataclass(frozen=True)
 class DynamicsResults:
     """When, during training, records become exposed.
 
@@ -205,8 +156,6 @@ class DynamicsResults:
         conventions: term -> how it is defined.
         runs: name of each run -> its results.
         populations: setting -> variation between its independent populations, where there are several.
-        comparison: ratios between runs next to the published ones.
-        published: single published figures.
         runtime: package -> version that computed the results.
     """
 
@@ -215,6 +164,4 @@ class DynamicsResults:
     conventions: Mapping[str, str]
     runs: Mapping[str, RunResults]
     populations: Mapping[str, PopulationSpread]
-    comparison: tuple[RatioFigure, ...]
-    published: PublishedFigures
     runtime: Mapping[str, str]

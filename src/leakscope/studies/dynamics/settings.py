@@ -11,6 +11,7 @@ from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import AttackSpec, resolve, spec_of
+from leakscope.design import DESIGNS
 from leakscope.dynamics.decisions import check_fpr, check_rule
 from leakscope.errors import InputError
 from leakscope.recipe import Option, Recipe
@@ -32,7 +33,7 @@ class Setting:
         net: a shipped network, or "package.module:factory".
         optimizer: "sgd" (Nesterov momentum 0.9, weight decay 5e-4), "sam" (the same with sharpness-aware
             steps of radius 0.05) or "adamw" (weight decay 0.01); the learning rate follows a cosine to zero.
-        models: number of models; even, as each is trained on a random half of the records.
+        models: number of models, each trained on a random half of the records; even, but for bernoulli.
         epochs: epochs of training.
         every: epochs between checkpoints; the last epoch is always a checkpoint.
         universe: number of records to use, from the start of the dataset; None means all.
@@ -43,6 +44,13 @@ class Setting:
         store_logits: whether to store the logits of all classes, which uncertainty over classes needs.
         gradient_models: number of models to retrain for gradient norms (GraNd, TracIn).
         population: index of this population among independent populations of the same setting.
+        dropout: probability of dropout; 0: none. Networks without such an option refuse it.
+        design: how each model's records are drawn: "balanced" (each record is in half of the models),
+            "bernoulli" (each membership is a coin flip, as in the publication) or "pairs" (of complements).
+        bank: name of the file or folder with outputs of models that were trained elsewhere; the other
+            attributes then describe how. Empty: the study trains the models.
+        config: text of the config file whose records and recipe are the subject; the other attributes then
+            describe them. Empty: the attributes decide.
     """
 
     dataset: str = "digits"
@@ -59,6 +67,10 @@ class Setting:
     store_logits: bool = True
     gradient_models: int = 0
     population: int = 0
+    dropout: float = 0.0
+    design: str = "balanced"
+    bank: str = ""
+    config: str = ""
 
     def __post_init__(self) -> None:
         problems = _setting_problems(self)
@@ -87,7 +99,10 @@ class Setting:
         is_sgd, is_photo = self.optimizer != "adamw", self.dataset == "cifar10"
         return Recipe(
             net=self.net,
-            net_options=_NET_OPTIONS.get(self.net, ()),
+            net_options=(
+                *_NET_OPTIONS.get(self.net, ()),
+                *([("dropout", self.dropout)] if self.dropout else []),
+            ),
             optimizer="sgd" if is_sgd else "adamw",
             sam_rho=_SAM_RHO if self.optimizer == "sam" else 0.0,
             lr=_RATES[self.optimizer] if self.lr is None else self.lr,
@@ -170,16 +185,24 @@ def _setting_problems(setting: Setting) -> list[str]:
         for name in ("epochs", "every", "batch_size")
         if getattr(setting, name) < 1
     ]
-    if setting.optimizer not in OPTIMIZERS:
+    if setting.optimizer not in OPTIMIZERS and not (setting.config or setting.bank):
         problems.append(f"optimizer={setting.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
-    if setting.models < _FEWEST_MODELS or setting.models % 2:
-        problems.append(f"models={setting.models}: must be even and at least {_FEWEST_MODELS}")
+    if setting.design not in DESIGNS:
+        problems.append(f"design={setting.design!r}: choose one of {', '.join(DESIGNS)}")
+    if setting.config and setting.gradient_models:
+        problems.append("gradient_models: only for networks that the study's own options describe")
+    is_even = setting.design != "bernoulli" and not setting.bank
+    if setting.models < _FEWEST_MODELS or (is_even and setting.models % 2):
+        even = "even and " if is_even else ""
+        problems.append(f"models={setting.models}: must be {even}at least {_FEWEST_MODELS}")
     if setting.universe is not None and setting.universe < 2 * setting.models:
         problems.append(f"universe={setting.universe}: must be at least 2 per model ({2 * setting.models})")
     if not 0 <= setting.gradient_models <= setting.models:
         problems.append(
             f"gradient_models={setting.gradient_models}: must be from 0 to models={setting.models}"
         )
+    if not 0 <= setting.dropout < 1:
+        problems.append(f"dropout={setting.dropout}: must be at least 0 and below 1")
     if setting.seed < 0:
         problems.append(f"seed={setting.seed}: must be at least 0")
     return problems
@@ -188,11 +211,15 @@ def _setting_problems(setting: Setting) -> list[str]:
 _WRN = Setting(net="wide_resnet", batch_size=256, precision="bfloat16", every=10, epochs=400)
 _COMPARED = replace(_WRN, dataset="cifar10", universe=20_000)
 
+# Gradients of 13 records of a WRN-28-2 fit into the memory they may take, so 20,000 records at 40 checkpoints
+# are 60,000 backward passes of a model, four times as many as its training. The CNN is small enough.
+_GRADIENT_MODELS = {"wide_resnet": 0, "resnet18": 0, "deep_cnn": 0, "cnn": 2}
+
 PRESETS: dict[str, tuple[Setting, ...]] = {
     "quick": (Setting(gradient_models=4),),
     "mnist": (replace(_COMPARED, dataset="mnist"),),
     "architectures": tuple(
-        replace(_COMPARED, net=net) for net in ("wide_resnet", "resnet18", "deep_cnn", "cnn")
+        replace(_COMPARED, net=net, gradient_models=models) for net, models in _GRADIENT_MODELS.items()
     ),
     "optimizers": tuple(replace(_COMPARED, optimizer=name, epochs=160) for name in OPTIMIZERS),
     "datasets": tuple(replace(_COMPARED, dataset=name) for name in ("cifar10", "fashion-mnist", "mnist")),
@@ -202,7 +229,7 @@ PRESETS: dict[str, tuple[Setting, ...]] = {
 
 
 def config_of(
-    preset: str = "quick",
+    preset: str | tuple[Setting, ...] = "quick",
     populations: int = 1,
     attack: AttackSpec = "lira",
     fpr: float | None = None,
@@ -211,7 +238,7 @@ def config_of(
     """A preset with changes.
 
     Args:
-        preset: a name in `PRESETS`.
+        preset: a name in `PRESETS`, or settings of your own.
         populations: number of independent populations of each setting.
         attack: the attack that decides: text, a table with `name`, or an `Attack`.
         fpr: decide at this false positive rate; None means a log likelihood ratio above 0.
@@ -220,11 +247,12 @@ def config_of(
     Raises:
         InputError: an argument is unknown or out of range.
     """
-    if preset not in PRESETS:
+    if isinstance(preset, str) and preset not in PRESETS:
         raise InputError(f"preset={preset!r}: choose one of {', '.join(PRESETS)}")
     if populations < 1:
         raise InputError(f"populations={populations}: must be at least 1")
-    settings = [replace(setting, **changes) for setting in PRESETS[preset]]
+    chosen = PRESETS[preset] if isinstance(preset, str) else preset
+    settings = [replace(setting, **changes) for setting in chosen]
     repeated = (replace(setting, population=k) for setting in settings for k in range(populations))
     config = DynamicsConfig(tuple(repeated), spec_of(resolve(attack)), fpr)
     config.resolved_attack()

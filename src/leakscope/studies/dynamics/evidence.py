@@ -1,0 +1,205 @@
+"""The results that can settle a claim, and the rules by which a figure does.
+
+The rules were fixed before the figures were looked at:
+
+- A value agrees with a published one if its 95% interval contains it, or if both are equal when rounded as
+  published. It is noise if its interval reaches the largest value under permuted memberships.
+- A share agrees with "over 70%" if its interval reaches 70%. It is noise if chance alone reaches it.
+- A published ratio is known within the rounding of its two values. Ours agrees if its interval overlaps with
+  that range; it has the same direction if its interval lies on the same side of 1. A ratio of two values that
+  are both noise is noise.
+- A correlation is strong from 0.7 and weak below 0.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from leakscope.studies.claims import Outcome
+from leakscope.studies.dynamics.results import DynamicsResults, Figure, Number, RunResults
+from leakscope.studies.dynamics.settings import Setting
+
+STRONG, WEAK = 0.7, 0.3
+_Z = 1.96
+
+
+class MissingResultsError(Exception):
+    """No results say anything about a claim."""
+
+
+class Interval(NamedTuple):
+    """A value with its 95% interval and its noise floor; an end is NaN where it is unknown."""
+
+    value: float
+    low: float
+    high: float
+    floor: float = math.nan
+    floor_high: float = math.nan
+
+    @classmethod
+    def of(cls, figure: Figure[Number]) -> Interval:
+        """The interval of a figure.
+
+        Raises:
+            MissingResultsError: the figure is undefined.
+        """
+        value, error, floor = figure.value, figure.standard_error, figure.floor
+        if value is None:
+            raise MissingResultsError("the figure is undefined in these results")
+        half = math.nan if error is None else _Z * error
+        mean, high = (math.nan if end is None else end for end in (floor.mean, floor.high))
+        return cls(value, value - half, value + half, mean, high)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the value cannot be told from chance; false where the floor is unknown."""
+        low = self.value if math.isnan(self.low) else self.low
+        return low <= self.floor_high
+
+    def agrees(self, published: float, step: float) -> bool:
+        """Whether the interval contains the published value, or rounding to `step` makes both equal."""
+        return self.low <= published <= self.high or abs(self.value - published) <= step / 2
+
+    def text(self, scale: float = 1.0, unit: str = "", digits: int = 3) -> str:
+        """Value, interval and noise floor."""
+
+        def number(x: float) -> str:
+            return f"{scale * x:.{digits}f}"
+
+        interval = "" if math.isnan(self.low) else f" ({number(self.low)} to {number(self.high)})"
+        floor = "" if math.isnan(self.floor) else f"; noise floor {number(self.floor)}{unit}"
+        return f"{number(self.value)}{unit}{interval}{floor}"
+
+
+def level_outcome(ours: Interval, published: float, step: float) -> Outcome:
+    """The verdict on a published value."""
+    if ours.agrees(published, step):
+        return Outcome.NOISE if ours.is_noise else Outcome.REPRODUCED
+    return Outcome.NOT_REPRODUCED if ours.is_noise else Outcome.SAME_DIRECTION
+
+
+def ratio(first: Interval, second: Interval) -> Interval:
+    """The ratio of two independent values, by the delta method.
+
+    Raises:
+        MissingResultsError: one of them is not positive, so their ratio has no meaning.
+    """
+    if first.value <= 0 or second.value <= 0:
+        raise MissingResultsError("a value is not positive, so the ratio has no meaning")
+    if math.isnan(first.high) or math.isnan(second.high):
+        raise MissingResultsError("a value has no standard error, so the ratio has no interval")
+    value = first.value / second.value
+    half = value * math.hypot(
+        (first.high - first.value) / first.value, (second.high - second.value) / second.value
+    )
+    return Interval(value, value - half, value + half)
+
+
+class PublishedRatio(NamedTuple):
+    """Two published values, and the unit of the last printed digit of the second, the coarser one."""
+
+    first: float
+    second: float
+    step: float
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Between which the ratio lies, given the rounding of its values."""
+        half = self.step / 2
+        return (self.first - half) / (self.second + half), (self.first + half) / (self.second - half)
+
+
+def ratio_outcome(first: Interval, second: Interval, published: PublishedRatio) -> Outcome:
+    """The verdict on a published ratio above 1."""
+    ours, (low, high) = ratio(first, second), published.range
+    agrees = ours.low <= high and low <= ours.high
+    if first.is_noise and second.is_noise:
+        return Outcome.NOISE if agrees else Outcome.NOT_REPRODUCED
+    if agrees:
+        return Outcome.REPRODUCED
+    if ours.low > 1:
+        return Outcome.SAME_DIRECTION
+    return Outcome.REFUTED if ours.high < 1 else Outcome.NOT_REPRODUCED
+
+
+def strength_outcome(r: float, low: float, high: float) -> Outcome:
+    """The verdict on "correlates strongly"."""
+    if high < 0:
+        return Outcome.REFUTED
+    if low <= 0:
+        return Outcome.NOT_REPRODUCED
+    return Outcome.REPRODUCED if r >= STRONG else Outcome.SAME_DIRECTION
+
+
+class Run(NamedTuple):
+    """One run, and the results it belongs to."""
+
+    run: RunResults
+    results: DynamicsResults
+
+    @property
+    def setting(self) -> Setting:
+        """What was trained."""
+        return self.run.setting
+
+    @property
+    def label(self) -> str:
+        """The name of the run with what tells it from others of the same setting."""
+        return f"{self.setting.name} ({self.run.population.records:,} records, {self.run.epochs[-1]} epochs)"
+
+    @property
+    def protocol(self) -> str:
+        """What was trained and how it was judged, in words."""
+        own, population, epochs = self.setting, self.run.population, self.run.epochs
+        every = f", checkpoints every {epochs[1] - epochs[0]}" if len(epochs) > 1 else ""
+        return (
+            f"{population.models} models, {own.net}, {own.dataset} ({population.records:,} records), "
+            f"{own.optimizer}, {epochs[-1]} epochs{every}"
+        )
+
+    def at_epoch(self, series: Figure[tuple[Number, ...]], epoch: int) -> Interval:
+        """A figure at a checkpoint.
+
+        Raises:
+            MissingResultsError: there is no checkpoint at this epoch.
+        """
+        if epoch not in self.run.epochs:
+            raise MissingResultsError(f"no checkpoint at epoch {epoch} of {self.run.epochs[-1]}")
+        at = self.run.epochs.index(epoch)
+        values = (series.value[at], series.standard_error[at], *_floor_at(series, at))
+        value, error, mean, high = (math.nan if x is None else x for x in values)
+        if math.isnan(value):
+            raise MissingResultsError("the figure is undefined in these results")
+        return Interval(value, value - _Z * error, value + _Z * error, mean, high)
+
+
+def _floor_at(series: Figure[tuple[Number, ...]], at: int) -> tuple[Number, Number]:
+    return series.floor.mean[at], series.floor.high[at]
+
+
+class Evidence(NamedTuple):
+    """All runs of all results."""
+
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, all_results: Sequence[DynamicsResults]) -> Evidence:
+        """Every run, those of independent populations included."""
+        return cls(tuple(Run(run, results) for results in all_results for run in results.runs.values()))
+
+    def longest(self, dataset: str, net: str, optimizer: str) -> Run:
+        """The run of this setting with the most epochs, then the most records.
+
+        Raises:
+            MissingResultsError: there is none.
+        """
+        fitting = self.where(lambda s: (s.dataset, s.net, s.optimizer) == (dataset, net, optimizer))
+        if not fitting:
+            raise MissingResultsError(f"no results of {net} on {dataset} with {optimizer}")
+        return max(fitting, key=lambda own: (own.run.epochs[-1], own.run.population.records))
+
+    def where(self, condition: Callable[[Setting], bool]) -> list[Run]:
+        """The first populations of the settings that meet a condition."""
+        return [own for own in self.runs if not own.setting.population and condition(own.setting)]
