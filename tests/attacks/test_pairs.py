@@ -83,3 +83,26 @@ def test_nothing_leaks_from_models_that_learned_nothing(attack: Lira, kind: str)
         scores = attack(noise(design, seed), design).values
         means.append(np.mean([auc(*row) for row in zip(scores, design.in_mask, strict=True)]))
     assert abs(np.mean(means) - 0.5) < 4 * np.std(means, ddof=1) / np.sqrt(len(means))
+
+
+def test_leaving_one_out_is_the_published_way_and_reveals_the_design() -> None:
+    design = make_design("balanced", 8, 2_000, 1)
+    signals, rows = noise(design, 3), np.arange(8)
+    alone = Lira(leave_out="one", variance="record")(signals, design).values
+    log_odds = signals.last("log_odds").astype(np.float64)
+    for target, record in ((0, 5), (7, 1_999)):
+        density = []
+        for side in (design.in_mask, ~design.in_mask):
+            values = log_odds[side[:, record] & (rows != target), record]
+            density.append(
+                -0.5 * (log_odds[target, record] - values.mean()) ** 2 / values.var() - np.log(values.std())
+            )
+        assert alone[target, record] == pytest.approx(density[0] - density[1], rel=1e-5)
+
+    def mean_auc(attack: Lira) -> float:
+        scores = attack(signals, design).values
+        return float(np.mean([auc(*row) for row in zip(scores, design.in_mask, strict=True)]))
+
+    # The standard error of a mean over 8 targets of 2,000 records is 0.005.
+    assert mean_auc(Lira(leave_out="one")) < 0.48
+    assert mean_auc(Lira()) == pytest.approx(0.5, abs=0.02)

@@ -81,6 +81,11 @@ class Attack:
         return False
 
     @property
+    def leaves_pairs_out(self) -> bool:
+        """Whether, in a balanced design, a partner is left out with the target (`attacks/blocks.py`)."""
+        return True
+
+    @property
     def label(self) -> str:
         """The name, with the options that differ from their defaults: "lira(online=false)"."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -129,7 +134,7 @@ class Attack:
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Fills `scores`, float64 (targets, records), block by block."""
-        blocks = Blocks(signals, design, targets, self.needs)
+        blocks = Blocks(signals, design, targets, self.needs, allows_pairs=self.leaves_pairs_out)
         blocks = replace(blocks, statistics=self.statistics(blocks))
 
         def fill(block: Block) -> None:

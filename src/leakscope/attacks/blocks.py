@@ -87,6 +87,7 @@ class Blocks:
         targets: int64 (targets,), the models under attack.
         needs: the signals that are read.
         statistics: handed to every block.
+        allows_pairs: whether a target may be left out together with a partner.
     """
 
     signals: Signals
@@ -94,6 +95,7 @@ class Blocks:
     targets: IntArray
     needs: tuple[str, ...]
     statistics: Any = None
+    allows_pairs: bool = True
 
     def map(self, work: Callable[[Block], Result], *written: AnyArray) -> list[Result]:
         """The result of `work` for each block, in order; several threads work at once.
@@ -107,8 +109,8 @@ class Blocks:
     @cached_property
     def leaves_pairs_out(self) -> bool:
         """Whether targets are left out together with a partner; false: alone."""
-        enough = self.design.n_models >= _FEWEST_FOR_PAIRS
-        return enough and design_reveals_targets(self.design, self.targets)
+        allowed = self.allows_pairs and self.design.n_models >= _FEWEST_FOR_PAIRS
+        return allowed and design_reveals_targets(self.design, self.targets)
 
     def whole(self) -> Block:
         """All records at once, for attacks that hold the signals in memory."""

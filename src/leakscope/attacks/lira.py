@@ -1,13 +1,16 @@
 """LiRA: is the output more likely if the record was a member? (Carlini et al. 2022)
 
 Each record has a Gaussian of its log-odds over the other models trained with it, and one over those trained
-without it. Published implementations differ silently in four choices; here each is a named option:
+without it. Published implementations differ silently in five choices; here each is a named option:
 
 - `online`: both Gaussians (the paper's algorithm 1), or the OUT one only (its offline variant).
 - `centre`: "mean" (the paper) or "median" (the authors' released code).
 - `variance`: "record", each record's own (the paper); "fixed", one per side around the record means
   (the paper, below 64 models); "global", one per side around the side's mean (the released code's fixed).
 - `tail`, offline: "cdf", P(OUT < s) (the paper); "pdf", minus the OUT log-density (the released code).
+- `leave_out`: in a balanced design, the target and a partner of each record, so that as many references
+  were trained with it as without it ("pair"); or the target alone ("one", the paper), which gives an AUC
+  below 0.5 where nothing leaks: a target trained on a record leaves fewer references that were.
 
 Leave-one-out moments come from sums, so M targets cost O(M N), not O(M^2 N); medians do not.
 """
@@ -35,6 +38,7 @@ class Lira(Attack):
     variance: Literal["fixed", "record", "global"] = "fixed"
     centre: Literal["mean", "median"] = "mean"
     tail: Literal["cdf", "pdf"] = "cdf"
+    leave_out: Literal["pair", "one"] = "pair"
 
     name = "lira"
     needs = ("log_odds",)
@@ -50,6 +54,11 @@ class Lira(Attack):
     def is_log_ratio(self) -> bool:
         """Whether the score is a log likelihood ratio (offline LiRA's is a tail probability)."""
         return self.online
+
+    @property
+    def leaves_pairs_out(self) -> bool:
+        """Whether a partner is left out with the target."""
+        return self.leave_out == "pair"
 
     def statistics(self, blocks: Blocks) -> Pooled:
         """Moments over all records."""
