@@ -70,6 +70,7 @@ def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Gate " in printed
 
 
+@pytest.mark.slow
 def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("predictions.py") <= 3
     run_script("make_predictions.py")
@@ -97,7 +98,15 @@ def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
     assert "noisy digits" in out and "excess" in out
 
 
-@pytest.mark.parametrize("name", ["digits.toml", "forest.toml", "own_table.toml", "own_pictures.toml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits.toml",
+        "forest.toml",
+        "own_table.toml",
+        pytest.param("own_pictures.toml", marks=pytest.mark.slow),
+    ],
+)
 def test_a_config(name: str, tmp_path: Path) -> None:
     makers = {"own_table.toml": "make_people.py", "own_pictures.toml": "make_pictures.py"}
     if name in makers:
@@ -107,7 +116,11 @@ def test_a_config(name: str, tmp_path: Path) -> None:
     assert f"{N_MODELS} models were each trained" in run_config(name, tmp_path)
 
 
-CONFIGS = sorted(path.name for path in EXAMPLES.glob("*.toml"))
+PLANNED_QUICKLY = ("digits.toml", "fashion_cnn.toml", "own_table.toml")
+CONFIGS = [
+    pytest.param(path.name, marks=() if path.name in PLANNED_QUICKLY else pytest.mark.slow)
+    for path in sorted(EXAMPLES.glob("*.toml"))
+]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -58,7 +58,7 @@ def figure(
     content = file if isinstance(file, io.BytesIO) else io.BytesIO()
     with rc_context(_STYLE):
         drawn = Figure(figsize=(width, height), layout="constrained")
-        canvas = FigureCanvasAgg(drawn)
+        canvas: Any = FigureCanvasAgg(drawn)  # its methods have no types
         axes = list(drawn.subplots(*panels, squeeze=False).flat)
         yield axes[0] if panels == (1, 1) else axes
         # Not `drawn.savefig`, which draws twice: once for the layout, and the same again for the file.
