@@ -95,7 +95,10 @@ def test_labels_show_what_differs_from_the_defaults():
     ("spec", "message"),
     [
         ("lirra", "attack='lirra' is unknown; did you mean 'lira'\\? choose from calibrated, "),
-        ("lira(onlin=false)", "unknown option onlin; did you mean 'online'\\? it takes centre, leave_out, online"),
+        (
+            "lira(onlin=false)",
+            "unknown option onlin; did you mean 'online'\\? it takes centre, leave_out, online",
+        ),
         ("loss(power=2)", "unknown option power; it takes none"),
         ("lira(online=yes)", "online='yes': expected true or false"),
         ("lira(variance=wide)", "variance='wide': expected fixed \\| record \\| global"),

@@ -181,6 +181,20 @@ def test_the_attack_from_the_recorded_outputs_gives_the_same_results(study: Stud
         assert (tmp_path / "home" / name).read_bytes() == (out / name).read_bytes()
 
 
+def test_the_commands_record_on_one_machine_and_attack_on_another(tmp_path: Path) -> None:
+    sizes = ("--n-public", "80", "--n-private", "80", "--epochs", "2", "--device", "cpu")
+    gpu, home = tmp_path / "gpu", tmp_path / "home"
+    done = run_command("study", "ensemble", "--preset", "small", *sizes, "--record-only", "--out", gpu)
+    assert done.exit_code == 0 and f"--from {gpu / 'outputs.npz'}" in done.out
+    attack = ("study", "ensemble", "--from", gpu / "outputs.npz", "--attacker", "lightgbm")
+    done = run_command(*attack, "--entropy", "adjusted", "--json", "--out", home)
+    assert (done.exit_code, done.err) == (0, "")
+    printed = json.loads(done.out)
+    assert printed["config"]["entropy"] == "adjusted" and "adjusted_entropy" in printed["features"]
+    both = run_command(*attack, "--record-only", "--out", tmp_path / "both")
+    assert both.exit_code == 2 and "exclude each other" in both.err
+
+
 def test_rounding_the_outputs_costs_nothing_that_matters(study: Study) -> None:
     exact = np.asarray(Bank.open(study[0] / "target").signals().last("logits")[0])
     rounded = read_outputs(study[0] / "outputs.npz").whole()

@@ -173,7 +173,7 @@ def test_the_spread_has_the_power_to_tell_the_attack_from_guessing() -> None:
 
 @pytest.mark.slow
 def test_another_initialization_lies_in_the_committed_spread(tmp_path: Path) -> None:
-    """All widths together, by a chi-square statistic at 0.1%; guessing would be far outside."""
+    """All widths together, by a chi-square statistic at 0.1%; the same limit refuses an AUC of 0.5."""
     spread = committed().initializations
     assert spread is not None
     config = ScalingConfig(n_reference=0, n_initializations=2)
@@ -183,7 +183,7 @@ def test_another_initialization_lies_in_the_committed_spread(tmp_path: Path) -> 
         measured = [getattr(width, figure).values[1] for width in results.widths]
         limit = stats.chi2.ppf(0.999, len(PUBLISHED_WIDTHS))
         assert distance(measured, spread.widths, figure) < limit, figure
-        assert distance([0.5] * len(measured), spread.widths, figure) > 10 * limit
+        assert distance([0.5] * len(measured), spread.widths, figure) > limit
 
 
 def distance(values: list[float], widths: Any, figure: str) -> float:

@@ -409,6 +409,8 @@ def ensemble(
         write_claims(PUBLICATION, claims, quiet)
         return
     given = given_options(context, EnsembleConfig)
+    if recorded is not None and record_only:
+        raise InputError("--from and --record-only exclude each other: the target is recorded already")
     if recorded is not None:
         results = run_from(recorded, out, given, disclosure=Disclosure(redact))
         show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
@@ -421,10 +423,13 @@ def ensemble(
     # There is one model: a log would count from 0 to 1, only a bar says something.
     with training_progress(1, out, shown=verbose and sys.stderr.isatty()) as progress:
         if record_only:
-            print_lines(console(), [f"{record(config, out, device, data_dir, progress)}"] * (not quiet))
-            return
-        results = run(config, out, device, data_dir, progress, disclosure=Disclosure(redact))
-    show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
+            file = record(config, out, device, data_dir, progress)
+        else:
+            results = run(config, out, device, data_dir, progress, disclosure=Disclosure(redact))
+    if not record_only:
+        show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
+    elif verbose:
+        print_lines(console(), [f"Wrote {file}; attack it with: leakscope study ensemble --from {file}"])
 
 
 def _show_ensemble(results: EnsembleResults, out: Path, screen: Console) -> None:

@@ -62,7 +62,7 @@ def figure(
         axes = list(drawn.subplots(*panels, squeeze=False).flat)
         yield axes[0] if panels == (1, 1) else axes
         # Not `drawn.savefig`, which draws twice: once for the layout, and the same again for the file.
-        canvas.print_png(content, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        canvas.print_png(content, metadata={"Software": None})
     if isinstance(file, Path):
         write_bytes(file, content.getvalue())
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from leakscope.report.blocks import Body, Bullets, Heading
+from leakscope.report.blocks import Block, Body, Bullets, Heading
 from leakscope.single_model.report import auc_text, tpr_text
 from leakscope.single_model.results import AucFigure, Setting, TprFigure
 from leakscope.studies.claims import Outcome, Settled, StudyClaims, complete
@@ -226,12 +226,11 @@ _RULES = (
 
 def discussion(results: Sequence[EnsembleResults]) -> Body:
     """The rules, and the tables of every run."""
-    body: list[Heading | Bullets | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
-    tables: list[object] = []
+    body: list[Block | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
     for one in results:
-        tables += [Heading(f"{one.config.net} on {one.config.dataset}"), target_sentence(one)]
-        tables += [comparison(one), feature_table(one)]
-    return [*body, *tables]  # type: ignore[list-item]
+        body += [Heading(f"{one.config.net} on {one.config.dataset}"), target_sentence(one)]
+        body += [comparison(one), feature_table(one)]
+    return body
 
 
 PUBLICATION = StudyClaims(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from leakscope.array_types import FloatArray
 from leakscope.single_model.results import AucFigure, Readings
 from leakscope.studies.ensemble.outputs import TargetOutputs
@@ -20,16 +22,9 @@ def feature_figures(outputs: TargetOutputs, readings: Readings) -> dict[str, Auc
     known, whole = outputs.public(), outputs.whole()
     assert known.is_member is not None and whole.is_member is not None
     columns = features(whole.logits, whole.labels, readings)
-    n_classes = whole.n_classes
-    largest = [columns.pop(f"prob_{c}") for c in range(n_classes)]
-    scores: dict[str, FloatArray] = {"max_prob": _largest(largest)}
+    probabilities = [columns.pop(f"prob_{c}") for c in range(whole.n_classes)]
+    scores: dict[str, FloatArray] = {"max_prob": np.max(probabilities, axis=0)}
     scores |= {name: -column if name in _LOWER_FOR_MEMBERS else column for name, column in columns.items()}
     lira = GlobalLira.fit(confidence(known.logits, known.labels, readings), known.is_member)
     scores["global_lira"] = lira.score(confidence(whole.logits, whole.labels, readings))
     return {name: figures(score, whole.is_member).auc for name, score in scores.items()}
-
-
-def _largest(columns: list[FloatArray]) -> FloatArray:
-    import numpy as np
-
-    return np.asarray(np.max(columns, axis=0))

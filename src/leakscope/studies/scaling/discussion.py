@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakscope.report.blocks import Body, Bullets, Heading, Table
+from leakscope.report.blocks import Block, Body, Bullets, Heading
 from leakscope.studies.scaling.evidence import sorted_evidence
 from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.tables import partial_table, predictor_tables, published_body, width_table
@@ -39,9 +39,9 @@ _DECISIVE = (
 def discussion_body(results: Sequence[ScalingResults]) -> Body:
     """Rules, tables of the published protocol, and the decisive study."""
     evidence = sorted_evidence(results)
-    body: list[Heading | Bullets | Table | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
+    body: list[Block | str] = [Heading("Rules of the verdicts"), Bullets(_RULES)]
     if evidence.published is not None:
-        body += [Heading("The published protocol"), _FIVE, *_tables(published_body(evidence.published))]
+        body += [Heading("The published protocol"), _FIVE, *published_body(evidence.published)]
     if evidence.decisive is not None:
         decisive = evidence.decisive
         body += [Heading("Gap or size"), _DECISIVE]
@@ -49,7 +49,3 @@ def discussion_body(results: Sequence[ScalingResults]) -> Body:
                              if name != "correctness"]))  # fmt: skip
         body += [*predictor_tables(decisive), partial_table(decisive), width_table(decisive)]
     return body
-
-
-def _tables(body: Body) -> list[Table]:
-    return [block for block in body if isinstance(block, Table)]
