@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from leakscope.bank.results import parse_results, write_results
 from leakscope.bank.run_folder import read_json
 from leakscope.leakage.mechanism import delta_of
+from leakscope.report.png import draw_png
 from leakscope.runs.kinds import schema
 from leakscope.studies.claims import Outcome
 from leakscope.studies.leakage.claims import PUBLICATION, settle
@@ -27,6 +30,7 @@ from leakscope.studies.leakage.config import (
 )
 from leakscope.studies.leakage.judge_extensions import advantage_bound
 from leakscope.studies.leakage.page import write_report
+from leakscope.studies.leakage.page_extensions import privacy_chart
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.study import recompute, run
 from tests.cli.command import run_command
@@ -297,3 +301,15 @@ def test_numbers_of_the_page_on_leakage_are_those_of_the_committed_results(commi
     assert 2 < output.neighbours.mean < 3 and "nearest neighbors give 2 to 3 nats" in page
     assert output.gaussian.mean is not None and 100 < output.gaussian.mean < 1000
     assert f"about {output.neighbours_if_gaussian:.1f} nats if the fit were right" in page
+
+
+def test_the_picture_on_the_page_is_drawn_from_the_committed_results(committed: LeakageResults) -> None:
+    assert committed.privacy is not None
+    drawn = io.BytesIO()
+    draw_png([privacy_chart(committed.privacy)], drawn)
+    found, expected = (
+        np.asarray(Image.open(source).convert("L"), dtype=np.float64)
+        for source in (drawn, COMMITTED.parent / "figures" / "epsilon.png")
+    )
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).mean() < 1  # fonts may differ between versions of matplotlib
