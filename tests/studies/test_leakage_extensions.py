@@ -20,6 +20,7 @@ from leakscope.runs.kinds import schema
 from leakscope.studies.claims import Outcome
 from leakscope.studies.leakage.claims import PUBLICATION, settle
 from leakscope.studies.leakage.config import (
+    CLASSICAL,
     DELTA,
     FIGURES,
     PRIVACY,
@@ -33,6 +34,7 @@ from leakscope.studies.leakage.page import write_report
 from leakscope.studies.leakage.page_extensions import privacy_chart
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.study import recompute, run
+from leakscope.studies.leakage.theory import evaluated
 from tests.cli.command import run_command
 
 REPO = Path(__file__).resolve().parents[2]
@@ -313,3 +315,14 @@ def test_the_picture_on_the_page_is_drawn_from_the_committed_results(committed: 
     )
     assert found.shape == expected.shape
     assert np.abs(found - expected).mean() < 1  # fonts may differ between versions of matplotlib
+
+
+def test_what_is_the_same_in_every_run_is_as_committed(committed: LeakageResults) -> None:
+    """Formulas, sensitivity and noise do not depend on the records."""
+    assert committed.privacy is not None
+    for name, value in vars(evaluated()).items():
+        assert getattr(committed.theory, name) == pytest.approx(value, rel=1e-6), name
+    assert committed.privacy.sensitivity == pytest.approx(private_sensitivity(), rel=1e-12)
+    points = settings(committed.config)
+    for part, found in ((PRIVACY, committed.privacy.analytic), (CLASSICAL, committed.privacy.classical)):
+        assert [point.sigma for point in found] == pytest.approx([point.noise_sd for point in points[part]])
