@@ -21,7 +21,7 @@ from leakscope.runs.verification import verify_run
 from leakscope.studies.leakage import linear as leakage_linear
 from leakscope.studies.leakage import network as leakage_network
 from leakscope.studies.leakage.checks import trends
-from leakscope.studies.leakage.config import CONTROL, LeakageConfig, Setting, settings, with_budget
+from leakscope.studies.leakage.config import CONTROL, ROUNDED, LeakageConfig, Setting, settings, with_budget
 from leakscope.studies.leakage.judge import judged
 from leakscope.studies.leakage.linear import draws_of, linear_experiments
 from leakscope.studies.leakage.over_records import box, over_records
@@ -183,7 +183,7 @@ def test_an_interrupted_run_resumes_with_the_missing_figures(
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     run(config, tmp_path / "run")
-    assert trained == [3, 5, 5]
+    assert trained == [3, 5, 5, ROUNDED]
     run(config, tmp_path / "whole")
     assert files_under(tmp_path / "run") == files_under(tmp_path / "whole")
     with pytest.raises(BankMismatchError, match="seed"):

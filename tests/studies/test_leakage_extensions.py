@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from leakscope.bank.results import parse_results, write_results
 from leakscope.bank.run_folder import read_json
 from leakscope.leakage.mechanism import delta_of
+from leakscope.report.png import draw_png
 from leakscope.runs.kinds import schema
 from leakscope.studies.claims import Outcome
 from leakscope.studies.leakage.claims import PUBLICATION, settle
 from leakscope.studies.leakage.config import (
+    CLASSICAL,
     DELTA,
     FIGURES,
     PRIVACY,
@@ -27,8 +31,10 @@ from leakscope.studies.leakage.config import (
 )
 from leakscope.studies.leakage.judge_extensions import advantage_bound
 from leakscope.studies.leakage.page import write_report
+from leakscope.studies.leakage.page_extensions import privacy_chart
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.study import recompute, run
+from leakscope.studies.leakage.theory import evaluated
 from tests.cli.command import run_command
 
 REPO = Path(__file__).resolve().parents[2]
@@ -297,3 +303,26 @@ def test_numbers_of_the_page_on_leakage_are_those_of_the_committed_results(commi
     assert 2 < output.neighbours.mean < 3 and "nearest neighbors give 2 to 3 nats" in page
     assert output.gaussian.mean is not None and 100 < output.gaussian.mean < 1000
     assert f"about {output.neighbours_if_gaussian:.1f} nats if the fit were right" in page
+
+
+def test_the_picture_on_the_page_is_drawn_from_the_committed_results(committed: LeakageResults) -> None:
+    assert committed.privacy is not None
+    drawn = io.BytesIO()
+    draw_png([privacy_chart(committed.privacy)], drawn)
+    found, expected = (
+        np.asarray(Image.open(source).convert("L"), dtype=np.float64)
+        for source in (drawn, COMMITTED.parent / "figures" / "epsilon.png")
+    )
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).mean() < 1  # fonts may differ between versions of matplotlib
+
+
+def test_what_is_the_same_in_every_run_is_as_committed(committed: LeakageResults) -> None:
+    """Formulas, sensitivity and noise do not depend on the records."""
+    assert committed.privacy is not None
+    for name, value in vars(evaluated()).items():
+        assert getattr(committed.theory, name) == pytest.approx(value, rel=1e-6), name
+    assert committed.privacy.sensitivity == pytest.approx(private_sensitivity(), rel=1e-12)
+    points = settings(committed.config)
+    for part, found in ((PRIVACY, committed.privacy.analytic), (CLASSICAL, committed.privacy.classical)):
+        assert [point.sigma for point in found] == pytest.approx([point.noise_sd for point in points[part]])

@@ -297,7 +297,7 @@ def leakage(
         ),
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="quick (minutes), standard (half an hour) or thorough (hours).")
+        str, typer.Option(help="quick (minutes), standard (several times as long) or thorough.")
     ] = "quick",
     precision: Annotated[
         float, typer.Option(help="Step of the grid to which parameters are rounded, in figure 3 and limits.")

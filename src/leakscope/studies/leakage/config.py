@@ -77,16 +77,22 @@ class FigureSpec(NamedTuple):
 
 FIGURES = {
     1: FigureSpec(
-        "Training-set size, linear regression", "training records n", "more training records", -0.9
+        "Training-set size, linear regression",
+        "training records n (logarithmic)",
+        "more training records",
+        -0.9,
     ),
     2: FigureSpec(
         "Training-set size, network of five tanh layers",
-        "training records n of the network",
+        "training records n of the network (logarithmic)",
         "more training records for a network",
         -0.9,
     ),
     3: FigureSpec(
-        "Ridge weight, linear regression, n = 10", "ridge weight λ", "a heavier ridge penalty", -0.9
+        "Ridge weight, linear regression, n = 10",
+        "ridge weight λ (logarithmic)",
+        "a heavier ridge penalty",
+        -0.9,
     ),
     4: FigureSpec(
         "Number of features, linear regression, n = 10, λ = 1e-6",

@@ -101,19 +101,24 @@ def command(config: LeakageConfig) -> Command:
 
 
 def _range_words(results: LeakageResults, figure: int) -> str:
-    """Mean leakage at both ends of a figure, with intervals."""
+    """Mean leakage at both ends of a figure, with intervals; of the network by nearest neighbors."""
     of_figure, spec = results.figures[figure], FIGURES[figure]
     points = (of_figure.points[0], of_figure.points[-1])
+    near = [point.output.neighbours for point in points]
+    by_neighbours = figure == NETWORK and None not in near
+    drawn = [one for one in near if one is not None] if by_neighbours else [p.rho_kl for p in points]
     first, last = (
-        f"{number(point.rho_kl.mean)} nats ({interval(point.rho_kl)}) at {number(point.value)}"
-        for point in points
+        f"{number(one.mean)} nats ({interval(one)}) at {number(point.value)}"
+        for point, one in zip(points, drawn, strict=True)
     )
-    rises = (points[1].rho_kl.mean or 0) > (points[0].rho_kl.mean or 0)
-    correlation = of_figure.trends.leakage.spearman
+    rises = (drawn[1].mean or 0) > (drawn[0].mean or 0)
+    trends = of_figure.trends
+    correlation = (trends.neighbours if by_neighbours else trends.leakage).spearman
     rank = "undefined" if correlation is None else f"{correlation:+.2f}"
     change = f"{'rises' if rises else 'falls'} from {first} to {last}"
     which = " at finite precision" if figure == 3 else ""  # continuous leakage levels off
-    return f"Figure {figure}, {spec.short_axis}: mean leakage {change}; rank correlation{which} {rank}."
+    how = " of the output by nearest neighbors" if by_neighbours else ""
+    return f"Figure {figure}, {spec.short_axis}: mean leakage{how} {change}; rank correlation{which} {rank}."
 
 
 def _control(shuffled: tuple[Control, ...]) -> Body:
