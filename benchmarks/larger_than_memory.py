@@ -93,7 +93,7 @@ def answers(start: int, n: int, n_models: int) -> pl.DataFrame:
     sign = np.where(label == 1, 0.5, -0.5).astype(np.float32)
     for model, members in enumerate(in_mask):
         log_odds = ease + rng.standard_normal(n, dtype=np.float32) + members * np.maximum(2 - ease, 0) * 0.6
-        prefix = "" if model == 0 else f"shadow_{model - 1}_"
+        prefix = "" if model == 0 else f"reference_{model - 1}_"
         columns[f"{prefix}logit_0"], columns[f"{prefix}logit_1"] = -sign * log_odds, sign * log_odds
         columns["is_member" if model == 0 else f"{prefix}member"] = members
     return pl.DataFrame(

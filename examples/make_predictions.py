@@ -18,6 +18,6 @@ np.savez(
     probabilities=probabilities[0],
     labels=labels,
     is_member=in_mask[0],
-    shadow_probabilities=probabilities[1:],
-    shadow_members=in_mask[1:],
+    reference_probabilities=probabilities[1:],
+    reference_members=in_mask[1:],
 )

@@ -97,8 +97,8 @@ def test_they_work_on_saved_predictions(tmp_path: Path) -> None:
         labels=labels,
         ids=np.arange(100).astype(str),
         is_member=rng.random(100) < 0.5,
-        shadow_logits=rng.normal(size=(4, 100, 3)).astype(np.float32),
-        shadow_in_mask=np.zeros((4, 100), dtype=np.bool_),
+        reference_logits=rng.normal(size=(4, 100, 3)).astype(np.float32),
+        reference_in_mask=np.zeros((4, 100), dtype=np.bool_),
     )
     attacks = ["loss", "own_attack:Excess(weight=0.5)"]
     leakscope.audit(leakscope.SavedPredictions(predictions), out=tmp_path / "run", attacks=attacks)

@@ -32,7 +32,7 @@ def write_answers(path: Path, n: int, n_models: int) -> None:
     for model in range(n_models):
         members = rng.random(n) < 0.5
         log_odds = ease + rng.normal(size=n) + 1.5 * members
-        signed, prefix = np.where(label, log_odds, -log_odds), f"shadow_{model - 1}_" if model else ""
+        signed, prefix = np.where(label, log_odds, -log_odds), f"reference_{model - 1}_" if model else ""
         columns |= {f"{prefix}logit_0": -signed / 2, f"{prefix}logit_1": signed / 2}
         columns[f"{prefix}member" if model else "is_member"] = members
     frame = pl.DataFrame(columns).with_columns(pl.col("town").cast(pl.String))
@@ -76,7 +76,7 @@ def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureR
     leakscope.audit(leakscope.SavedPredictions(path), out=tmp_path / "whole")
     request.getfixturevalue("small_pieces")
     read = read_predictions(path)
-    assert isinstance(read.logits, np.memmap) and isinstance(read.shadow_logits, np.memmap)
+    assert isinstance(read.logits, np.memmap) and isinstance(read.reference_logits, np.memmap)
     leakscope.audit(leakscope.SavedPredictions(path), out=tmp_path / "pieces")
     equal(results(tmp_path / "pieces"), results(tmp_path / "whole"))
     whole, pieces = (pl.read_parquet(tmp_path / run / "records.parquet") for run in ("whole", "pieces"))

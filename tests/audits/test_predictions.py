@@ -23,11 +23,11 @@ from tests.cli.command import run_command
 N = 400
 
 
-def saved(n_shadows: int = 0, leak: float = 2.0, seed: int = 0) -> Predictions:
+def saved(n_references: int = 0, leak: float = 2.0, seed: int = 0) -> Predictions:
     """Two classes; each model's margin on a record is the record's own, more where it was trained on."""
     rng = np.random.default_rng(seed)
     labels = np.arange(N) % 2
-    in_mask = rng.random((n_shadows + 1, N)) < 0.5
+    in_mask = rng.random((n_references + 1, N)) < 0.5
     margin = rng.normal(1, 2, N) + leak * in_mask + rng.normal(0, 0.5, in_mask.shape)
     signed = np.where(labels, margin, -margin)
     logits = np.stack([-signed / 2, signed / 2], axis=-1).astype(np.float32)
@@ -38,8 +38,8 @@ def saved(n_shadows: int = 0, leak: float = 2.0, seed: int = 0) -> Predictions:
         is_member=in_mask[0],
         groups={"town": np.array(["a", "b"])[np.arange(N) // 3 % 2]},
         name="saved",
-        shadow_logits=logits[1:] if n_shadows else None,
-        shadow_in_mask=in_mask[1:] if n_shadows else None,
+        reference_logits=logits[1:] if n_references else None,
+        reference_in_mask=in_mask[1:] if n_references else None,
     )
 
 
@@ -67,7 +67,7 @@ def test_one_model_alone_is_judged_by_what_needs_no_other(tmp_path: Path) -> Non
 
 
 def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
-    verdict = leakscope.audit(SavedPredictions(saved(n_shadows=8)), out=tmp_path)
+    verdict = leakscope.audit(SavedPredictions(saved(n_references=8)), out=tmp_path)
     attacks = verdict.results.attacks
     assert attacks["eb_lira"].auc.low > attacks["loss"].auc.high
     assert verdict.results.population.models == 9
@@ -92,9 +92,9 @@ def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
 
 
 def test_references_trained_on_no_record_get_the_attacks_that_need_no_more(tmp_path: Path) -> None:
-    given = saved(n_shadows=4)
-    assert given.shadow_in_mask is not None
-    unseen = replace(given, shadow_in_mask=np.zeros_like(given.shadow_in_mask))
+    given = saved(n_references=4)
+    assert given.reference_in_mask is not None
+    unseen = replace(given, reference_in_mask=np.zeros_like(given.reference_in_mask))
     verdict = leakscope.audit(SavedPredictions(unseen), out=tmp_path)
     defaults = ["correctness", "loss", "population", "reference", "calibrated"]
     assert list(verdict.results.attacks) == defaults
@@ -102,10 +102,10 @@ def test_references_trained_on_no_record_get_the_attacks_that_need_no_more(tmp_p
 
 
 def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -> None:
-    given = saved(n_shadows=4)
+    given = saved(n_references=4)
     path = tmp_path / "mine.npz"
     np.savez(path, logits=given.logits, labels=given.labels, is_member=given.is_member,
-             shadow_logits=given.shadow_logits, shadow_members=given.shadow_in_mask)  # fmt: skip
+             reference_logits=given.reference_logits, reference_members=given.reference_in_mask)  # fmt: skip
     done = run_command("audit", "--predictions", path, "--out", tmp_path / "run")
     assert done.exit_code == 0, done
     assert "One model was audited by its outputs on 400 records (mine)" in done.out
@@ -121,7 +121,7 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None
     for given, attacks, named in (
         (replace(saved(), is_member=None), None, "is_member must name members and non-members"),
         (replace(saved(), is_member=np.ones(N, dtype=bool)), None, "members and non-members"),
-        (saved(), ("lira",), "shadow_logits"),
+        (saved(), ("lira",), "reference_logits"),
         (saved(), ("guess",), "choose from"),
     ):
         with pytest.raises(InputError) as error:

@@ -72,8 +72,8 @@ def saved(target: str, wrong: str, n: int = 8, seed: int = 0) -> Predictions:
         labels=own.labels,
         ids=np.arange(N).astype(str),
         is_member=is_member,
-        shadow_logits=np.stack(others).astype(np.float32),
-        shadow_in_mask=in_mask,
+        reference_logits=np.stack(others).astype(np.float32),
+        reference_in_mask=in_mask,
     )
 
 

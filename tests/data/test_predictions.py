@@ -48,7 +48,7 @@ def test_npz_with_everything(tmp_path: Path) -> None:
     path = save(
         tmp_path, logits=LOGITS, labels=LABELS, ids=np.array(["a", "b", "c", "d"]), is_member=MEMBERS,
         ward=np.array(["n", "s", "n", "s"]), age=np.array([1, 2, 3, 4]),
-        shadow_logits=np.stack([LOGITS, 2 * LOGITS]), shadow_members=np.array([MEMBERS, ~MEMBERS]),
+        reference_logits=np.stack([LOGITS, 2 * LOGITS]), reference_members=np.array([MEMBERS, ~MEMBERS]),
     )  # fmt: skip
     read = read_predictions(path, "required")
     np.testing.assert_array_equal(read.logits, LOGITS)
@@ -56,8 +56,8 @@ def test_npz_with_everything(tmp_path: Path) -> None:
     assert read.name == "answers" and read.kind == "logits" and len(read) == 4 and read.n_classes == 3
     assert list(read.ids) == ["a", "b", "c", "d"] and list(read.groups) == ["ward", "age"]
     assert read.is_member is not None and list(read.is_member) == list(MEMBERS)
-    assert read.shadow_logits is not None and read.shadow_logits.shape == (2, 4, 3)
-    assert read.shadow_in_mask is not None and list(read.shadow_in_mask[1]) == list(~MEMBERS)
+    assert read.reference_logits is not None and read.reference_logits.shape == (2, 4, 3)
+    assert read.reference_in_mask is not None and list(read.reference_in_mask[1]) == list(~MEMBERS)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -66,7 +66,7 @@ def test_columns_with_everything(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_allclose(read.logits, LOGITS)
     assert list(read.ids) == ["a", "b", "c", "d"] and list(read.groups["ward"]) == ["n", "s", "n", "s"]
     assert read.is_member is not None and list(read.is_member) == list(MEMBERS)
-    assert read.shadow_logits is None
+    assert read.reference_logits is None
 
 
 def test_eleven_classes_keep_their_order(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def change(**changes: Any) -> dict[str, Any]:
         (change(logits=None, probabilities=softmax(LOGITS) * 0.9),
          r"of 4 rows do not add up to 1 \(first: row-0, 0.9\)"),
         (change(extra=np.zeros((4, 2))), r"array 'extra' has shape \(4, 2\)"),
-        (change(shadow_logits=LOGITS[None]), "array 'shadow_members' does not exist"),
-        (change(shadow_members=MEMBERS[None]), "has no array shadow_logits or shadow_probabilities"),
-        (change(shadow_logits=LOGITS[None, :2], shadow_members=MEMBERS[None]),
-         r"shadow logits must have shape \(1, 4, 3\)"),
-        (change(shadow_probabilities=softmax(LOGITS)[None, None], shadow_members=MEMBERS[None]),
-         r"shadow_probabilities have shape \(1, 1, 4, 3\), expected"),
+        (change(reference_logits=LOGITS[None]), "array 'reference_members' does not exist"),
+        (change(reference_members=MEMBERS[None]), "has no array reference_logits or reference_probabilities"),
+        (change(reference_logits=LOGITS[None, :2], reference_members=MEMBERS[None]),
+         r"reference logits must have shape \(1, 4, 3\)"),
+        (change(reference_probabilities=softmax(LOGITS)[None, None], reference_members=MEMBERS[None]),
+         r"reference_probabilities have shape \(1, 1, 4, 3\), expected"),
         (change(labels=np.array([None] * 4)), "hold.* Python objects, which need pickle"),
     ],
 )  # fmt: skip
@@ -181,7 +181,7 @@ def test_absent_and_unknown_files(tmp_path: Path) -> None:
 def test_the_noun_checks_itself() -> None:
     ids = np.array(["a", "b", "c", "d"])
     with pytest.raises(InputError, match="belong together"):
-        Predictions(LOGITS, LABELS, ids, shadow_logits=LOGITS[None])
+        Predictions(LOGITS, LABELS, ids, reference_logits=LOGITS[None])
     with pytest.raises(InputError, match="logits hold NaN"):
         Predictions(LOGITS * np.float32(np.nan), LABELS, ids)
     with pytest.raises(InputError, match="do not add up"):

@@ -196,4 +196,5 @@ def test_threads_that_share_arrays_on_disk_change_no_bit(tmp_path: Path) -> None
     shared = on_disk.empty(scores.shape)
     shared[:] = scores
     with small_blocks(16_384, n_threads=8):
-        assert figures(shared, in_mask, scratch=on_disk) == expected
+        found = figures(shared, in_mask, scratch=on_disk)
+    assert repr(found) == repr(expected)  # every digit; NaN, where a rate is not measurable, equals NaN

@@ -43,8 +43,8 @@ def run_predictions(folder: Path) -> None:
     members = rng.random((5, 40)) < 0.5
     logits[np.arange(5)[:, None], np.arange(40), labels] += members
     ids = np.array([f"p{i}" for i in range(40)])
-    answers = Predictions(logits[0], labels, ids, members[0], shadow_logits=logits[1:],
-                          shadow_in_mask=members[1:])  # fmt: skip
+    answers = Predictions(logits[0], labels, ids, members[0], reference_logits=logits[1:],
+                          reference_in_mask=members[1:])  # fmt: skip
     audit(SavedPredictions(answers), out=folder, attacks=_ATTACKS, fpr=(0.1,))
 
 

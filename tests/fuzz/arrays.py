@@ -15,7 +15,7 @@ from tests.fuzz.mutate import NUMBERS, TEXTS, spoiled_bytes
 
 _RECORD_ARRAYS = ("features", "x", "labels", "y", "ids", "group")
 _PREDICTION_ARRAYS = ("logits", "probabilities", "labels", "ids", "is_member", "members", "group",
-                      "shadow_logits", "shadow_probabilities", "shadow_members")  # fmt: skip
+                      "reference_logits", "reference_probabilities", "reference_members")  # fmt: skip
 _CELLS = ("0", "1", "2", "0.5", "1e400", "-0", "nan", "inf", "NA", "", "true", "False", "a", "é", "\x00", '"',
           '""', "99999999999999999999", "1e-400", "2020-01-01", "1,5", "a\nb", "𝒳", "=1+1", "../x",
           "x" * 3000)  # fmt: skip
@@ -85,13 +85,13 @@ def npz_file(rng: Random, names: tuple[str, ...]) -> bytes:
 def _usual(rng: Random, name: str, n: int) -> Any:
     """What a file has under this name when nobody means harm, though perhaps of an odd type."""
     classes = np.array([rng.randrange(3) for _ in range(n)])
-    if name in ("labels", "y", "is_member", "members", "shadow_members"):
+    if name in ("labels", "y", "is_member", "members", "reference_members"):
         values = classes if name in ("labels", "y") else classes % 2
-        values = np.stack([values, 1 - values]) if name == "shadow_members" else values
+        values = np.stack([values, 1 - values]) if name == "reference_members" else values
         return values.astype(rng.choice(("i8", "f4", "u1", "U3", "?", "f2", ">i4")))
     if name in ("ids", "group"):
         return np.array([f"{name[0]}{i if name == 'ids' else i % 2}" for i in range(n)])
-    shape = (2, n, 3) if name.startswith("shadow") else (n, 3)
+    shape = (2, n, 3) if name.startswith("reference") else (n, 3)
     values = np.array([rng.random() for _ in range(math.prod(shape))]).reshape(shape)
     if name.endswith("probabilities"):
         values /= values.sum(axis=-1, keepdims=True)

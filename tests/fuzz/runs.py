@@ -28,7 +28,7 @@ def answers() -> Predictions:
     members = rng.random((3, 24)) < 0.5
     ids = np.array([f"p{i}" for i in range(24)])
     return Predictions(logits[0], labels, ids, members[0], groups={"side": np.where(labels > 0, "l", "r")},
-                       shadow_logits=logits[1:], shadow_in_mask=members[1:])  # fmt: skip
+                       reference_logits=logits[1:], reference_in_mask=members[1:])  # fmt: skip
 
 
 def answers_into(folder: Path) -> None:

@@ -45,13 +45,13 @@ def test_labels_that_no_integer_holds(tmp_path: Path) -> None:
 def test_features_without_a_number_and_members_of_bytes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is empty"):
         read_table(npz(tmp_path / "x.npz", features=np.zeros((4, 0)), labels=LABELS))
-    with pytest.raises(InputError, match=r"shadow_logits have shape \(0, 4, 2\)"):
-        read_predictions(npz(tmp_path / "x.npz", logits=FEATURES, labels=LABELS,
-                             shadow_logits=np.zeros((0, 4, 2)), shadow_members=np.zeros((0, 4))))  # fmt: skip
+    with pytest.raises(InputError, match=r"reference_logits have shape \(0, 4, 2\)"):
+        none = {"reference_logits": np.zeros((0, 4, 2)), "reference_members": np.zeros((0, 4))}
+        read_predictions(npz(tmp_path / "x.npz", logits=FEATURES, labels=LABELS, **none))
     members = np.array([[b"\xff"] * 4])
-    with pytest.raises(InputError, match="shadow_members has type"):
-        read_predictions(npz(tmp_path / "x.npz", logits=FEATURES, labels=LABELS, shadow_logits=FEATURES[None],
-                             shadow_members=members))  # fmt: skip
+    with pytest.raises(InputError, match="reference_members has type"):
+        others = {"reference_logits": FEATURES[None], "reference_members": members}
+        read_predictions(npz(tmp_path / "x.npz", logits=FEATURES, labels=LABELS, **others))
 
 
 @pytest.mark.parametrize("kind", [pl.Binary, pl.List(pl.Int64), pl.Struct({"a": pl.Int64})])
@@ -117,6 +117,6 @@ def test_a_config_that_is_too_deep(tmp_path: Path) -> None:
 def test_answers_of_any_number_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
     """Probabilities of four axes that do not add up to 1 once ended in an IndexError."""
     path = npz(tmp_path / "x.npz", probabilities=np.full((4, 2), 0.5), labels=LABELS,
-               shadow_probabilities=np.full(shape, 0.3), shadow_members=np.zeros((1, 4)))  # fmt: skip
-    with pytest.raises(InputError, match="shadow_probabilities"):
+               reference_probabilities=np.full(shape, 0.3), reference_members=np.zeros((1, 4)))  # fmt: skip
+    with pytest.raises(InputError, match="reference_probabilities"):
         read_predictions(path)

@@ -141,8 +141,8 @@ class Target:
             labels=np.zeros(N_RECORDS, dtype=np.int64),
             ids=np.array([f"{i}" for i in range(N_RECORDS)]),
             is_member=self.is_member if is_member is None else is_member,
-            shadow_logits=references,
-            shadow_in_mask=self.in_mask,
+            reference_logits=references,
+            reference_in_mask=self.in_mask,
         )
         audit(SavedPredictions(predictions), out=folder, attacks=("loss", "lira"))
         return (folder / PAGE).read_text()

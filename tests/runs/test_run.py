@@ -90,11 +90,11 @@ def test_looking_changes_nothing(run: leakscope.Run, folder: Path) -> None:
 
 
 def test_one_given_model_has_one_target(tmp_path: Path) -> None:
-    leakscope.audit(leakscope.SavedPredictions(saved(n_shadows=4)), out=tmp_path)
+    leakscope.audit(leakscope.SavedPredictions(saved(n_references=4)), out=tmp_path)
     run = leakscope.open_run(tmp_path)
     scored = run.scores("eb_lira")
     assert scored.values.shape == (1, 400)
-    np.testing.assert_array_equal(scored.is_member[0], saved(n_shadows=4).is_member)
+    np.testing.assert_array_equal(scored.is_member[0], saved(n_references=4).is_member)
     auc = roc_auc_score(scored.is_member[0], scored.values[0])
     assert run.results.attacks["eb_lira"].auc.value == pytest.approx(auc)
     assert "is_member" in run.records.columns

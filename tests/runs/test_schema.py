@@ -67,7 +67,7 @@ def run_regression(out: Path) -> None:
 
 
 def run_saved_answers(out: Path) -> None:
-    source = leakscope.SavedPredictions(saved(n_shadows=6))
+    source = leakscope.SavedPredictions(saved(n_references=6))
     leakscope.audit(source, out=out, attacks=("loss", "lira"), fpr=(0.1, 0.001), gate=GATE)
 
 

@@ -64,7 +64,7 @@ class SavedPredictions:
     @property
     def references(self) -> References:
         """The reference models whose outputs were saved."""
-        in_mask = self.predictions.shadow_in_mask
+        in_mask = self.predictions.reference_in_mask
         if in_mask is None:
             return "none"
         return "both" if in_mask.any() else "out"
@@ -87,11 +87,11 @@ class SavedPredictions:
         if lacking and self.references == "none":
             alone = ", ".join(attack.name for attack in default_attacks("alone"))
             raise InputError(
-                f"attacks={lacking}: need the outputs of reference models; add shadow_logits and "
-                f"shadow_members, or choose from {alone}"
+                f"attacks={lacking}: need the outputs of reference models; add reference_logits and "
+                f"reference_members, or choose from {alone}"
             )
         kind = f"saved {predictions.kind} of one model"
-        n_references = 0 if predictions.shadow_logits is None else len(predictions.shadow_logits)
+        n_references = 0 if predictions.reference_logits is None else len(predictions.reference_logits)
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
         if isinstance(self.given, Path | str):
             facts["file"] = Path(self.given).name
@@ -110,7 +110,7 @@ def _write_bank(
     folder: Path, predictions: Predictions, is_member: BoolArray, names: tuple[str, ...], reuse: bool
 ) -> Bank:
     """The predictions as a bank: the target first, then the references."""
-    scratch, references = Scratch(folder), predictions.shadow_logits
+    scratch, references = Scratch(folder), predictions.reference_logits
     design = _design(predictions, is_member, scratch)
 
     def row(model: int) -> dict[str, AnyArray]:
@@ -122,7 +122,7 @@ def _write_bank(
 
 
 def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
-    references = predictions.shadow_in_mask
+    references = predictions.reference_in_mask
     in_mask = scratch.empty((1 if references is None else 1 + len(references), len(predictions)), np.bool_)
     in_mask[0] = is_member
     for row, members in zip(in_mask[1:], () if references is None else references, strict=True):
@@ -131,7 +131,7 @@ def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) ->
 
 
 def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) -> Identity:
-    references = [] if predictions.shadow_logits is None else [predictions.shadow_logits]
+    references = [] if predictions.reference_logits is None else [predictions.reference_logits]
     records_sha256 = digest_arrays(predictions.ids, predictions.labels)
     return Identity(
         records=RecordsIdentity(predictions.name, len(predictions), records_sha256),
@@ -160,9 +160,9 @@ def _features_of(predictions: Predictions, records: IntArray) -> AnyArray:
     """What is known of records without the target: class, groups, mean outputs of OUT models."""
     columns = [predictions.labels[records], *(values[records] for values in predictions.groups.values())]
     features = [np.unique(column, return_inverse=True)[1].reshape(-1, 1) for column in columns]
-    if predictions.shadow_logits is not None and predictions.shadow_in_mask is not None:
-        logits = gather_records(predictions.shadow_logits, records, 1)
-        in_mask = gather_records(predictions.shadow_in_mask, records, 1)
+    if predictions.reference_logits is not None and predictions.reference_in_mask is not None:
+        logits = gather_records(predictions.reference_logits, records, 1)
+        in_mask = gather_records(predictions.reference_in_mask, records, 1)
         if not in_mask.all(axis=0).any():
             n_out = (~in_mask).sum(axis=0)
             features.append(np.where(in_mask[..., None], 0, logits).sum(axis=0) / n_out[:, None])

@@ -26,8 +26,8 @@ from leakscope.data.predictions import (
 from leakscope.disk.scratch import Scratch, evict_pages, temporary
 from leakscope.errors import InputError
 
-_OUTPUT = re.compile(r"(?:shadow_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
-_SHADOW_MEMBER = re.compile(r"shadow_(\d{1,6})_member")
+_OUTPUT = re.compile(r"(?:reference_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
+_REFERENCE_MEMBER = re.compile(r"reference_(\d{1,6})_member")
 _ROLES = ("label", "id", "is_member")
 
 
@@ -43,12 +43,12 @@ def read_prediction_columns(path: Path) -> Predictions:
     with column_file(path) as file:
         require_names("label column", ["label"], file.names)
         target = _model(file, None)
-        shadows = [_model(file, number) for number in _shadow_numbers(file)]
-        _check_alike(target, shadows)
-        members = [f"shadow_{number}_member" for number in range(len(shadows))]
+        references = [_model(file, number) for number in _reference_numbers(file)]
+        _check_alike(target, references)
+        members = [f"reference_{number}_member" for number in range(len(references))]
         require_names("column", members, file.names)
         scratch = temporary()
-        taken = {*_ROLES, *members, *(name for model in (target, *shadows) for name in model.outputs)}
+        taken = {*_ROLES, *members, *(name for model in (target, *references) for name in model.outputs)}
         return Predictions(
             logits=_logits(file, [target], scratch)[0],
             labels=class_indices(column_values(file.column("label"), "label"), "label"),
@@ -57,27 +57,27 @@ def read_prediction_columns(path: Path) -> Predictions:
             groups={name: group_of(file.column(name)) for name in file.names if name not in taken},
             name=path.stem,
             kind=target.kind,
-            shadow_logits=_logits(file, shadows, scratch) if shadows else None,
-            shadow_in_mask=_in_mask(file, members, scratch) if shadows else None,
+            reference_logits=_logits(file, references, scratch) if references else None,
+            reference_in_mask=_in_mask(file, members, scratch) if references else None,
         )
 
 
-def _shadow_numbers(file: ColumnFile) -> list[int]:
+def _reference_numbers(file: ColumnFile) -> list[int]:
     """Of the other models, which are numbered from 0."""
-    matches = [_OUTPUT.fullmatch(name) or _SHADOW_MEMBER.fullmatch(name) for name in file.names]
+    matches = [_OUTPUT.fullmatch(name) or _REFERENCE_MEMBER.fullmatch(name) for name in file.names]
     numbers = {int(match[1]) for match in matches if match and match[1] is not None}
     missing = set(range(len(numbers))) - numbers
     if missing:
         raise InputError(
-            f"has no columns of shadow_{min(missing)}; number the other models from 0 without gaps"
+            f"has no columns of reference_{min(missing)}; number the other models from 0 without gaps"
         )
     return sorted(numbers)
 
 
-def _model(file: ColumnFile, shadow: int | None) -> _Model:
-    prefix = "" if shadow is None else f"shadow_{shadow}_"
+def _model(file: ColumnFile, reference: int | None) -> _Model:
+    prefix = "" if reference is None else f"reference_{reference}_"
     matches = [match for match in map(_OUTPUT.fullmatch, file.names) if match]
-    own = [match for match in matches if (None if match[1] is None else int(match[1])) == shadow]
+    own = [match for match in matches if (None if match[1] is None else int(match[1])) == reference]
     stems = {match[2] for match in own}
     if len(stems) != 1:
         problem = f"has both {prefix}logit_ and {prefix}prob_ columns" if own else (
@@ -92,11 +92,12 @@ def _model(file: ColumnFile, shadow: int | None) -> _Model:
     return _Model(ordered, "logits" if stem == "logit" else "probabilities")
 
 
-def _check_alike(target: _Model, shadows: list[_Model]) -> None:
-    for number, shadow in enumerate(shadows):
-        if len(shadow.outputs) != len(target.outputs):
+def _check_alike(target: _Model, references: list[_Model]) -> None:
+    for number, reference in enumerate(references):
+        if len(reference.outputs) != len(target.outputs):
             raise InputError(
-                f"shadow_{number} has {len(shadow.outputs)} classes, the model itself {len(target.outputs)}; "
+                f"reference_{number} has {len(reference.outputs)} classes, the model itself "
+                f"{len(target.outputs)}; "
                 "give the same classes for all"
             )
 
@@ -126,7 +127,7 @@ def _is_member(file: ColumnFile) -> BoolArray | None:
 
 
 def _in_mask(file: ColumnFile, names: list[str], scratch: Scratch) -> BoolArray:
-    """bool (shadows, records)."""
+    """bool (references, records)."""
     in_mask: BoolArray = scratch.empty((len(names), file.n_rows), np.bool_)
     for own, series in zip(in_mask, file.columns(names), strict=True):
         own[:] = as_bools(column_values(series, "membership"), series.name)

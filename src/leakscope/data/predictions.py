@@ -30,7 +30,7 @@ Membership = Literal["required", "optional"]
 SUFFIXES = (".npz", ".csv", ".parquet")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 _MEMBER_NAMES = ("is_member", "members")
-_SHADOW_NAMES = ("shadow_logits", "shadow_probabilities", "shadow_members")
+_REFERENCE_NAMES = ("reference_logits", "reference_probabilities", "reference_members")
 _SUM_TOLERANCE = 1e-3
 _TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 
@@ -49,8 +49,8 @@ class Predictions:
         groups: column name -> str (records,), for risk by group.
         name: short name, the file's without its extension.
         kind: what was given; true and largest logits of "probabilities" are log-probabilities.
-        shadow_logits: float32 (shadows, records, classes), other models' outputs for the same records.
-        shadow_in_mask: bool (shadows, records), whom each of those was trained on.
+        reference_logits: float32 (references, records, classes), other models' outputs for the same records.
+        reference_in_mask: bool (references, records), whom each of those was trained on.
     """
 
     logits: Float32Array
@@ -60,13 +60,13 @@ class Predictions:
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     name: str = "predictions"
     kind: Kind = "logits"
-    shadow_logits: Float32Array | None = None
-    shadow_in_mask: BoolArray | None = None
+    reference_logits: Float32Array | None = None
+    reference_in_mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
         _check_shapes(self)
         _check_labels(self.labels, self.n_classes)
-        for what, logits in (("logits", self.logits), ("shadow logits", self.shadow_logits)):
+        for what, logits in (("logits", self.logits), ("reference logits", self.reference_logits)):
             if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
         unique_ids(self.ids, "ids")
@@ -85,11 +85,11 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
 
     An npz file holds `logits` or `probabilities` (records, classes) and `labels`, and may hold `ids`,
     `is_member` (or `members`), one array per group, and other models' outputs for the same records:
-    `shadow_logits` or `shadow_probabilities` (shadows, records, classes) with `shadow_members`
-    (shadows, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
-    `label`, and may have `id`, `is_member`, and of other models `shadow_0_logit_0`, ... (or
-    `shadow_0_prob_0`, ...) with `shadow_0_member`; every other column is a group. What is large of such a
-    file stays on disk.
+    `reference_logits` or `reference_probabilities` (references, records, classes) with `reference_members`
+    (references, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
+    `label`, and may have `id`, `is_member`, and of other models `reference_0_logit_0`, ... (or
+    `reference_0_prob_0`, ...) with `reference_0_member`; every other column is a group. What is large of such
+    a file stays on disk.
 
     Args:
         path: the file.
@@ -172,12 +172,12 @@ def _read_npz(path: Path) -> Predictions:
     arrays = read_arrays(path)
     given, kind = _given_outputs(arrays, "")
     require_names("label array", ["labels"], list(arrays))
-    taken = {given, "labels", "ids", *_SHADOW_NAMES}
+    taken = {given, "labels", "ids", *_REFERENCE_NAMES}
     vectors = {name: as_vector(name, array) for name, array in arrays.items() if name not in taken}
     labels = as_vector("labels", arrays["labels"])
     ids = as_vector("ids", arrays["ids"]).astype(np.str_) if "ids" in arrays else None
     check_lengths({given: arrays[given], "labels": labels, **vectors})
-    shadow_logits, shadow_in_mask = _shadows(arrays)
+    reference_logits, reference_in_mask = _references(arrays)
     return Predictions(
         logits=_logits(arrays[given], kind, given),
         labels=class_indices(labels, "labels"),
@@ -186,8 +186,8 @@ def _read_npz(path: Path) -> Predictions:
         groups={name: v.astype(np.str_) for name, v in vectors.items() if name not in _MEMBER_NAMES},
         name=path.stem,
         kind=kind,
-        shadow_logits=shadow_logits,
-        shadow_in_mask=shadow_in_mask,
+        reference_logits=reference_logits,
+        reference_in_mask=reference_in_mask,
     )
 
 
@@ -215,12 +215,12 @@ def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     return np.stack([checked_log_probabilities(model, what) for model in outputs])
 
 
-def _shadows(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArray | None]:
-    if not any(name in arrays for name in _SHADOW_NAMES):
+def _references(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArray | None]:
+    if not any(name in arrays for name in _REFERENCE_NAMES):
         return None, None
-    given, kind = _given_outputs(arrays, "shadow_")
-    require_names("array", ["shadow_members"], list(arrays))
-    return _logits(arrays[given], kind, given), as_bools(arrays["shadow_members"], "shadow_members")
+    given, kind = _given_outputs(arrays, "reference_")
+    require_names("array", ["reference_members"], list(arrays))
+    return _logits(arrays[given], kind, given), as_bools(arrays["reference_members"], "reference_members")
 
 
 def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
@@ -259,12 +259,12 @@ def _check_shapes(predictions: Predictions) -> None:
         "is_member": (predictions.is_member, (n,)),
         **{f"group {name}": (values, (n,)) for name, values in predictions.groups.items()},
     }
-    shadows, in_mask = predictions.shadow_logits, predictions.shadow_in_mask
-    if (shadows is None) != (in_mask is None):
-        raise InputError("shadow logits and shadow members belong together; give both or neither")
-    if shadows is not None:
-        expected["shadow logits"] = (shadows, (len(shadows), n, shape[-1]))
-        expected["shadow members"] = (in_mask, (len(shadows), n))
+    references, in_mask = predictions.reference_logits, predictions.reference_in_mask
+    if (references is None) != (in_mask is None):
+        raise InputError("reference logits and reference members belong together; give both or neither")
+    if references is not None:
+        expected["reference logits"] = (references, (len(references), n, shape[-1]))
+        expected["reference members"] = (in_mask, (len(references), n))
     for what, (array, wanted) in expected.items():
         if array is not None and array.shape != wanted:
             raise InputError(f"{what} must have shape {wanted} for {n:,} labels, got {array.shape}")

@@ -131,14 +131,14 @@ def given_model(with_references: bool = True) -> Predictions:
     rng = np.random.default_rng(0)
     is_member, in_mask = np.arange(80) < 40, rng.random((8, 80)) < 0.5
     logits = rng.normal(size=(80, 2)) + 2 * is_member[:, None] * [1, -1]
-    shadows = rng.normal(size=(8, 80, 2)) + 2 * in_mask[..., None] * [1, -1]
+    outputs = rng.normal(size=(8, 80, 2)) + 2 * in_mask[..., None] * [1, -1]
     return Predictions(
         logits=logits.astype(np.float32),
         labels=np.zeros(80, dtype=np.int64),
         ids=np.array([f"person-{i}" for i in range(80)]),
         is_member=is_member,
-        shadow_logits=shadows.astype(np.float32) if with_references else None,
-        shadow_in_mask=in_mask if with_references else None,
+        reference_logits=outputs.astype(np.float32) if with_references else None,
+        reference_in_mask=in_mask if with_references else None,
     )
 
 
