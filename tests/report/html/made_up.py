@@ -19,7 +19,7 @@ from leakscope.report.page import PAGE
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.judge import JudgedRun, study_results
 from leakscope.studies.dynamics.page import page
-from leakscope.studies.dynamics.records import RunRecords, bank_folder, write_record_table
+from leakscope.studies.dynamics.records import RunRecords, bank_folder, record_names, write_record_table
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.types import Records
@@ -83,7 +83,7 @@ def _records(setting: Setting, ids: tuple[str, ...], classes: tuple[str, ...]) -
 
 def _written(folder: Path, config: DynamicsConfig, runs: list[JudgedRun], records: Records) -> Study:
     of_runs = [run.records for run in runs]
-    write_record_table(folder, of_runs, [records] * len(runs))
+    write_record_table(folder, of_runs, [record_names(records)] * len(runs))
     write_json(folder / RUN, {"kind": dynamics.KIND, "config": asdict(config)})
     return Study(folder, write_results(folder, study_results(config, runs)), of_runs)
 

@@ -127,7 +127,7 @@ def test_one_checkpoint_gives_a_whole_page_that_says_what_is_absent(tmp_path: Pa
 def test_several_runs_are_compared_and_share_one_plane(compared: Study) -> None:
     page = written(compared)
     assert 'data-name="plane1-fpr"' in page and page.count('id="plane"') == 1
-    assert "peak entry, SGD / SAM" in page and "Ratios next to the published ones" in page
+    assert "peak entry, SGD / SAM" in page and "Published claims" in page
     lead = headline(compared.results)[0]
     sgd, sam = (compared.results.runs[f"digits-mlp-{o}"].figures.vulnerable.value[-1] for o in ("sgd", "sam"))
     assert sgd is not None and sam is not None and sgd > sam
