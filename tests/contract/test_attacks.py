@@ -11,6 +11,7 @@ from leakscope import testing
 from leakscope.attacks import Attack, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION
 from leakscope.testing import check_attack, planted_bank
 from leakscope.types import Design, Signals
 
@@ -29,9 +30,12 @@ def attack(request):
     return CASES[request.param]
 
 
+@pytest.mark.parametrize("task", [CLASSIFICATION, pytest.param(REGRESSION, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", testing.RULES, ids=lambda rule: rule.__name__)
-def test_a_rule_of_the_contract(attack, rule):
-    rule(attack)
+def test_a_rule_of_the_contract(attack, rule, task):
+    if not attack.reads(task):
+        pytest.skip(f"{attack.label} is not for {task}")
+    rule(attack, task)
 
 
 def test_names_are_the_attacks_own():
