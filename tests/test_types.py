@@ -53,7 +53,7 @@ def with_nan(n_bad):
         ({"labels": np.arange(6) - 1}, r"labels span -1\.\."),
         ({"labels": np.zeros((6, 1), dtype=np.int64)}, r"non-empty vector, got shape \(6, 1\)"),
         ({"labels": np.zeros(0, dtype=np.int64)}, r"non-empty vector, got shape \(0,\)"),
-        ({"labels": np.array([0, 1, 2, 3, 4, np.nan], np.float32)}, "labels contain NaN or infinite values"),
+        ({"labels": np.array([0, 1, 2, 3, 4, np.nan], np.float32)}, "1 records have NaN or infinite labels"),
     ],
 )
 def test_wrong_records_are_refused(changes, problem):

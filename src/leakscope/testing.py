@@ -26,8 +26,11 @@ from leakscope.attacks.spec import resolve, spec_of
 from leakscope.design import make_design
 from leakscope.disk.scratch import Scratch, small_blocks
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Task, names_of
+from leakscope.signals.residuals import label_spread
 from leakscope.stats.roc import auc
 from leakscope.types import Design, Signals
+from leakscope.user_code import names_code
 
 _SEEDS = range(8)
 _MEASURED_MODELS = 32
@@ -48,8 +51,20 @@ def check_attack(attack: Attack) -> None:
     Raises:
         AssertionError: names the rule that the attack breaks.
     """
-    for rule in RULES:
-        rule(attack)
+    for task in checked_tasks(attack):
+        for rule in RULES:
+            rule(attack, task)
+
+
+def checked_tasks(attack: Attack) -> tuple[Task, ...]:
+    """The tasks whose models the attack says it can attack.
+
+    A signal of the user's own may be for classifiers only; it is checked on regression models where the
+    attack names it in `needs_in_regression`.
+    """
+    is_known = attack.needs_in_regression is not None or not any(map(names_code, attack.needs))
+    tasks = (CLASSIFICATION, REGRESSION) if is_known else (CLASSIFICATION,)
+    return tuple(task for task in tasks if attack.reads(task))
 
 
 def planted_bank(
@@ -59,35 +74,54 @@ def planted_bank(
     kind: str = "bernoulli",
     seed: int = 0,
     needs: tuple[str, ...] = (),
+    task: Task = CLASSIFICATION,
 ) -> PlantedBank:
-    """A synthetic population of three classes whose leakage is known.
+    """A synthetic population whose leakage is known, of three classes or of a regression.
 
     A model's logit of the label is the record's own ease, plus noise, plus `gap` for members. Three quarters
-    of the records have label 0, so that leakage is also visible in the probabilities alone.
+    of the records have label 0, so that leakage is also visible in the probabilities alone. A regression
+    model's residual is the record's own, plus noise, multiplied by `exp(-gap / 2)` for members.
 
     Args:
-        gap: how much higher members' logits are; 0: no leakage.
+        gap: how much higher members' logits are, or how much smaller their residuals; 0: no leakage.
         n_models: number of models.
         n_records: number of records.
         kind: of the design: "balanced", "bernoulli" or "pairs".
         seed: all randomness derives from it.
         needs: further signals than the shipped ones, as "package.module:function".
+        task: what the models predict.
     """
-    from leakscope.signals.registry import CLASSIFICATION, names_of
-
     design = make_design(kind, n_models, n_records, seed)
-    return _planted(gap, design, seed, (*names_of(CLASSIFICATION), *needs))
+    return _planted(gap, design, seed, tuple(dict.fromkeys((*names_of(task), *needs))), task)
 
 
-def _planted(gap: float, design: Design, seed: int, names: tuple[str, ...]) -> PlantedBank:
+def _planted(gap: float, design: Design, seed: int, names: tuple[str, ...], task: Task) -> PlantedBank:
     """The synthetic population of a design, with the named signals."""
-    n_models, n_records = design.in_mask.shape
     rng = np.random.default_rng([seed, 1])
+    if task == REGRESSION:
+        return PlantedBank(_planted_regression(gap, design, rng, names), design)
+    n_models, n_records = design.in_mask.shape
     labels = np.where(np.arange(n_records) % 4 == 3, 1 + np.arange(n_records) // 4 % 2, 0)
     ease = rng.normal(scale=1.5, size=n_records)
     logits = rng.normal(size=(n_models, n_records, 3))
     logits += np.eye(3)[labels] * (ease + gap * design.in_mask)[..., None]
     return PlantedBank(_signals(logits, labels, names), design)
+
+
+def _planted_regression(
+    gap: float, design: Design, rng: np.random.Generator, names: tuple[str, ...]
+) -> Signals:
+    import torch
+
+    from leakscope.signals.functions import regression_signals
+
+    labels = rng.normal(scale=2.0, size=design.n_records).astype(np.float32)
+    residual = rng.normal(size=design.n_records) + 0.7 * rng.normal(size=design.in_mask.shape)
+    outputs = labels + residual * np.exp(-gap / 2 * design.in_mask)
+    tensors = regression_signals(
+        torch.from_numpy(outputs.astype(np.float32)), torch.from_numpy(labels), label_spread(labels), names
+    )
+    return Signals({name: values.numpy()[:, None] for name, values in tensors.items()}, (1,), labels)
 
 
 def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Signals:
@@ -105,20 +139,21 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
     return Signals({name: values.numpy()[:, None] for name, values in tensors.items()}, (1,), labels)
 
 
-def _bank(attack: Attack, gap: float, n_models: int = 8, n_records: int = 200, kind: str = "bernoulli",
-          seed: int = 0) -> PlantedBank:  # fmt: skip
+def _bank(attack: Attack, task: Task, gap: float, n_models: int = 8, n_records: int = 200,
+          kind: str = "bernoulli", seed: int = 0) -> PlantedBank:  # fmt: skip
     """A planted bank with only the signals that the attack declares."""
-    return _planted(gap, make_design(kind, n_models, n_records, seed), seed, attack.needs)
+    design = make_design(kind, n_models, n_records, seed)
+    return _planted(gap, design, seed, attack.reads(task), task)
 
 
-def _aucs(attack: Attack, gap: float, kind: str = "bernoulli", seed: int = 0) -> FloatArray:
+def _aucs(attack: Attack, task: Task, gap: float, kind: str = "bernoulli", seed: int = 0) -> FloatArray:
     """The AUC on every target; (targets,)."""
-    signals, design = _bank(attack, gap, kind=kind, seed=seed)
+    signals, design = _bank(attack, task, gap, kind=kind, seed=seed)
     scores = attack(signals, design).values
     return np.array([auc(own, members) for own, members in zip(scores, design.in_mask, strict=True)])
 
 
-def options_are_plain_data(attack: Attack) -> None:
+def options_are_plain_data(attack: Attack, _task: Task = CLASSIFICATION) -> None:
     """Options survive the way through text, and a value of the wrong type is refused."""
     again = resolve(spec_of(attack))
     assert again == attack, (
@@ -135,9 +170,9 @@ def options_are_plain_data(attack: Attack) -> None:
         )
 
 
-def detects_planted_leakage(attack: Attack) -> None:
+def detects_planted_leakage(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """Members score higher than non-members, the more so the larger the leakage."""
-    none, some, much = (_aucs(attack, gap) for gap in (0.0, 1.0, 3.0))
+    none, some, much = (_aucs(attack, task, gap) for gap in (0.0, 1.0, 3.0))
     assert much.min() > 0.55 and much.mean() > 0.6, (
         f"{attack.label} does not detect planted leakage: AUC {much.min():.3f} to {much.max():.3f} over the "
         "targets; do higher scores mean member?"
@@ -148,34 +183,34 @@ def detects_planted_leakage(attack: Attack) -> None:
     )
 
 
-def detects_nothing_without_leakage(attack: Attack) -> None:
+def detects_nothing_without_leakage(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """The mean AUC is 0.5 where members and non-members do not differ.
 
     In a balanced design the other models' memberships reveal the target's, which no attack may use: it reads
     the references that `Block.is_reference` allows, as many for a member as for a non-member.
     """
-    independent = np.mean([_aucs(attack, 0.0, seed=seed).mean() for seed in _SEEDS])
+    independent = np.mean([_aucs(attack, task, 0.0, seed=seed).mean() for seed in _SEEDS])
     assert abs(independent - 0.5) <= 0.015, (
         f"{attack.label} reports leakage where there is none: mean AUC {independent:.3f}, expected 0.5"
     )
-    balanced = np.mean([_aucs(attack, 0.0, "balanced", seed).mean() for seed in _SEEDS])
+    balanced = np.mean([_aucs(attack, task, 0.0, "balanced", seed).mean() for seed in _SEEDS])
     assert abs(balanced - 0.5) <= 0.015, (
         f"{attack.label} infers membership from the design alone: mean AUC {balanced:.3f} in a balanced "
         "design without leakage; read the models that Block.is_reference allows"
     )
 
 
-def scores_are_finite(attack: Attack) -> None:
+def scores_are_finite(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """Every target and record has a finite score, also in a population of a few models."""
     for kind, n_models in (("bernoulli", 8), ("pairs", 2), ("bernoulli", 3), ("balanced", 4)):
-        scores = attack(*_bank(attack, 1.0, n_models, kind=kind)).values
+        scores = attack(*_bank(attack, task, 1.0, n_models, kind=kind)).values
         n_infinite = int((~np.isfinite(scores)).sum())
         assert not n_infinite, f"{attack.label}: {n_infinite} scores are not finite with {n_models} models"
 
 
-def own_membership_is_not_used(attack: Attack) -> None:
+def own_membership_is_not_used(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """A target's scores stay the same when its own row of the design is flipped."""
-    signals, design = _bank(attack, 2.0, n_models=6, n_records=80)
+    signals, design = _bank(attack, task, 2.0, n_models=6, n_records=80)
     for target in (0, 3):
         in_mask = design.in_mask.copy()
         in_mask[target] = ~in_mask[target]
@@ -187,18 +222,18 @@ def own_membership_is_not_used(attack: Attack) -> None:
             )
 
 
-def targets_are_independent(attack: Attack) -> None:
+def targets_are_independent(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """A target's scores do not depend on which other models are targets."""
-    signals, design = _bank(attack, 2.0, n_models=6, n_records=60)
+    signals, design = _bank(attack, task, 2.0, n_models=6, n_records=60)
     some = attack(signals, design, np.array([4, 1])).values
     assert _are_close(some, attack(signals, design).values[[4, 1]], 1e-12, 0.0), (
         f"{attack.label}: a target's scores depend on which other models are attacked"
     )
 
 
-def order_does_not_matter(attack: Attack) -> None:
+def order_does_not_matter(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """Another order of models and records gives the same scores, up to where an iterative fit stops."""
-    signals, design = _bank(attack, 2.0, n_models=4, n_records=60)
+    signals, design = _bank(attack, task, 2.0, n_models=4, n_records=60)
     rng = np.random.default_rng(0)
     models, records = rng.permutation(4), rng.permutation(60)
     expected = attack(signals, design).values[models]
@@ -216,9 +251,9 @@ def order_does_not_matter(attack: Attack) -> None:
         )
 
 
-def inputs_are_unchanged(attack: Attack) -> None:
+def inputs_are_unchanged(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """The attack does not write to the signals or the design."""
-    signals, design = _bank(attack, 2.0, n_models=4, n_records=40)
+    signals, design = _bank(attack, task, 2.0, n_models=4, n_records=40)
     inputs = [*signals.arrays.values(), design.in_mask, signals.labels]
     before = [array.copy() for array in inputs]
     attack(signals, design)
@@ -226,9 +261,9 @@ def inputs_are_unchanged(attack: Attack) -> None:
     assert is_same, f"{attack.label} writes to its inputs; copy what you change"
 
 
-def blocks_do_not_matter(attack: Attack) -> None:
+def blocks_do_not_matter(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """Small blocks, and signals and scores on disk, give the same scores as one block in memory."""
-    signals, design = _bank(attack, 2.0)
+    signals, design = _bank(attack, task, 2.0)
     expected = attack(signals, design).values
     with _on_disk(signals, design) as (mapped, folder), small_blocks(7, n_threads=2):
         scores = attack(*mapped, scratch=Scratch(folder, in_memory_bytes=0)).values
@@ -237,11 +272,11 @@ def blocks_do_not_matter(attack: Attack) -> None:
         )
 
 
-def memory_is_bounded(attack: Attack) -> None:
+def memory_is_bounded(attack: Attack, task: Task = CLASSIFICATION) -> None:
     """No array of all models and all records is allocated: more records take little more memory."""
     if attack.in_memory:
         return
-    small, large = (_peak_bytes(attack, n_records) for n_records in _MEASURED_RECORDS)
+    small, large = (_peak_bytes(attack, task, n_records) for n_records in _MEASURED_RECORDS)
     per_record = (large - small) / (_MEASURED_RECORDS[1] - _MEASURED_RECORDS[0])
     assert per_record < 0.75 * _WHOLE_ARRAY_BYTES, (
         f"{attack.label} allocates arrays of all models and all records ({per_record:.0f} bytes per record "
@@ -249,9 +284,9 @@ def memory_is_bounded(attack: Attack) -> None:
     )
 
 
-def _peak_bytes(attack: Attack, n_records: int) -> int:
+def _peak_bytes(attack: Attack, task: Task, n_records: int) -> int:
     """Memory the attack allocates at most, in small blocks, with signals and scores on disk."""
-    bank = _bank(attack, 1.0, _MEASURED_MODELS, n_records)
+    bank = _bank(attack, task, 1.0, _MEASURED_MODELS, n_records)
     targets = np.arange(_MEASURED_MODELS) // 8 * 8  # as many as models, but few different ones: less to fit
     with _on_disk(*bank) as (mapped, folder), small_blocks(2048, n_threads=1):
         tracemalloc.start()
@@ -282,7 +317,7 @@ def _are_close(one: FloatArray, other: FloatArray, rtol: float, atol: float | No
     return bool(np.allclose(one, other, rtol=rtol, atol=rtol if atol is None else atol))
 
 
-RULES: tuple[Callable[[Attack], None], ...] = (
+RULES: tuple[Callable[[Attack, Task], None], ...] = (
     options_are_plain_data,
     scores_are_finite,
     inputs_are_unchanged,

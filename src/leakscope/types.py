@@ -155,7 +155,8 @@ def _row_digests(features: AnyArray, label_codes: IntArray) -> npt.NDArray[np.ui
 def _label_problems(records: Records) -> list[str]:
     labels = records.labels
     if not records.is_classification:
-        return [] if np.isfinite(labels).all() else ["labels contain NaN or infinite values"]
+        n_bad = int((~np.isfinite(labels)).sum())
+        return [f"{n_bad} records have NaN or infinite labels; drop them first"] if n_bad else []
     present = np.unique(labels)
     if present[0] < 0 or present[-1] >= len(records.class_names):
         return [

@@ -14,6 +14,7 @@ from leakscope.attacks import Attack, EbLira, Lira, Rmia, resolve, resolve_all, 
 from leakscope.attacks.options import accepted_values
 from leakscope.attacks.registry import attack_classes, default_attacks
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def test_a_module_in_the_given_folder_is_enough(tmp_path, monkeypatch):
 
 def test_default_attacks_by_audit():
     def names(audit):
-        return [attack.label for attack in default_attacks(audit)]
+        return [attack.label for attack in default_attacks(audit, CLASSIFICATION)]
 
     assert names("population") == ["correctness", "loss", "lira", "eb_lira"]
     assert names("alone") == ["correctness", "loss", "population"]
@@ -192,7 +193,9 @@ def test_an_installed_package_brings_an_attack_by_name(installed_package):
     installed_package("Tiny", TINY.format(name="tiny"))
     attack = resolve("tiny(power=2)")
     assert spec_of(attack) == "tiny(power=2.0)" and resolve(spec_of(attack)) == attack
-    assert "tiny" not in [a.name for a in default_attacks("population")]  # results do not depend on packages
+    assert "tiny" not in [
+        a.name for a in default_attacks("population", CLASSIFICATION)
+    ]  # results do not depend on packages
 
 
 @pytest.mark.parametrize(

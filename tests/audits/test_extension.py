@@ -19,6 +19,7 @@ from leakscope.data.predictions import Predictions
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 from leakscope.recipe import EstimatorRecipe
 from leakscope.runs.verification import verify_run
+from leakscope.signals.registry import CLASSIFICATION
 from tests.cli.command import files_under, run_command
 from tests.engine.small_population import RECIPE, contents, count_training, records, use_blocks_of
 
@@ -97,7 +98,9 @@ def test_the_command_line_extends_too(tmp_path: Path) -> None:
 def test_signals_and_attacks_of_the_first_run_are_kept(tmp_path: Path) -> None:
     population(tmp_path, 4, attacks=None, signals=("entropy",))
     verdict = population(tmp_path, 8, attacks=("loss",))
-    assert list(verdict.results.attacks) == [attack.name for attack in default_attacks("population")]
+    assert list(verdict.results.attacks) == [
+        attack.name for attack in default_attacks("population", CLASSIFICATION)
+    ]
     assert np.load(tmp_path / "signals" / "entropy.npy").shape[0] == 8
 
 

@@ -24,12 +24,13 @@ from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
+from leakscope.signals.registry import CLASSIFICATION
 from leakscope.types import Records
 from tests.cli.command import files_under
 from tests.engine.small_population import N_RECORDS, RECIPE, noise, records, regression_records
 
 FRAGILE = "tests.engine.nets:fragile"
-DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population"))
+DEFAULT_ATTACKS = tuple(attack.name for attack in default_attacks("population", CLASSIFICATION))
 
 
 def small_audit(out: Path, **changes: Any) -> Verdict:
@@ -148,7 +149,7 @@ def test_where_bits_are_undefined_the_report_says_why(tmp_path: Path) -> None:
     assert "bits about a record's membership" not in str(verdict)
     losses = small_audit(tmp_path / "loss", attacks=("loss",), records=regression_records())
     assert losses.results.leakage.signal is None
-    assert losses.results.leakage.reason == "the bank stores neither log_odds nor log_density"
+    assert losses.results.leakage.reason == "the bank stores neither log_odds nor scaled_residual"
 
 
 def test_copied_records_are_reported_first_and_loudly(tmp_path: Path) -> None:
@@ -272,14 +273,6 @@ def test_a_single_survivor_is_judged_by_its_records_alone(tmp_path: Path) -> Non
     assert "None" not in str(verdict)
 
 
-@pytest.mark.usefixtures("whole_audits")
-def test_regression_is_judged_by_the_attacks_it_has(tmp_path: Path) -> None:
-    verdict = small_audit(tmp_path, records=regression_records())
-    assert list(verdict.results.attacks) == ["loss"]
-    assert verdict.results.accuracy is None
-    assert verdict.results.exposed is None
-
-
 def test_images_go_from_start_to_end(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     images = Records(
@@ -308,7 +301,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "impossible budget": ({"fpr": (2.0,)}, "fpr=[2.0]: must be rates above 0"),
     "correctness of a regression": (
         {"records": regression_records(), "attacks": ("correctness",)},
-        "a regression model has",
+        "attacks=['correctness']: for classifiers only, but the labels are numbers; choose from calibrated, ",
     ),
 }
 

@@ -26,11 +26,13 @@ def test_every_attack_is_listed_with_what_it_needs() -> None:
     assert by_name["rmia"] == [
         "online=true, gamma=2.0, offline_a=0.33, temperature=1.0",
         "log_odds",
+        "scaled_residual",
         "IN and OUT; OUT with online=false",
         "no",
         "Zarifzadeh et al. 2024",
     ]
-    assert by_name["lira"][3] == "yes; no with online=false"
+    assert by_name["lira"][4] == "yes; no with online=false"
+    assert by_name["correctness"][2] == by_name["shokri"][2] == "no"  # not in a regression
 
 
 def test_json_has_the_values_that_options_accept() -> None:

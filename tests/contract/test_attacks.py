@@ -11,6 +11,7 @@ from leakscope import testing
 from leakscope.attacks import Attack, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION
 from leakscope.testing import check_attack, planted_bank
 from leakscope.types import Design, Signals
 
@@ -38,16 +39,22 @@ LONG = {
 }
 CASES_AND_RULES = [
     pytest.param(
-        case, rule, id=f"{name}-{rule.__name__}", marks=pytest.mark.slow if (name, rule) in LONG else ()
+        case,
+        rule,
+        task,
+        id=f"{name}-{rule.__name__}-{task}",
+        marks=pytest.mark.slow if task == REGRESSION or (name, rule) in LONG else (),
     )
     for name, case in CASES.items()
     for rule in testing.RULES
+    for task in (CLASSIFICATION, REGRESSION)
+    if case.reads(task)
 ]
 
 
-@pytest.mark.parametrize(("attack", "rule"), CASES_AND_RULES)
-def test_a_rule_of_the_contract(attack, rule):
-    rule(attack)
+@pytest.mark.parametrize(("attack", "rule", "task"), CASES_AND_RULES)
+def test_a_rule_of_the_contract(attack, rule, task):
+    rule(attack, task)
 
 
 def test_names_are_the_attacks_own():

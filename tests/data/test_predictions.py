@@ -107,7 +107,7 @@ def change(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (change(logits=None), "has no array logits or probabilities; save exactly one"),
+        (change(logits=None), "has no array logits, probabilities or outputs; save exactly one"),
         (change(probabilities=softmax(LOGITS)), "has both logits and probabilities"),
         (change(labels=None), "label array 'labels' does not exist"),
         (change(labels=[0, 3, 1, -1]), r"label is outside 0\.\.2 such as 3 in 2 rows \(first: row-1\)"),
@@ -130,7 +130,8 @@ def change(**changes: Any) -> dict[str, Any]:
          r"of 4 rows do not add up to 1 \(first: row-0, 0.9\)"),
         (change(extra=np.zeros((4, 2))), r"array 'extra' has shape \(4, 2\)"),
         (change(reference_logits=LOGITS[None]), "array 'reference_members' does not exist"),
-        (change(reference_members=MEMBERS[None]), "has no array reference_logits or reference_probabilities"),
+        (change(reference_members=MEMBERS[None]),
+         "has no array reference_logits, reference_probabilities or reference_outputs"),
         (change(reference_logits=LOGITS[None, :2], reference_members=MEMBERS[None]),
          r"reference logits must have shape \(1, 4, 3\)"),
         (change(reference_probabilities=softmax(LOGITS)[None, None], reference_members=MEMBERS[None]),

@@ -111,7 +111,7 @@ def test_answers_do_not_depend_on_which_models_are_asked_for(tmp_path: Path) -> 
 def test_regression_keeps_its_own_signals(tmp_path: Path) -> None:
     recipe = EstimatorRecipe(LinearRegression(), processes=1)
     signals = complete(tmp_path, recipe, records=regression_records()).signals()
-    assert tuple(signals.arrays) == ("log_density", "loss")
+    assert tuple(signals.arrays) == ("loss", "scaled_residual")
     assert np.max(signals.arrays["loss"]) < 1e-6  # a sum is linear
 
 
@@ -214,7 +214,7 @@ def test_a_device_that_is_not_there_is_named_before_anything_is_written(
         ({"signals": ("loss", "gossip")}, "signals='gossip': did you mean 'loss'? a classifier has"),
         (
             {"signals": ("correct", "loss"), "records": regression_records()},
-            "signals='correct': a regression model has log_density, loss",
+            "signals='correct': a regression model has loss, scaled_residual",
         ),
         (
             {"recipe": Recipe(net="transformer")},

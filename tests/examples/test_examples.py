@@ -81,6 +81,14 @@ def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) ->
     assert run_command("verify", "runs/predictions").exit_code == 0
 
 
+def test_a_regression(capsys: pytest.CaptureFixture[str]) -> None:
+    assert n_code_lines("regression.py") <= 10
+    assert run_script("regression.py") == 0
+    printed = capsys.readouterr().out
+    assert f"{N_MODELS} models were each trained on a random half of 442 records (diabetes)." in printed
+    assert "ranks a random member above a random non-member" in printed
+
+
 def test_the_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_script("quickstart.py") == 0
     assert "records (digits)" in capsys.readouterr().out
@@ -104,11 +112,16 @@ def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
         "digits.toml",
         "forest.toml",
         "own_table.toml",
+        "regression.toml",
         pytest.param("own_pictures.toml", marks=pytest.mark.slow),
     ],
 )
 def test_a_config(name: str, tmp_path: Path) -> None:
-    makers = {"own_table.toml": "make_people.py", "own_pictures.toml": "make_pictures.py"}
+    makers = {
+        "own_table.toml": "make_people.py",
+        "regression.toml": "make_people.py",
+        "own_pictures.toml": "make_pictures.py",
+    }
     if name in makers:
         maker = tmp_path / makers[name]  # writes its table or pictures beside itself
         maker.write_text((EXAMPLES / maker.name).read_text())

@@ -60,6 +60,25 @@ def test_no_leakage_is_zero_within_its_interval(n_models, tails):
     assert abs(found.means["bits"].value) < 0.5 * found.floor + 0.002
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n_models", [8, 16, 64])
+def test_without_leakage_the_mean_over_populations_is_zero(n_models):
+    """By symmetry: given the outputs, the design is as likely as any of its permutations."""
+    found = [bits_per_record(*population(n_models, 200, 0.0, seed)[:2], seed) for seed in range(40)]
+    means = np.array([record_bits.means["bits"].value for record_bits in found])
+    assert abs(means.mean()) < 3 * means.std(ddof=1) / np.sqrt(len(means))
+    assert (means < 0).any() and (found[0].bits < 0).any()  # single ones may be below
+
+
+def test_values_that_agree_exactly_are_certain_where_they_have_no_steps():
+    """Members' residuals are 0, as of a model that knows its labels by heart; others scatter around 0."""
+    rng = np.random.default_rng(0)
+    in_mask = rng.random((16, 200)).argsort(axis=0) < 8
+    values = np.where(in_mask, 0.0, rng.normal(size=in_mask.shape))
+    assert bits_per_record(values, in_mask, has_steps=False).means["bits"].value > 0.95
+    assert bits_per_record(values, in_mask).means["bits"].value < 0.9  # as if rounded to the usual step
+
+
 def test_intervals_hold_zero_about_as_often_as_they_say():
     held = 0
     for seed in range(12):
@@ -176,7 +195,7 @@ def test_every_checkpoint_of_a_bank_has_figures():
     assert last.bits.value == found.last.means["bits"].value > 0.1
     without = bank_leakage(Signals({"loss": arrays["loss"]}, (5, 10), np.zeros(300)), Design(in_mask))
     assert without.last is None
-    assert "neither log_odds nor log_density" in without.figures.reason
+    assert "neither log_odds nor scaled_residual" in without.figures.reason
 
 
 @pytest.mark.slow

@@ -44,8 +44,8 @@ def test_every_signal_names_a_function_and_is_listed_once() -> None:
     assert len({(signal.name, signal.task) for signal in SIGNALS}) == len(SIGNALS)
     assert all(callable(signal.compute) for signal in SIGNALS)
     assert default_signals(CLASSIFICATION) == ("correct", "log_odds", "loss")
-    assert default_signals(REGRESSION) == ("log_density", "loss")
-    assert names_of(REGRESSION) == ("loss", "log_density")
+    assert default_signals(REGRESSION) == ("loss", "scaled_residual")
+    assert names_of(REGRESSION) == ("loss", "scaled_residual")
 
 
 def test_a_signal_of_your_own_is_computed_beside_the_shipped_ones() -> None:
@@ -78,7 +78,7 @@ def test_a_signal_must_be_one_number_per_record(function: str, message: str) -> 
             CLASSIFICATION,
             "signals='logodds': did you mean 'log_odds'\\? a classifier has correct, ",
         ),
-        ("log_odds", REGRESSION, "a regression model has log_density, loss; give your own as 'package"),
+        ("log_odds", REGRESSION, "a regression model has loss, scaled_residual; give your own as 'package"),
         ("no_such_module:signal", CLASSIFICATION, "signals='no_such_module:signal' cannot be imported"),
         (f"{__name__}:CLASSIFICATION", CLASSIFICATION, "is not a function of \\(logits, labels\\)"),
     ],

@@ -120,27 +120,31 @@ def test_images_are_flattened():
 
 
 @pytest.mark.parametrize("estimator", [Ridge(), RandomForestRegressor(n_estimators=3, max_depth=2)])
-def test_regressors_answer_with_residuals_judged_by_the_members_spread(estimator):
+def test_regressors_answer_with_residuals_in_spreads_of_the_labels(estimator):
     records = real_records()
     design = make_design("bernoulli", 3, len(records), seed=0)
-    found = answers_of(records, design, estimator, kept=("log_density", "loss")).signals
+    found = answers_of(records, design, estimator, kept=("scaled_residual", "loss")).signals
     if isinstance(estimator, Ridge):
         for m in range(3):
             members = design.members(m)
             fitted = Ridge().fit(records.features[members], records.labels[members])
             squared = (fitted.predict(records.features) - records.labels) ** 2
             np.testing.assert_allclose(found["loss"][m, 0], squared, rtol=1e-3, atol=1e-5)
-    variance = np.array([found["loss"][m, 0][design.members(m)].mean() for m in range(3)])[:, None]
-    wanted = -found["loss"][:, 0] / variance / 2 - np.log(2 * np.pi * variance) / 2
-    np.testing.assert_allclose(found["log_density"][:, 0], wanted, rtol=1e-4, atol=1e-5)
+    low, high = np.quantile(records.labels, (0.25, 0.75))
+    wanted = np.arcsinh(np.sqrt(found["loss"]) / (3 * (high - low) / 1.349))
+    np.testing.assert_allclose(np.abs(found["scaled_residual"]), wanted, rtol=1e-4, atol=1e-5)
+    assert (found["scaled_residual"] < 0).any() and (found["scaled_residual"] > 0).any()
 
 
 def test_a_regressor_that_fits_its_members_exactly_has_finite_answers():
     records = real_records(6)
     found = answers_of(
-        records, Design(np.arange(6) < np.array([[3], [2]])), KNeighborsRegressor(1), kept=("log_density",)
+        records,
+        Design(np.arange(6) < np.array([[3], [2]])),
+        KNeighborsRegressor(1),
+        kept=("scaled_residual",),
     )
-    assert np.isfinite(found.signals["log_density"]).all()
+    assert np.isfinite(found.signals["scaled_residual"]).all()
     assert found.diverged_at.tolist() == [0, 0]
 
 

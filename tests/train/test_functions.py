@@ -64,7 +64,7 @@ def test_a_regression_has_one_output(tmp_path: Path) -> None:
     answer = np.random.default_rng(seed_integer(SEED, 0, Purpose.ESTIMATOR, bits=31)).normal()
     expected = (answer - regression_records().labels) ** 2
     np.testing.assert_allclose(bank.signals().last("loss")[0], expected, rtol=1e-4)
-    assert set(bank.signals().arrays) == {"loss", "log_density"}
+    assert set(bank.signals().arrays) == {"loss", "scaled_residual"}
 
 
 def test_models_that_answer_nan_are_lost(tmp_path: Path) -> None:

@@ -10,8 +10,16 @@ from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals
+from leakscope.signals.residuals import label_spread
 from leakscope.train import loop, steps
-from leakscope.train.loop import Follow, choose_trainer, initial_nets, inputs_from, train_block
+from leakscope.train.loop import (
+    Follow,
+    choose_trainer,
+    initial_nets,
+    inputs_from,
+    train_block,
+    with_standard_labels,
+)
 from leakscope.types import Design, Records
 
 from .problems import (
@@ -124,7 +132,7 @@ def test_answers_do_not_depend_on_how_many_rows_are_handled_at_once(
 def test_regression_answers_do_not_depend_on_how_many_rows_are_asked_at_once(monkeypatch):
     records, recipe = real_records(), mlp_recipe(epochs=2)
     design = make_design("balanced", 2, len(records), seed=0)
-    kept = ("log_density", "loss")
+    kept = ("scaled_residual", "loss")
     whole = answers_of(records, design, recipe, "dense", kept=kept).signals
     monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", 70)
     assert_same_answers(
@@ -133,17 +141,31 @@ def test_regression_answers_do_not_depend_on_how_many_rows_are_asked_at_once(mon
 
 
 @pytest.mark.parametrize("trainer", RECIPES)
-def test_regression_answers_are_residuals_judged_by_the_members_spread(trainer):
+def test_regression_answers_are_residuals_in_spreads_of_the_labels(trainer):
     records, recipe = real_records(), RECIPES[trainer]
     design = unequal_design((20, 9), len(records))
-    found = answers_of(records, design, recipe, trainer, kept=("log_density", "loss")).signals
+    found = answers_of(records, design, recipe, trainer, kept=("scaled_residual", "loss")).signals
     for m in range(2):
         outputs = plain_outputs(records, design, recipe, m)[:, 0].numpy()
-        squared = (outputs - records.labels) ** 2
-        variance = squared[design.members(m)].mean()
-        np.testing.assert_allclose(found["loss"][m, 0], squared, rtol=1e-3, atol=1e-5)
-        density = -squared / variance / 2 - np.log(2 * np.pi * variance) / 2
-        np.testing.assert_allclose(found["log_density"][m, 0], density, rtol=1e-3, atol=1e-4)
+        residual = outputs - records.labels
+        np.testing.assert_allclose(found["loss"][m, 0], residual**2, rtol=1e-3, atol=1e-5)
+        wanted = np.arcsinh(residual / (3 * label_spread(records.labels)))
+        np.testing.assert_allclose(found["scaled_residual"][m, 0], wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_the_unit_of_the_labels_does_not_change_what_a_network_learns():
+    records, recipe = real_records(), mlp_recipe(epochs=3)
+    design = make_design("balanced", 2, len(records), seed=0)
+    moved = replace(records, labels=1000 * records.labels + 7)
+    found, again = (
+        train_block(
+            with_standard_labels(inputs_from(given, torch.device("cpu"))),
+            design, recipe, np.arange(2), 3, ("loss", "scaled_residual"), "dense",
+        ).signals
+        for given in (records, moved)
+    )  # fmt: skip
+    np.testing.assert_allclose(again["scaled_residual"], found["scaled_residual"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(again["loss"], 1e6 * found["loss"], rtol=1e-3, atol=1)
 
 
 @pytest.mark.parametrize("trainer", RECIPES)

@@ -25,6 +25,7 @@ from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.options import accepted_values, option_text
 from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Task, names_of, task_of
 from leakscope.types import Design, Scores, Signals
 
 References = Literal["none", "out", "both"]
@@ -43,6 +44,7 @@ class Attack:
     Attributes:
         name: short and unique.
         needs: the signals it reads: names of shipped signals, or "package.module:function".
+        needs_in_regression: the signals it reads from regression models; None: those of `needs`.
         is_binary: the score takes two values only, so a ROC curve has a single operating point.
         in_memory: the attack holds the signals of all models and records in memory.
         orders_records: the attack splits records by their position, so another order of the records gives
@@ -54,6 +56,7 @@ class Attack:
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
+    needs_in_regression: ClassVar[tuple[str, ...] | None] = None
     is_binary: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
     orders_records: ClassVar[bool] = False
@@ -79,6 +82,17 @@ class Attack:
     def is_log_ratio(self) -> bool:
         """Whether the score is a log likelihood ratio, so that above 0 means "member"."""
         return False
+
+    def reads(self, task: Task) -> tuple[str, ...]:
+        """The signals it reads from models of this task; empty: it cannot attack them."""
+        needs = self.needs if task == CLASSIFICATION else (self.needs_in_regression or self.needs)
+        other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
+        foreign = set(names_of(other)) - set(names_of(task))
+        return () if foreign.intersection(needs) else needs
+
+    def reads_from(self, signals: Signals) -> tuple[str, ...]:
+        """The signals it reads from the models that these belong to."""
+        return self.reads(task_of(signals.labels))
 
     @property
     def leaves_pairs_out(self) -> bool:
@@ -115,7 +129,10 @@ class Attack:
             Scores with values float64 (targets, records): finite or infinite, never NaN.
         """
         targets = np.arange(design.n_models) if targets is None else np.asarray(targets, dtype=np.int64)
-        for name in self.needs:
+        needs = self.reads_from(signals)
+        if not needs:
+            raise InputError(f"attack={self.label!r} reads {', '.join(self.needs)}, which these models lack")
+        for name in needs:
             if signals.last(name).shape[:2] != design.in_mask.shape:
                 raise InputError(
                     f"{self.name}: signal {name!r} is {signals.last(name).shape[:2]} "
@@ -134,7 +151,8 @@ class Attack:
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Fills `scores`, float64 (targets, records), block by block."""
-        blocks = Blocks(signals, design, targets, self.needs, allows_pairs=self.leaves_pairs_out)
+        needs = self.reads_from(signals)
+        blocks = Blocks(signals, design, targets, needs, allows_pairs=self.leaves_pairs_out)
         blocks = replace(blocks, statistics=self.statistics(blocks))
 
         def fill(block: Block) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, cross_fit_folds
 from leakscope.attacks.blocks import Block, Blocks, equal_counts
+from leakscope.attacks.label_fit import REGRESSION
 from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.record_types import (
     RecordTypes,
@@ -40,7 +41,7 @@ _DECIMALS = 4
 
 @dataclass(frozen=True)
 class EbLira(Attack):
-    """Empirical-Bayes LiRA on log-odds.
+    """Empirical-Bayes LiRA on log-odds (of a regression: residuals).
 
     Attributes:
         checkpoints: "last", or "all": several checkpoints (or augmented queries, stored on the same axis) are
@@ -57,6 +58,7 @@ class EbLira(Attack):
 
     name = "eb_lira"
     needs = ("log_odds",)
+    needs_in_regression = (REGRESSION,)
     references = "both"
     is_log_ratio = True
     default_for = ("population", "references")
@@ -64,8 +66,9 @@ class EbLira(Attack):
 
     def statistics(self, blocks: Blocks) -> list[_Fold]:
         """The scale and the kinds of records, fitted per fold of models."""
-        outputs = self._outputs(blocks.signals.arrays["log_odds"])
+        outputs = self._outputs(blocks.signals.arrays[blocks.needs[0]])
         sample, in_mask = self._sample(outputs, blocks.design.in_mask)
+        has_steps = REGRESSION not in blocks.needs
         folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
 
         def fitted(fold: tuple[IntArray, IntArray]) -> _Fold:
@@ -76,7 +79,7 @@ class EbLira(Attack):
                 others = np.setdiff1d(others, complements)
             elif complements is not None:
                 used = equal_counts(in_mask[others], len(in_mask) - len(others))
-            return _Fold(rows, *self._fit(sample[others], in_mask[others], used))
+            return _Fold(rows, *self._fit(sample[others], in_mask[others], used, has_steps))
 
         with worker_threads() as threads:  # numpy releases Python's lock
             return list(threads.map(fitted, folds))
@@ -84,7 +87,7 @@ class EbLira(Attack):
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
         scores = np.empty((len(block.targets), block.in_mask.shape[1]))
-        outputs = self._outputs(block.arrays["log_odds"])
+        outputs = self._outputs(*block.arrays.values())
         for rows, scale, types in block.statistics:
             values = scale.apply(outputs)
             if block.partners is None:
@@ -94,9 +97,9 @@ class EbLira(Attack):
         # Where an iterative fit stops changes the last digits: they are no evidence, so they give no order.
         return scores.round(_DECIMALS)
 
-    def _outputs(self, log_odds: AnyArray) -> AnyArray:
+    def _outputs(self, values: AnyArray) -> AnyArray:
         """The checkpoints to read; (models, checkpoints, records)."""
-        return log_odds[:, -1 if self.checkpoints == "last" else 0 :]
+        return values[:, -1 if self.checkpoints == "last" else 0 :]
 
     def _sample(self, outputs: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Outputs (models, checkpoints, records) and design of the records that are learned from."""
@@ -108,17 +111,24 @@ class EbLira(Attack):
         return gather_records(outputs, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
 
     def _fit(
-        self, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None
+        self, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
     ) -> tuple[Scale, RecordTypes]:
-        """The scale of the outputs, and the kinds of records, from some of the models."""
+        """The scale of the outputs, and the kinds of records, from some of the models.
+
+        Equal log-odds mean that probabilities come in steps, as a forest's do. Equal residuals mean that a
+        model knows the label by heart, which must not count as coarse.
+        """
         scale = _scale(sample, in_mask)
         values = scale.apply(sample)
         sums = side_sums(values, in_mask, used)
-        return scale, fit_record_types(sums, self.n_types, resolution_variance(values))
+        coarseness = resolution_variance(values) if has_steps else 0.0
+        return scale, fit_record_types(sums, self.n_types, coarseness)
 
     def for_replicates(self, signals: Signals, design: Design) -> Attack:
         """The attack with one fit for all targets."""
-        fit = self._fit(*self._sample(self._outputs(signals.arrays["log_odds"]), design.in_mask), None)
+        (name,) = self.reads_from(signals)
+        sample = self._sample(self._outputs(signals.arrays[name]), design.in_mask)
+        fit = self._fit(*sample, None, name != REGRESSION)
         fitted = _FittedEbLira(**{field.name: getattr(self, field.name) for field in fields(self)})
         object.__setattr__(fitted, "fit", fit)
         return fitted

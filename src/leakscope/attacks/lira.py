@@ -12,27 +12,40 @@ without it. Published implementations differ silently in five choices; here each
   were trained with it as without it ("pair"); or the target alone ("one", the paper), which gives an AUC
   below 0.5 where nothing leaks: a target trained on a record leaves fewer references that were.
 
+In a regression, the Gaussians are those of the record's residual with its sign; with the record in training,
+the residual lies closer to 0. The offline variant knows no IN side, so it reads the label's log-density.
+
 Leave-one-out moments come from sums, so M targets cost O(M N), not O(M^2 N); medians do not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.base import Attack, References
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, log_odds_of, pooled
+from leakscope.attacks.label_fit import REGRESSION, LabelFit
+from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled
 
 _SMALLEST_VARIANCE = 1e-12
 
 
+class _Known(NamedTuple):
+    """What Gaussians are fitted to, and its moments over all records."""
+
+    values_of: Callable[[Block], FloatArray]
+    pooled: Pooled
+
+
 @dataclass(frozen=True)
 class Lira(Attack):
-    """LiRA on log-odds; the module's docstring names the options and their sources."""
+    """LiRA on log-odds (of a regression: residuals); the module's docstring explains the options."""
 
     online: bool = True
     variance: Literal["fixed", "record", "global"] = "fixed"
@@ -42,6 +55,7 @@ class Lira(Attack):
 
     name = "lira"
     needs = ("log_odds",)
+    needs_in_regression = (REGRESSION,)
     default_for = ("population", "references")
     source = "Carlini et al. 2022"
 
@@ -60,14 +74,17 @@ class Lira(Attack):
         """Whether a partner is left out with the target."""
         return self.leave_out == "pair"
 
-    def statistics(self, blocks: Blocks) -> Pooled:
-        """Moments over all records."""
-        return pooled(blocks, log_odds_of)
+    def statistics(self, blocks: Blocks) -> _Known:
+        """Moments over all records, of the values that Gaussians are fitted to."""
+        fit = LabelFit.to(blocks)
+        is_signed = self.online and fit.noise_scale is not None
+        values_of = partial(Block.signal, name=REGRESSION) if is_signed else fit.of
+        return _Known(values_of, pooled(blocks, values_of))
 
     def score(self, block: Block) -> FloatArray:
         """log N(s; in) - log N(s; out) online; how far s lies above OUT offline."""
-        values = block.signal("log_odds")
-        of_all: Pooled = block.statistics
+        known: _Known = block.statistics
+        values, of_all = known.values_of(block), known.pooled
         own = both_sides(values, block, of_all.gap)
         seen = self._with_variance(*own, of_all.seen, of_all.unseen)
         unseen = self._with_variance(*own[::-1], of_all.unseen, of_all.seen)

@@ -16,11 +16,6 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
 
 
-def log_odds_of(block: Block) -> FloatArray:
-    """Log-odds of every model; float64 (models, records)."""
-    return block.signal("log_odds")
-
-
 class Side(NamedTuple):
     """Moments of one side (IN or OUT), leaving the target out; (targets, records) each."""
 

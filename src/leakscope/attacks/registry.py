@@ -16,6 +16,7 @@ from leakscope.attacks.rmia import Rmia
 from leakscope.attacks.shokri import Shokri
 from leakscope.attacks.thresholds import Correctness, LossThreshold
 from leakscope.errors import InputError
+from leakscope.signals.registry import Task
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -64,12 +65,13 @@ def _loaded(entry: EntryPoint) -> type[Attack]:
     return attack
 
 
-def default_attacks(audit: Audit) -> tuple[Attack, ...]:
+def default_attacks(audit: Audit, task: Task) -> tuple[Attack, ...]:
     """The attacks that run by default in an audit of this kind, see `Attack.default_for`.
 
     Only shipped attacks do: installing a package does not change what an audit reports.
     """
-    return tuple(attack() for attack in reversed(_SHIPPED) if audit in attack.default_for)
+    attacks = (attack() for attack in reversed(_SHIPPED) if audit in attack.default_for)
+    return tuple(attack for attack in attacks if attack.reads(task))
 
 
 PER_RECORD = EbLira()

@@ -14,6 +14,8 @@ import numpy as np
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack, References
 from leakscope.attacks.blocks import Block, Blocks
+from leakscope.attacks.calibrated import FitAndGap
+from leakscope.attacks.label_fit import REGRESSION, LabelFit
 from leakscope.attacks.moments import Side, both_sides, pooled
 from leakscope.disk.scratch import evict_pages
 from leakscope.types import Design, Signals
@@ -23,14 +25,14 @@ _SMALLEST_PROBABILITY = 1e-30
 
 @dataclass(frozen=True)
 class Rmia(Attack):
-    """RMIA on the true class's probability.
+    """RMIA on the probability (of a regression: the relative density) of the label.
 
     Attributes:
         online: p(x) is the mean over IN and OUT models, with equal weight for both sides; offline: from OUT
             models only, `((1 + a) * mean_out + (1 - a)) / 2` (the paper's equation 10).
         gamma: the factor by which a record's ratio must exceed another's.
         offline_a: the paper's `a`.
-        temperature: divides the log-odds before they become probabilities.
+        temperature: divides the log-odds, or the log-density, before they become probabilities.
     """
 
     online: bool = True
@@ -40,6 +42,7 @@ class Rmia(Attack):
 
     name = "rmia"
     needs = ("log_odds",)
+    needs_in_regression = (REGRESSION,)
     source = "Zarifzadeh et al. 2024"
 
     @property
@@ -54,19 +57,17 @@ class Rmia(Attack):
             row[:] = share_beaten(row, row, self.gamma)
             evict_pages(scores)
 
-    def statistics(self, blocks: Blocks) -> FloatArray:
-        """The mean gap between IN and OUT probabilities; (targets, 1)."""
-        return pooled(blocks, self._probability).gap
+    def statistics(self, blocks: Blocks) -> FitAndGap:
+        """How labels fit, and the mean gap between IN and OUT probabilities."""
+        fit = LabelFit.to(blocks)
+        return FitAndGap(fit, pooled(blocks, lambda block: fit.probability(block, self.temperature)).gap)
 
     def score(self, block: Block) -> FloatArray:
         """The record's likelihood ratio."""
-        values = self._probability(block)
-        seen, unseen = both_sides(values, block, block.statistics)
+        known: FitAndGap = block.statistics
+        values = known.fit.probability(block, self.temperature)
+        seen, unseen = both_sides(values, block, known.gap)
         return values[block.targets] / np.maximum(self._marginal(seen, unseen), _SMALLEST_PROBABILITY)
-
-    def _probability(self, block: Block) -> FloatArray:
-        """Of the true class; (models, records)."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, -(block.signal("log_odds") / self.temperature))))
 
     def _marginal(self, seen: Side, unseen: Side) -> FloatArray:
         """p(x); (targets, columns)."""

@@ -9,7 +9,7 @@ from typing import Any
 from leakscope.attacks.base import Attack
 from leakscope.attacks.options import accepted_values, option_text
 from leakscope.attacks.registry import attack_classes
-from leakscope.signals.registry import SIGNALS
+from leakscope.signals.registry import REGRESSION, SIGNALS
 
 _REFERENCES = {"none": "none", "out": "OUT", "both": "IN and OUT"}
 
@@ -38,6 +38,7 @@ class AttackRow:
         summary: one line.
         options: all of them.
         signals: what it reads.
+        regression_signals: what it reads from regression models; empty: it is for classifiers only.
         references: the reference models it needs, and the options that change this.
         log_ratio: whether its score is a log likelihood ratio, and the options that change this.
         in_memory: whether it holds all signals in memory.
@@ -48,6 +49,7 @@ class AttackRow:
     summary: str
     options: tuple[OptionRow, ...]
     signals: tuple[str, ...]
+    regression_signals: tuple[str, ...]
     references: str
     log_ratio: str
     in_memory: bool
@@ -58,6 +60,11 @@ class AttackRow:
         """Options with their defaults, as "online=true, tail=cdf"."""
         return ", ".join(o.name if o.default is None else f"{o.name}={o.default}" for o in self.options)
 
+    @property
+    def regression_text(self) -> str:
+        """The signals of regression models; "no" where there are none."""
+        return ", ".join(self.regression_signals) or "no"
+
 
 def attack_rows() -> list[AttackRow]:
     """One row per attack, shipped ones first."""
@@ -66,9 +73,25 @@ def attack_rows() -> list[AttackRow]:
 
 def attack_cells() -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
     """Head and cells of the table of attacks."""
-    head = ("attack", "options and defaults", "signals", "reference models", "log ratio", "source")
+    head = (
+        "attack",
+        "options and defaults",
+        "signals",
+        "in a regression",
+        "reference models",
+        "log ratio",
+        "source",
+    )
     cells = [
-        (row.name, row.options_text, ", ".join(row.signals), row.references, row.log_ratio, row.source)
+        (
+            row.name,
+            row.options_text,
+            ", ".join(row.signals),
+            row.regression_text,
+            row.references,
+            row.log_ratio,
+            row.source,
+        )
         for row in attack_rows()
     ]
     return head, cells
@@ -91,6 +114,7 @@ def _row(attack: Attack) -> AttackRow:
         (type(attack).__doc__ or "").strip().partition("\n")[0],
         tuple(OptionRow(name, str(accepted), defaults[name]) for name, accepted in options),
         attack.needs,
+        attack.reads(REGRESSION),
         _by_options(attack, "references", _REFERENCES),
         _by_options(attack, "is_log_ratio", {True: "yes", False: "no"}),
         attack.in_memory,

@@ -11,7 +11,7 @@ from leakscope.attacks.blocks import Block
 
 
 class LossThreshold(Attack):
-    """The score is minus the loss; no reference model is needed."""
+    """The score is minus the loss (of a regression: the squared error); no reference model is needed."""
 
     name = "loss"
     needs = ("loss",)

@@ -20,6 +20,7 @@ from leakscope.bank.run_folder import read_run
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
+from leakscope.signals.registry import Task, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,11 @@ class FinishedRun:
         return read_results(folder, AuditResults).config
 
     @property
+    def task(self) -> Task:
+        """Of the run's models."""
+        return task_of(Bank.open(Path(self.folder)).signals().labels)
+
+    @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks the run was judged by earlier."""
         return resolve_all(self.earlier.attacks)
@@ -58,7 +64,7 @@ class FinishedRun:
         bank, earlier = Bank.open(Path(self.folder)), self.earlier
         stored = set(bank.signals().arrays)
         for attack in settings.attacks:
-            missing = sorted(set(attack.needs) - stored)
+            missing = sorted(set(attack.reads(self.task)) - stored)
             if missing:
                 raise InputError(
                     f"{attack.label} needs the signals {', '.join(missing)}, but {self.folder} stores "

@@ -16,8 +16,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
-from leakscope.attacks.registry import PER_RECORD
-from leakscope.audits.population import attacks_for, evaluation_config, training_request
+from leakscope.attacks.registry import default_attacks
+from leakscope.audits.population import evaluation_config, stored_signals, training_request
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
@@ -29,6 +29,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import MEMBERS_SHA256, Source
 from leakscope.recipe import AnyRecipe
+from leakscope.signals.registry import Task, task_of
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
@@ -63,15 +64,20 @@ class GivenTarget:
         object.__setattr__(self, "is_member", _as_bool(self.is_member))
 
     @property
+    def task(self) -> Task:
+        """Of the records."""
+        return task_of(self.records.labels)
+
+    @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks that references allow."""
-        return attacks_for(self.records, "references")
+        return default_attacks("references", self.task)
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks the members, the references' request and the model, which is queried about every record."""
         self._check()
         records = self.records
-        names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
+        names = stored_signals(settings, self.task)
         member_share = float(self.is_member.mean())  # references must be trained on as many records
         request, engine = training_request(
             records, self.recipe, replace(settings, signals=names), member_share
@@ -106,8 +112,6 @@ class GivenTarget:
                 f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
                 "leakscope.FittedEstimator or leakscope.PredictFunction"
             )
-        if not self.records.is_classification:
-            raise InputError("a given model must be a classifier; audit a regression by its population")
         if self.is_member.shape != (n_records,) or self.is_member.all() or not self.is_member.any():
             raise InputError(
                 f"is_member must be bool ({n_records},) and name both members and non-members; "

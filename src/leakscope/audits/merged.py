@@ -29,6 +29,7 @@ from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig, Source
 from leakscope.evaluate.verdict import Verdict
 from leakscope.report.previews import joined_previews
+from leakscope.signals.registry import Task, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,11 @@ class MergedRuns:
         if not configs:
             raise InputError(f"none of {', '.join(map(str, folders))} has results; run the audits first")
         return configs
+
+    @property
+    def task(self) -> Task:
+        """Of the models of the first run that has results."""
+        return task_of(Bank.open(next(iter(self.configs))).signals().labels)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from leakscope.attacks.base import Attack, Audit
-from leakscope.attacks.registry import default_attacks
+from leakscope.attacks.base import Attack
+from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.signals.registry import CLASSIFICATION, REGRESSION, names_of
+from leakscope.signals.registry import CLASSIFICATION, Task, task_of
 from leakscope.types import Records
 from leakscope.user_code import user_errors
 
@@ -40,9 +40,14 @@ class TrainedPopulation:
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property
+    def task(self) -> Task:
+        """Of the records."""
+        return task_of(self.records.labels)
+
+    @property
     def default_attacks(self) -> tuple[Attack, ...]:
-        """The attacks of a population that the task's signals allow."""
-        return attacks_for(self.records, "population")
+        """The attacks of a population that the task allows."""
+        return default_attacks("population", self.task)
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
@@ -80,6 +85,12 @@ def training_request(
     return request, engine
 
 
+def stored_signals(settings: ResolvedSettings, task: Task) -> tuple[str, ...]:
+    """The signals that a target and its references need: those of the attacks, and those that checks read."""
+    of_checks = ("correct",) if task == CLASSIFICATION else ("loss",)
+    return tuple(sorted({*settings.signals, *PER_RECORD.reads(task), *of_checks}))
+
+
 def evaluation_config(
     name: str, settings: ResolvedSettings, source: Source, targets: tuple[int, ...] | None = None
 ) -> EvaluationConfig:
@@ -89,9 +100,3 @@ def evaluation_config(
     return EvaluationConfig(
         name, settings.attack_specs, settings.fpr_budgets, targets, gate=gate, source=source, **limits
     )
-
-
-def attacks_for(records: Records, audit: Audit) -> tuple[Attack, ...]:
-    """The default attacks of an audit whose signals models of these records have."""
-    known = set(names_of(CLASSIFICATION if records.is_classification else REGRESSION))
-    return tuple(attack for attack in default_attacks(audit) if known.issuperset(attack.needs))

@@ -15,8 +15,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.attacks.base import Attack, Audit, References
-from leakscope.attacks.registry import PER_RECORD, default_attacks
-from leakscope.audits.population import evaluation_config
+from leakscope.attacks.registry import default_attacks
+from leakscope.audits.population import evaluation_config, stored_signals
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
@@ -29,7 +29,7 @@ from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import Source
-from leakscope.signals.registry import own_functions
+from leakscope.signals.registry import Task, own_functions, task_of
 from leakscope.types import Design, digest_arrays
 
 _AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
@@ -62,6 +62,11 @@ class SavedPredictions:
         return read_predictions(self.given, membership="required")
 
     @property
+    def task(self) -> Task:
+        """Of the labels."""
+        return task_of(self.predictions.labels)
+
+    @property
     def references(self) -> References:
         """The reference models whose outputs were saved."""
         in_mask = self.predictions.reference_in_mask
@@ -72,7 +77,7 @@ class SavedPredictions:
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks these predictions allow."""
-        return default_attacks(_AUDIT[self.references])
+        return default_attacks(_AUDIT[self.references], self.task)
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that members and non-members are named, and that the attacks have their references."""
@@ -85,10 +90,10 @@ class SavedPredictions:
             )
         lacking = [attack.label for attack in settings.attacks if attack.references != "none"]
         if lacking and self.references == "none":
-            alone = ", ".join(attack.name for attack in default_attacks("alone"))
+            alone = ", ".join(attack.name for attack in default_attacks("alone", self.task))
             raise InputError(
-                f"attacks={lacking}: need the outputs of reference models; add reference_logits and "
-                f"reference_members, or choose from {alone}"
+                f"attacks={lacking}: need the outputs of reference models; add "
+                f"reference_{predictions.kind} and reference_members, or choose from {alone}"
             )
         kind = f"saved {predictions.kind} of one model"
         n_references = 0 if predictions.reference_logits is None else len(predictions.reference_logits)
@@ -97,7 +102,7 @@ class SavedPredictions:
             facts["file"] = Path(self.given).name
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
-        names = tuple(sorted({*settings.signals, *PER_RECORD.needs, "correct"}))
+        names = stored_signals(settings, self.task)
 
         def collect(folder: Path, _progress: Progress) -> Evidence:
             bank = _write_bank(folder, predictions, members, names, settings.reuse)
@@ -151,7 +156,9 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
 def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
     from leakscope.evaluate.hygiene.shift import shift_scores
 
-    labels = predictions.labels.astype(f"U{len(str(predictions.n_classes))}")
+    labels: AnyArray = predictions.labels
+    if predictions.is_classification:
+        labels = labels.astype(f"U{len(str(predictions.n_classes))}")
     shift = shift_scores(partial(_features_of, predictions), is_member)
     return RecordMetadata(predictions.ids, labels, predictions.groups, shift_scores=shift)
 

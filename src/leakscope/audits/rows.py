@@ -7,25 +7,32 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import AnyArray
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.manifest import Provenance
 from leakscope.disk.scratch import Scratch, over_blocks
+from leakscope.signals.registry import CLASSIFICATION, task_of
+from leakscope.signals.residuals import label_spread
 from leakscope.types import Design
 
 
 def signals_of(
-    logits: AnyArray, labels: IntArray, names: Sequence[str], scratch: Scratch
+    logits: AnyArray, labels: AnyArray, names: Sequence[str], scratch: Scratch
 ) -> dict[str, AnyArray]:
-    """The signals of one model from its logits (records, classes); name -> (1, 1, records[, classes])."""
+    """The signals of one model from its outputs (records, outputs); name -> (1, 1, records[, classes])."""
     import torch
 
-    from leakscope.signals.functions import classification_signals
+    from leakscope.signals.functions import classification_signals, regression_signals
+
+    spread = None if task_of(labels) == CLASSIFICATION else label_spread(labels)
 
     def block(records: slice) -> dict[str, AnyArray]:
-        some = torch.from_numpy(np.array(logits[records]))[None]
-        values = classification_signals(some, torch.from_numpy(labels[records])[None], tuple(names))
+        some, own_labels = (torch.from_numpy(np.array(values[records]))[None] for values in (logits, labels))
+        if spread is None:
+            values = classification_signals(some, own_labels, tuple(names))
+        else:
+            values = regression_signals(some[..., 0], own_labels, spread, tuple(names))
         return {name: value.numpy()[0] for name, value in values.items()}
 
     def fill(records: slice) -> None:
@@ -44,7 +51,7 @@ def write_rows(
     folder: Path,
     identity: Identity,
     design: Design,
-    labels: IntArray,
+    labels: AnyArray,
     row: Callable[[int], dict[str, AnyArray]],
     note: str,
     reuse: bool = False,

@@ -117,7 +117,7 @@ def _check_out(out: Path | str) -> None:
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
     """A source with its settings, checked: raises whatever an audit or its plan refuses."""
-    resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses)
+    resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses, source.task)
     prepared = source.prepare(resolved)
     settings.disclosure.check(is_of_one_model=prepared.config.targets is not None)
     return prepared

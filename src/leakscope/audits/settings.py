@@ -13,10 +13,12 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from leakscope.attacks.base import Attack
+from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import AttackSpec, resolve, resolve_all, spec_of
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
+from leakscope.signals.registry import REGRESSION, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
@@ -97,14 +99,19 @@ class AuditSettings:
         )
 
     def resolve(
-        self, defaults: Sequence[Attack], fpr_defaults: Sequence[float], uses: frozenset[str]
+        self, defaults: Sequence[Attack], fpr_defaults: Sequence[float], uses: frozenset[str], task: Task
     ) -> ResolvedSettings:
-        """Every setting with its default in place; raises InputError for one that is not in `uses`."""
+        """Every setting with its default in place.
+
+        Raises:
+            InputError: a setting is not in `uses`, or an attack is not for models of this task.
+        """
         unused = sorted(self.given - uses)
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
         attacks = tuple(defaults) if self.attacks is None else resolve_all(self.attacks)
+        _check_task(attacks, task)
         for attack in attacks:
             _check_written_as_text(attack)
         fpr_budgets = tuple(fpr_defaults if self.fpr is None else self.fpr)
@@ -116,7 +123,9 @@ class AuditSettings:
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or "balanced",
             seed=DEFAULT_SEED if self.seed is None else self.seed,
-            signals=tuple(sorted({*(self.signals or ()), *(name for a in attacks for name in a.needs)})),
+            signals=tuple(
+                sorted({*(self.signals or ()), *(name for a in attacks for name in a.reads(task))})
+            ),
             device=self.device or "auto",
             engine=self.engine or "local",
             address=self.address,
@@ -151,6 +160,17 @@ class ResolvedSettings:
     def attack_specs(self) -> tuple[str, ...]:
         """The attacks as text, for results.json."""
         return tuple(spec_of(attack) for attack in self.attacks)
+
+
+def _check_task(attacks: Sequence[Attack], task: Task) -> None:
+    """Refuses attacks that models of this task cannot be attacked with."""
+    refused = [attack.label for attack in attacks if not attack.reads(task)]
+    if refused:
+        known = sorted(name for name, cls in attack_classes().items() if cls().reads(task))
+        why = "for regression only, but the labels are classes"
+        if task == REGRESSION:
+            why = "for classifiers only, but the labels are numbers"
+        raise InputError(f"attacks={refused}: {why}; choose from {', '.join(known)}")
 
 
 def _check_written_as_text(attack: Attack) -> None:

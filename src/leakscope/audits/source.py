@@ -13,6 +13,7 @@ from leakscope.audits.settings import ResolvedSettings
 from leakscope.bank.bank import Bank
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import EvaluationConfig
+from leakscope.signals.registry import Task
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ class Source(Protocol):
 
     uses: ClassVar[frozenset[str]]
     """The settings that have an effect, see `AuditSettings`."""
+
+    @property
+    def task(self) -> Task:
+        """What the models predict: classes or numbers."""
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

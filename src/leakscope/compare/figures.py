@@ -137,7 +137,7 @@ def population_figures(
 
 def _last_checkpoint(signals: Signals, spec: ComparisonSpec) -> Signals:
     """The signals that are read, in memory: every replicate copies them."""
-    names = {signal for attack in spec.scored_attacks.values() for signal in attack.needs}
+    names = {signal for attack in spec.scored_attacks.values() for signal in attack.reads_from(signals)}
     names |= {"correct"} if spec.with_accuracy else set()
     arrays = {name: np.asarray(signals.last(name))[:, None] for name in sorted(names)}
     return Signals(arrays, signals.epochs[-1:], signals.labels)

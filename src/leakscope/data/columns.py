@@ -20,6 +20,7 @@ Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})  # lower case
 MOST_CATEGORIES = 256  # of one text column; more is an identifier or free text, and would not fit
+_LOST_SHARE = 1e-4  # of the range of numeric labels, by rounding to float32
 _MANY_CLASSES = 100
 
 
@@ -132,7 +133,14 @@ def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
         raise InputError(
             f"label {column!r} is text, which task='regression' cannot use; use 'classification'"
         )
-    return numeric_features(values, column, "label")
+    numbers = numeric_features(values, column, "label")
+    lost = np.abs(numbers.astype(np.float64) - values).max()
+    if lost > _LOST_SHARE * np.ptp(values.astype(np.float64)):
+        raise InputError(
+            f"label {column!r} varies too little for its size: 32-bit numbers would lose its digits; "
+            "subtract its mean first"
+        )
+    return numbers
 
 
 def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:

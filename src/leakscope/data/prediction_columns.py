@@ -21,12 +21,12 @@ from leakscope.data.predictions import (
     Predictions,
     as_bools,
     checked_log_probabilities,
-    class_indices,
+    true_labels,
 )
 from leakscope.disk.scratch import Scratch, evict_pages, temporary
 from leakscope.errors import InputError
 
-_OUTPUT = re.compile(r"(?:reference_(\d{1,6})_)?(logit|prob)_(\d{1,6})")
+_OUTPUT = re.compile(r"(?:reference_(\d{1,6})_)?(?:(logit|prob)_(\d{1,6})|(output))")
 _REFERENCE_MEMBER = re.compile(r"reference_(\d{1,6})_member")
 _ROLES = ("label", "id", "is_member")
 
@@ -51,7 +51,7 @@ def read_prediction_columns(path: Path) -> Predictions:
         taken = {*_ROLES, *members, *(name for model in (target, *references) for name in model.outputs)}
         return Predictions(
             logits=_logits(file, [target], scratch)[0],
-            labels=class_indices(column_values(file.column("label"), "label"), "label"),
+            labels=true_labels(column_values(file.column("label"), "label"), "label", target.kind),
             ids=ids_of(file, "id" if "id" in file.names else None),
             is_member=_is_member(file),
             groups={name: group_of(file.column(name)) for name in file.names if name not in taken},
@@ -78,22 +78,28 @@ def _model(file: ColumnFile, reference: int | None) -> _Model:
     prefix = "" if reference is None else f"reference_{reference}_"
     matches = [match for match in map(_OUTPUT.fullmatch, file.names) if match]
     own = [match for match in matches if (None if match[1] is None else int(match[1])) == reference]
-    stems = {match[2] for match in own}
+    stems = sorted({f"{match[2]}_" if match[2] else match[4] for match in own})
     if len(stems) != 1:
-        problem = f"has both {prefix}logit_ and {prefix}prob_ columns" if own else (
-            f"has no columns {prefix}logit_0 or {prefix}prob_0, ..."
+        problem = f"has both {' and '.join(prefix + stem for stem in stems)} columns" if own else (
+            f"has no columns {prefix}logit_0 or {prefix}prob_0, ..., and no column {prefix}output"
         )  # fmt: skip
-        raise InputError(f"{problem}; save exactly one kind, one column per class")
+        raise InputError(f"{problem}; save exactly one kind, one column per class, or numbers as output")
     (stem,) = stems
-    ordered = tuple(f"{prefix}{stem}_{index}" for index in range(len(own)))
+    if stem == "output":
+        return _Model((f"{prefix}output",), "outputs")
+    ordered = tuple(f"{prefix}{stem}{index}" for index in range(len(own)))
     require_names("output column", ordered, file.names)
     if len(ordered) < 2:
         raise InputError(f"has the column {ordered[0]} alone; give a binary model both, p and 1 - p")
-    return _Model(ordered, "logits" if stem == "logit" else "probabilities")
+    return _Model(ordered, "logits" if stem == "logit_" else "probabilities")
 
 
 def _check_alike(target: _Model, references: list[_Model]) -> None:
     for number, reference in enumerate(references):
+        if (reference.kind == "outputs") != (target.kind == "outputs"):
+            raise InputError(
+                f"reference_{number} has {reference.kind}, the model {target.kind}; save all alike"
+            )
         if len(reference.outputs) != len(target.outputs):
             raise InputError(
                 f"reference_{number} has {len(reference.outputs)} classes, the model itself "

@@ -24,13 +24,15 @@ from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 
-Kind = Literal["logits", "probabilities"]
+Kind = Literal["logits", "probabilities", "outputs"]
+"""Outputs are the numbers that a regression model predicts."""
 Membership = Literal["required", "optional"]
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 _MEMBER_NAMES = ("is_member", "members")
-_REFERENCE_NAMES = ("reference_logits", "reference_probabilities", "reference_members")
+_KINDS: tuple[Kind, ...] = ("logits", "probabilities", "outputs")
+_REFERENCE_NAMES = ("reference_logits", "reference_probabilities", "reference_outputs", "reference_members")
 _SUM_TOLERANCE = 1e-3
 _TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 
@@ -42,8 +44,9 @@ class Predictions:
     """One model's outputs for each record.
 
     Attributes:
-        logits: float32 (records, classes); log-probabilities where `kind` is "probabilities".
-        labels: int64 (records,), the true classes.
+        logits: float32 (records, classes); log-probabilities where `kind` is "probabilities", one column of
+            numbers where it is "outputs".
+        labels: int64 (records,), the true classes; float32 of a regression.
         ids: str (records,), unique.
         is_member: bool (records,), which records it was trained on; None: unknown.
         groups: column name -> str (records,), for risk by group.
@@ -54,7 +57,7 @@ class Predictions:
     """
 
     logits: Float32Array
-    labels: IntArray
+    labels: AnyArray
     ids: npt.NDArray[np.str_]
     is_member: BoolArray | None = None
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
@@ -65,7 +68,13 @@ class Predictions:
 
     def __post_init__(self) -> None:
         _check_shapes(self)
-        _check_labels(self.labels, self.n_classes)
+        if self.is_classification:
+            _check_labels(self.labels, self.n_classes)
+        elif self.labels.dtype != np.float32 or self.n_classes != 1:
+            raise InputError(
+                f"outputs of shape {self.logits.shape} and labels of type {self.labels.dtype}: a regression "
+                "has one output per record, and float32 labels"
+            )
         for what, logits in (("logits", self.logits), ("reference logits", self.reference_logits)):
             if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
@@ -75,8 +84,13 @@ class Predictions:
         return len(self.labels)
 
     @property
+    def is_classification(self) -> bool:
+        """False for the outputs of a regression model."""
+        return self.kind != "outputs"
+
+    @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes; 1 (one output) of a regression."""
         return int(self.logits.shape[-1])
 
 
@@ -89,7 +103,9 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
     (references, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
     `label`, and may have `id`, `is_member`, and of other models `reference_0_logit_0`, ... (or
     `reference_0_prob_0`, ...) with `reference_0_member`; every other column is a group. What is large of such
-    a file stays on disk.
+    a file stays on disk. A regression model's predictions are `outputs` (records,) and `reference_outputs`
+    (references, records) in an npz file, `output` and `reference_0_output` among columns; its labels are
+    numbers.
 
     Args:
         path: the file.
@@ -180,7 +196,7 @@ def _read_npz(path: Path) -> Predictions:
     reference_logits, reference_in_mask = _references(arrays)
     return Predictions(
         logits=_logits(arrays[given], kind, given),
-        labels=class_indices(labels, "labels"),
+        labels=true_labels(labels, "labels", kind),
         ids=numbered_ids("row-", len(labels)) if ids is None else ids,
         is_member=_membership(vectors),
         groups={name: v.astype(np.str_) for name, v in vectors.items() if name not in _MEMBER_NAMES},
@@ -193,11 +209,12 @@ def _read_npz(path: Path) -> Predictions:
 
 def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]:
     """Name of the array that holds the model's outputs, and what they are."""
-    names: tuple[Kind, Kind] = ("logits", "probabilities")
-    kinds = [kind for kind in names if f"{prefix}{kind}" in arrays]
-    wanted = " or ".join(f"{prefix}{kind}" for kind in names)
+    kinds = [kind for kind in _KINDS if f"{prefix}{kind}" in arrays]
     if len(kinds) != 1:
-        problem = f"has both {wanted.replace(' or ', ' and ')}" if kinds else f"has no array {wanted}"
+        given = " and ".join(f"{prefix}{kind}" for kind in kinds)
+        *others, last = (f"{prefix}{kind}" for kind in _KINDS)
+        wanted = f"{', '.join(others)} or {last}"
+        problem = f"has both {given}" if kinds else f"has no array {wanted}"
         raise InputError(f"{problem}; save exactly one (there are: {', '.join(arrays) or 'none'})")
     return f"{prefix}{kinds[0]}", kinds[0]
 
@@ -205,6 +222,8 @@ def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]
 def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.dtype.kind not in "iuf":
         raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
+    if kind == "outputs":
+        return numeric_features(_one_column(outputs, what), what)
     if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2 or not outputs.size:
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
                          "classes; give a binary model both, p and 1 - p")  # fmt: skip
@@ -213,6 +232,17 @@ def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.ndim == 2:
         return checked_log_probabilities(outputs, what)
     return np.stack([checked_log_probabilities(model, what) for model in outputs])
+
+
+def _one_column(outputs: AnyArray, what: str) -> AnyArray:
+    """Outputs of a regression, (records, 1) or (models, records, 1)."""
+    n_axes = 3 if what.startswith("reference_") else 2
+    if outputs.ndim == n_axes - 1:
+        outputs = outputs[..., None]
+    if outputs.ndim != n_axes or outputs.shape[-1] != 1 or not outputs.size:
+        wanted = "(models, records)" if n_axes == 3 else "(records,)"
+        raise InputError(f"{what} have shape {outputs.shape}, expected {wanted}: one number per record")
+    return outputs
 
 
 def _references(arrays: dict[str, AnyArray]) -> tuple[Float32Array | None, BoolArray | None]:
@@ -228,6 +258,15 @@ def _membership(vectors: dict[str, AnyArray]) -> BoolArray | None:
     if len(given) > 1:
         raise InputError(f"has both {' and '.join(given)}; save one array of membership")
     return as_bools(vectors[given[0]], given[0]) if given else None
+
+
+def true_labels(values: AnyArray, what: str, kind: Kind) -> AnyArray:
+    """Labels as class indices, or as float32 numbers beside the outputs of a regression."""
+    if kind != "outputs":
+        return class_indices(values, what)
+    if values.dtype.kind not in "iuf":
+        raise InputError(f"{what} must be numbers beside outputs, got {values.dtype}")
+    return numeric_features(values, what, "label")
 
 
 def class_indices(values: AnyArray, what: str) -> IntArray:

@@ -46,7 +46,7 @@ def decide(attack: Attack, signals: Signals, design: Design, fpr: float | None =
     shape = (design.n_models, len(signals.epochs), design.n_records)
     is_called = np.empty(shape, dtype=np.bool_)
     for checkpoint in range(len(signals.epochs)):
-        scores = attack(_at_checkpoint(signals, checkpoint, attack.needs), design).values
+        scores = attack(_at_checkpoint(signals, checkpoint, attack.reads_from(signals)), design).values
         is_called[:, checkpoint] = called(scores, design.in_mask, fpr)
     return Decisions(signals.epochs, is_called)
 

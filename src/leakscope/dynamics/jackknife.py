@@ -76,7 +76,11 @@ def jackknife(
 ) -> Replicates:
     """Standard error of every figure from leaving out groups of models; `fpr` as in `decide`."""
     groups = model_groups(design.n_models, n_groups)
-    needed = Signals({name: signals.arrays[name] for name in attack.needs}, signals.epochs, signals.labels)
+    needed = Signals(
+        {name: signals.arrays[name] for name in attack.reads_from(signals)},
+        signals.epochs,
+        signals.labels,
+    )
 
     def paths_of(models: IntArray) -> Trajectories:
         own = design.take(models)

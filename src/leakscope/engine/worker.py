@@ -29,6 +29,7 @@ from leakscope.train.loop import (
     choose_trainer,
     inputs_from,
     train_block,
+    with_standard_labels,
 )
 
 
@@ -62,7 +63,7 @@ class Worker:
         self.request, self.device = request, device
         self._not_stacked_reason: str | None = None
         if isinstance(request.recipe, Recipe):
-            self._inputs = inputs_from(request.records, device)
+            self._inputs = with_standard_labels(inputs_from(request.records, device))
             self._trainer, self._not_stacked_reason = choose_trainer(request.recipe, self._inputs)
 
     def train(self, models: IntArray, follow: Follow = UNFOLLOWED) -> BlockSignals:

@@ -126,7 +126,7 @@ def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
     signals, design = converged_models(bank)
     targets = np.arange(design.n_models) if config.targets is None else np.array(config.targets, np.int64)
     attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
-    if len(targets) > 1 and all(signal in signals.arrays for signal in PER_RECORD.needs):
+    if len(targets) > 1 and all(name in signals.arrays for name in PER_RECORD.reads_from(signals)):
         attacks.setdefault(PER_RECORD.label, PER_RECORD)
     scores = {label: attack(signals, design, targets, bank.scratch) for label, attack in attacks.items()}
     return Attacked(bank, signals, design, targets, scores)
@@ -198,12 +198,13 @@ def _every_model_attacked(
     per_record = scores.get(PER_RECORD.label)
     if per_record is not None and len(per_record.targets) == design.n_models:
         return EveryModel(per_record.values, design.in_mask)
-    if design.n_models < 2 or any(name not in signals.arrays for name in EbLira.needs):
+    needs = PER_RECORD.reads_from(signals)
+    if design.n_models < 2 or any(name not in signals.arrays for name in needs):
         return None
     if design.n_records > _CHECKED_RECORDS:
         sample = np.random.default_rng(0).choice(design.n_records, _CHECKED_RECORDS, replace=False)
         sample.sort()
-        arrays = {name: gather_records(signals.last(name), sample, 1)[:, None] for name in EbLira.needs}
+        arrays = {name: gather_records(signals.last(name), sample, 1)[:, None] for name in needs}
         labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
         signals = Signals(arrays, (1,), labels[sample])
         design = Design(gather_records(design.in_mask, sample, 1))

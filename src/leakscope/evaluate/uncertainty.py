@@ -145,7 +145,7 @@ class Sample:
     def replicates(self, attack: Attack) -> Replicates:
         """The scores of an attack."""
         needed = Signals(
-            {name: self.signals.arrays[name] for name in attack.needs},
+            {name: self.signals.arrays[name] for name in attack.reads_from(self.signals)},
             self.signals.epochs,
             self.signals.labels,
         )

@@ -98,7 +98,9 @@ class RecordBits:
         return bool(np.isnan(self.floor))
 
 
-def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> RecordBits:
+def bits_per_record(
+    values: AnyArray, in_mask: BoolArray, seed: int = 0, has_steps: bool = True
+) -> RecordBits:
     """Bits that one signal reveals about each record's membership.
 
     O(models x records), in blocks of records; prior, floor and intervals come from at most 8,192 of them.
@@ -107,6 +109,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
         values: float (models, records), one signal at one checkpoint.
         in_mask: bool (models, records).
         seed: of the sample of records and of the permutations.
+        has_steps: equal values mean that the signal is coarse; false: that models agree exactly.
     """
     if values.ndim != 2 or values.shape != in_mask.shape:
         raise InputError(f"values {values.shape} and in_mask {in_mask.shape}: must both be (models, records)")
@@ -114,7 +117,7 @@ def bits_per_record(values: AnyArray, in_mask: BoolArray, seed: int = 0) -> Reco
     if n_bad:
         return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined outputs")
     rng = np.random.default_rng(seed)
-    sample = _sample(values, in_mask, rng)
+    sample = _sample(values, in_mask, rng, has_steps)
     reason = why_too_few(moments(sample.values, sample.in_mask))
     if reason:
         return _undefined(values.shape[1], reason)
@@ -194,14 +197,14 @@ class _Null(NamedTuple):
         return corrected.round(_DECIMALS) + 0.0  # rounding of sums is no leakage; + 0.0 makes -0.0 equal 0.0
 
 
-def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator) -> _Sample:
+def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator, has_steps: bool) -> _Sample:
     """A random sample of the records; all of them where they are few."""
     columns = np.arange(values.shape[1])
     if len(columns) > _FITTED_RECORDS:
         columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
     own, own_mask = gather_records(values, columns, 1).astype(np.float64), gather_records(in_mask, columns, 1)
     # Values in steps are like rounded ones, whose variance is step^2 / 12.
-    return _Sample(own, own_mask, resolution_variance(own) / 12)
+    return _Sample(own, own_mask, resolution_variance(own) / 12 if has_steps else 0.0)
 
 
 def _null(sample: _Sample, rng: np.random.Generator) -> _Null:

@@ -9,7 +9,7 @@ from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_reco
 from leakscope.stats.estimate import Estimate
 from leakscope.types import Design, Signals
 
-LEAKAGE_SIGNALS = ("log_odds", "log_density")
+LEAKAGE_SIGNALS = ("log_odds", "scaled_residual")
 """Signals close enough to Gaussian over models, the preferred first: of a classifier, of a regression."""
 
 
@@ -85,7 +85,10 @@ def bank_leakage(signals: Signals, design: Design) -> BankLeakage:
     if design.columns is not None:
         return _undefined("the models were queried about different records")
     outputs = signals.arrays[signal]  # (models, checkpoints, records)
-    by_checkpoint = [bits_per_record(outputs[:, at], design.in_mask) for at in range(outputs.shape[1])]
+    has_steps = signal == LEAKAGE_SIGNALS[0]  # a forest's votes; equal residuals are exact
+    by_checkpoint = [
+        bits_per_record(outputs[:, at], design.in_mask, has_steps=has_steps) for at in range(outputs.shape[1])
+    ]
     checkpoints = tuple(map(_checkpoint, signals.epochs, by_checkpoint))
     last = by_checkpoint[-1]
     figures = LeakageFigures(signal, "bits", last.reason or None, checkpoints)

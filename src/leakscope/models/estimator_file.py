@@ -31,7 +31,7 @@ def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
     """The estimator in a .skops, .joblib, .pkl or .pickle file; `trust` as in `FittedEstimator`.
 
     Raises:
-        InputError: the file is not trusted, cannot be read or holds no classifier with probabilities.
+        InputError: the file is not trusted, cannot be read or holds no such estimator.
     """
     path = user_file(path, SUFFIXES, "an estimator as")
     estimator = _load_skops(path, trust) if path.suffix.lower() == ".skops" else _load_pickle(path, trust)
@@ -39,16 +39,37 @@ def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
 
 
 def check_estimator(estimator: Any, name: str) -> Any:
-    """The estimator itself, once it is known to be a fitted classifier with probabilities."""
+    """The estimator itself, if it is fitted and a classifier with probabilities, or a regressor."""
     kind = type(estimator).__name__
-    if not hasattr(estimator, "predict_proba"):
+    if not (hasattr(estimator, "predict_proba") or predicts_numbers(estimator)):
         raise InputError(
-            f"{name} holds {kind}, which has no predict_proba; give a classifier with probabilities, or wrap "
-            "it in a function and give that"
+            f"{name} holds {kind}, which has no predict_proba; give a classifier with probabilities or a "
+            "regressor, or wrap it in a function and give that"
         )
-    if not hasattr(estimator, "classes_"):
+    if not (_is_fitted(estimator) if predicts_numbers(estimator) else hasattr(estimator, "classes_")):
         raise InputError(f"{name} holds {kind}, which is not fitted; fit it before saving it")
     return estimator
+
+
+def predicts_numbers(estimator: Any) -> bool:
+    """Whether the estimator is a regressor."""
+    from sklearn.base import is_regressor
+
+    try:
+        return bool(is_regressor(estimator))
+    except (AttributeError, TypeError):  # it is no estimator at all
+        return False
+
+
+def _is_fitted(estimator: Any) -> bool:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
 
 
 def _load_skops(path: Path, trust: bool | tuple[str, ...]) -> Any:

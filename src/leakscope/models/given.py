@@ -29,7 +29,7 @@ from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of, user_file
 from leakscope.errors import InputError, first_line
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
-from leakscope.models.estimator_file import check_estimator, load_estimator
+from leakscope.models.estimator_file import check_estimator, load_estimator, predicts_numbers
 from leakscope.recipe import Option
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.user_code import import_object
@@ -47,7 +47,8 @@ class ModelOutputs(NamedTuple):
     """A model's outputs on some records.
 
     Attributes:
-        logits: float32 (records, classes), finite; log-probabilities where the model gives probabilities.
+        logits: float32 (records, classes), finite; log-probabilities where the model gives probabilities; one
+            column of numbers of a regression model.
         kind: what the model gives.
     """
 
@@ -90,7 +91,8 @@ class NetWeights:
 
         Args:
             features: (records, ...), float32, or uint8 for images (records, channels, height, width).
-            class_names: what label 0, 1, ... of the records is called; one column of outputs each.
+            class_names: what label 0, 1, ... of the records is called; one column of outputs each. Empty: the
+                model predicts one number per record.
 
         Raises:
             InputError: the model does not fit the records, or its outputs are not one finite number per
@@ -102,14 +104,14 @@ class NetWeights:
 
         shape = tuple(features.shape[1:])
         device = _torch_device(self.device)
-        net = load_net(self.weights, self.net, self.net_options, shape, len(class_names)).to(device)
+        net = load_net(self.weights, self.net, self.net_options, shape, len(class_names) or 1).to(device)
         logits = []
         with torch.inference_mode():
             for rows in blocks(len(features), BATCH_SIZE):
                 inputs = self._inputs(torch.from_numpy(np.array(features[rows], order="C")).to(device))
                 logits.append(_run_net(net, inputs))
         outputs = _joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
-        return ModelOutputs(outputs.astype(np.float32), "logits")
+        return ModelOutputs(outputs.astype(np.float32), "logits" if class_names else "outputs")
 
     def describe(self) -> dict[str, str]:
         """What identifies the model in a report."""
@@ -145,7 +147,7 @@ class NetWeights:
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted scikit-learn classifier with `predict_proba`.
+    """A fitted scikit-learn classifier with `predict_proba`, or a fitted regressor.
 
     Attributes:
         estimator: a .skops, .joblib, .pkl or .pickle file, or the estimator itself.
@@ -165,11 +167,15 @@ class FittedEstimator:
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes the estimator was fitted on; 1.0 is called "1"."""
+        if predicts_numbers(self.fitted):
+            raise InputError(f"{type(self.fitted).__name__} predicts numbers; give a classifier")
         classes = np.asarray(self.fitted.classes_).tolist()
         return tuple(str(int(c) if isinstance(c, float) and c.is_integer() else c) for c in classes)
 
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
         """As `NetWeights.outputs`; a class the estimator was not fitted on gets the smallest probability."""
+        if not class_names:
+            return self._numbers(features)
         columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
         for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
@@ -182,21 +188,35 @@ class FittedEstimator:
         facts = {"kind": "fitted estimator", "estimator": type(self.fitted).__name__}
         return facts | _file_facts(Path(self.estimator)) if is_file else facts
 
-    def _predict(self, features: AnyArray) -> AnyArray:
+    def _numbers(self, features: AnyArray) -> ModelOutputs:
         name = type(self.fitted).__name__
+        if not predicts_numbers(self.fitted):
+            raise InputError(f"{name} predicts classes, but the labels are numbers; give a regressor")
+        returned = [
+            self._query(self.fitted.predict, features[rows].reshape(len(features[rows]), -1))
+            for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE)
+        ]
+        outputs = _joined_outputs(returned, len(features), (), name)
+        return ModelOutputs(outputs.astype(np.float32), "outputs")
+
+    def _predict(self, features: AnyArray) -> AnyArray:
+        probabilities = self._query(self.fitted.predict_proba, features)
+        return _joined_outputs([probabilities], len(features), self.class_names, type(self.fitted).__name__)
+
+    def _query(self, predict: Callable[[AnyArray], Any], features: AnyArray) -> AnyArray:
         try:
             with warnings.catch_warnings():  # columns are passed in the file's order, without their names
                 warnings.filterwarnings("ignore", ".*feature names", UserWarning)
-                probabilities = _as_array(self.fitted.predict_proba(features))
+                return _as_array(predict(features))
         except ValueError as error:
+            name = type(self.fitted).__name__
             raise InputError(f"{name} cannot take records of {features.shape[1]} features: "
                              f"{first_line(error)}") from error  # fmt: skip
-        return _joined_outputs([probabilities], len(features), self.class_names, name)
 
 
 @dataclass(frozen=True)
 class PredictFunction:
-    """A function `predict(features)` that returns logits or probabilities (records, classes).
+    """A function `predict(features)` that returns logits or probabilities (records, classes), or numbers.
 
     Outputs are probabilities if every row lies in [0, 1] and adds up to 1. A torch tensor may be on any
     device and may require gradients.
@@ -225,6 +245,8 @@ class PredictFunction:
         queries = (np.array(features[rows]) for rows in blocks(len(features), BATCH_SIZE))
         returned = [_as_array(self.function(query)) for query in queries]
         outputs = _joined_outputs(returned, len(features), class_names, "predict")
+        if not class_names:
+            return ModelOutputs(outputs.astype(np.float32), "outputs")
         if are_probabilities(outputs):
             return ModelOutputs(log_probabilities(np.clip(outputs, 0, 1)), "probabilities")
         return ModelOutputs(outputs.astype(np.float32), "logits")
@@ -241,7 +263,7 @@ class PredictFunction:
 
 
 GivenModel = NetWeights | FittedEstimator | PredictFunction
-"""A trained classifier that can be queried."""
+"""A trained model that can be queried."""
 
 
 def model_from_file(
@@ -279,18 +301,21 @@ def _as_array(outputs: Any) -> FloatArray:
 def _joined_outputs(
     returned: Sequence[AnyArray], n_records: int, class_names: Sequence[str], source: str
 ) -> FloatArray:
-    """All batches as one float64 array (records, classes), finite also as float32.
+    """All batches as one float64 array (records, classes), finite also as float32; (records, 1) of numbers.
 
     Raises:
         InputError: that is not what was returned; `source` is named.
     """
-    expected = (n_records, len(class_names))
+    expected = (n_records, len(class_names) or 1)
+    if not class_names:
+        returned = [batch[:, None] if batch.ndim == 1 else batch for batch in returned]
     same_shape = len({batch.shape[1:] for batch in returned}) == 1
     outputs = np.concatenate(returned) if same_shape else np.empty(0)
     if outputs.shape != expected:
         shapes = f"outputs of shape {outputs.shape}" if same_shape else "batches of different shapes"
         raise InputError(
-            f"{source} returned {shapes}, expected {expected}: one row per record, one column per class"
+            f"{source} returned {shapes}, expected {expected}: one row per record, "
+            f"{'one column per class' if class_names else 'one number each'}"
         )
     finite = (np.abs(outputs) <= np.finfo(np.float32).max).all(axis=1)  # false for NaN
     if not finite.all():

@@ -6,11 +6,14 @@ lists the signals with their inputs and directions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from leakscope.errors import InputError
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Signal, find_signal
+from leakscope.signals.residuals import LINEAR_SPREADS
 
 
 def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
@@ -32,24 +35,27 @@ def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...
 
 
 def regression_signals(
-    outputs: Tensor, targets: Tensor, residual_sd: Tensor, names: tuple[str, ...]
+    outputs: Tensor, targets: Tensor, spread: float, names: tuple[str, ...]
 ) -> dict[str, Tensor]:
     """The named signals of regression models; name -> float (models, records).
 
     Args:
         outputs: float (models, records).
         targets: float (models, records) or (records,).
-        residual_sd: float (models,), the spread of each model's residuals on its members.
+        spread: of the labels of all records (`leakscope.signals.residuals.label_spread`).
         names: shipped signals, or a user's own as "package.module:function".
     """
     residual, targets = outputs - targets, targets.expand_as(outputs)
-    inputs = {"residual": (residual,), "residual and its spread": (residual, residual_sd[:, None])}
+    inputs: dict[str, tuple[Tensor | float, ...]] = {
+        "residual": (residual,),
+        "residual and label spread": (residual, spread),
+    }
     signals = [find_signal(name, REGRESSION) for name in names]
     return {signal.name: _computed(signal, inputs, outputs[..., None], targets) for signal in signals}
 
 
 def _computed(
-    signal: Signal, inputs: dict[str, tuple[Tensor, ...]], logits: Tensor, labels: Tensor
+    signal: Signal, inputs: Mapping[str, tuple[Tensor | float, ...]], logits: Tensor, labels: Tensor
 ) -> Tensor:
     """A signal from its inputs; a user's own is float32 (...,), or integers or bools as they are."""
     if not signal.is_own:
@@ -150,7 +156,10 @@ def squared_residual(residual: Tensor) -> Tensor:
     return residual.square()
 
 
-def log_density(residual: Tensor, spread: Tensor) -> Tensor:
-    """Gaussian log-density of the residual."""
-    variance = spread.square()
-    return -0.5 * (residual.square() / variance + torch.log(2 * torch.pi * variance))
+def scaled_residual(residual: Tensor, spread: float) -> Tensor:
+    """`asinh(residual / (3 spread))`: the residual in spreads of the labels; large ones are compressed.
+
+    Over models, the residual of a record is close to Gaussian, and its sign says on which side of the label a
+    model errs. Compression keeps a label that is wrong by orders of magnitude from setting the scale.
+    """
+    return torch.asinh(residual / (LINEAR_SPREADS * spread))

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from leakscope.array_types import AnyArray
 from leakscope.errors import InputError, did_you_mean
 from leakscope.user_code import import_object, names_code
 
 Task = Literal["classification", "regression"]
-Inputs = Literal["logits", "logits and label", "log_odds", "residual", "residual and its spread"]
+Inputs = Literal["logits", "logits and label", "log_odds", "residual", "residual and label spread"]
 Direction = Literal["high", "low", "none"]
 
 CLASSIFICATION: Task = "classification"
@@ -74,8 +75,13 @@ SIGNALS: tuple[Signal, ...] = (
     _shipped("gradient_proxy", "logits and label", "low"),
     _shipped("logits", "logits", "none", "unchanged"),
     _shipped("loss", "residual", "low", "squared_residual", task=REGRESSION, default=True),
-    _shipped("log_density", "residual and its spread", "high", task=REGRESSION, default=True),
+    _shipped("scaled_residual", "residual and label spread", "none", task=REGRESSION, default=True),
 )
+
+
+def task_of(labels: AnyArray) -> Task:
+    """The task of models with these labels: classes are integers, numbers to predict are floats."""
+    return CLASSIFICATION if labels.dtype.kind in "iub" else REGRESSION
 
 
 def names_of(task: Task) -> tuple[str, ...]:

@@ -101,6 +101,11 @@ def check_request(public: Predictions, private: Predictions, settings: AttackSet
     assert settings.readings
     if public.is_member is None:
         raise InputError(f"{public.name}: the membership of the public records is missing; add is_member")
+    if not (public.is_classification and private.is_classification):
+        raise InputError(
+            "predictions are numbers, but this attack is for classifiers; audit a regression model with "
+            "`leakscope audit --predictions`"
+        )
     if public.n_classes != private.n_classes:
         raise InputError(
             f"public predictions have {public.n_classes} classes and private ones {private.n_classes}; "

@@ -12,6 +12,7 @@ from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities
+from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
@@ -36,7 +37,8 @@ def fit_block(
             outputs.append(_fit_and_evaluate(recipe, records, design, seed, m))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
-    return signals_of_outputs(np.stack(outputs), labels, design.in_mask[models], signal_names, trainer)
+    spread = 1.0 if records.is_classification else label_spread(records.labels)
+    return signals_of_outputs(np.stack(outputs), labels, spread, signal_names, trainer)
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:
@@ -95,9 +97,10 @@ def _call_and_evaluate(
     if not records.is_classification:
         outputs = outputs.reshape(len(outputs), -1)
     if outputs.shape != expected:
+        meaning = "logits or probabilities of every class" if records.is_classification else "one number each"
         raise TrainingError(
             f"{name}: predict returned shape {outputs.shape} for {len(features)} records; expected "
-            f"{expected}, logits or probabilities of every class"
+            f"{expected}, {meaning}"
         )
     if records.is_classification and are_probabilities(outputs):
         return log_probabilities(np.clip(outputs, 0, 1))

@@ -26,6 +26,7 @@ from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals, regression_signals
+from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
@@ -80,6 +81,9 @@ class Inputs:
     y: Tensor  # int64 or float32 (records,)
     n_outputs: int
     on_disk: AnyArray | None = None  # the memory map that x is, where it is one
+    label_spread: float = 1.0  # of numeric labels, in their own unit
+    y_centre: float = 0.0  # what was subtracted from numeric labels to give y,
+    y_unit: float = 1.0  # and what they were divided by
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,7 +132,21 @@ def inputs_from(records: Records, device: torch.device) -> Inputs:
         x = (x - centre) / spread.clamp(min=1e-6)
     is_on_disk = x.dtype == torch.float32 and device.type == "cpu" and is_mapped(records.features)
     y = torch.from_numpy(records.labels).to(device)
-    return Inputs(x.to(device), y, records.n_classes, records.features if is_on_disk else None)
+    on_disk = records.features if is_on_disk else None
+    of_labels = 1.0 if records.is_classification else label_spread(records.labels)
+    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels)
+
+
+def with_standard_labels(inputs: Inputs) -> Inputs:
+    """Numeric labels with median 0 and spread 1, so that no recipe depends on their unit.
+
+    Median and spread are those of all records, members and not, so they reveal nothing about membership.
+    """
+    if not inputs.y.is_floating_point():
+        return inputs
+    centre = float(inputs.y.median())
+    y = ((inputs.y.double() - centre) / inputs.label_spread).float()
+    return replace(inputs, y=y, y_centre=centre, y_unit=inputs.label_spread)
 
 
 def initial_nets(recipe: Recipe, inputs: Inputs, models: IntArray, seed: int) -> list[nn.Module]:
@@ -280,8 +298,6 @@ def evaluate(
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
     rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
     parts: list[dict[str, Tensor]] = []
-    outputs: list[Tensor] = []
-    targets: list[Tensor] = []
     for start in range(0, n_columns, rows):
         if columns is None:
             x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
@@ -292,28 +308,26 @@ def evaluate(
         if inputs.on_disk is not None:
             evict_pages(inputs.on_disk)
         if y.is_floating_point():
-            outputs.append(z[..., 0])
-            targets.append(y)
+            outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
+            parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
         else:
             parts.append(classification_signals(z, y, signal_names))
-    if outputs:
-        in_mask = torch.from_numpy(design.in_mask).to(inputs.x.device)
-        parts = [_regression_signals(torch.cat(outputs, 1), torch.cat(targets, 1), in_mask, signal_names)]
     return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
 def signals_of_outputs(
-    outputs: AnyArray, labels: AnyArray, in_mask: BoolArray, signal_names: tuple[str, ...], trainer: str
+    outputs: AnyArray, labels: AnyArray, spread: float, signal_names: tuple[str, ...], trainer: str
 ) -> BlockSignals:
     """The signals of models that were trained elsewhere and evaluated once.
 
-    Outputs are float32 (models, columns, outputs); labels and `in_mask` are (models, columns).
+    Outputs are float32 (models, columns, outputs), labels are (models, columns); `spread` is that of numeric
+    labels.
     """
-    z, y, member = torch.from_numpy(outputs), torch.from_numpy(labels), torch.from_numpy(in_mask)
+    z, y = torch.from_numpy(outputs), torch.from_numpy(labels)
     # Model by model: the last bits of a vectorised sum depend on what is computed beside it.
     alone = [slice(model, model + 1) for model in range(len(z))]
     if y.is_floating_point():
-        parts = [_regression_signals(z[m, :, 0], y[m], member[m], signal_names) for m in alone]
+        parts = [regression_signals(z[m, :, 0], y[m], spread, signal_names) for m in alone]
     else:
         parts = [classification_signals(z[m], y[m], signal_names) for m in alone]
     one_checkpoint = {
@@ -321,14 +335,6 @@ def signals_of_outputs(
     }
     diverged_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
     return BlockSignals(one_checkpoint, diverged_at, trainer)
-
-
-def _regression_signals(
-    outputs: Tensor, targets: Tensor, in_mask: Tensor, signal_names: tuple[str, ...]
-) -> dict[str, Tensor]:
-    squared = (outputs - targets).square() * in_mask
-    residual_sd = (squared.sum(1) / in_mask.sum(1)).sqrt().clamp(min=1e-6)
-    return regression_signals(outputs, targets, residual_sd, signal_names)
 
 
 def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:

@@ -79,7 +79,7 @@ class Networks:
         started = time.perf_counter()
         self._request, self._recipe, self._seed = request, recipe, request.seed
         self._device = device_of(request.device)
-        self._inputs = loop.inputs_from(request.records, self._device)
+        self._inputs = loop.with_standard_labels(loop.inputs_from(request.records, self._device))
         trainer, note = loop.choose_trainer(recipe, self._inputs)
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))

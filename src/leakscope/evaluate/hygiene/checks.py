@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.confidence import check_confidence
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
+from leakscope.evaluate.hygiene.errors import check_errors
 from leakscope.evaluate.hygiene.members import EveryModel, check_members
 from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
 from leakscope.evaluate.record_metadata import RecordMetadata
+from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.types import Design, Signals
 
 
@@ -38,13 +40,12 @@ def check_all(
     target_mask = design.rows(targets)
     references = np.setdiff1d(np.arange(design.n_models), targets)
     reference_mask = in_mask if len(targets) > 1 else design.rows(references)
-    correct = signals.last("correct") if "correct" in signals.arrays else None
     return (
         check_duplicates(metadata.duplicate_of, target_mask),
         check_balance(target_mask, reference_mask),
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
-        check_accuracy(correct, in_mask, targets, _labels(signals)),
+        _check_fit(signals, in_mask, targets),
         check_members(every_model, targets),
         check_shift(metadata.shift_scores, in_mask[targets[0]]),
     )
@@ -55,13 +56,29 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
     if len(targets) > 1 or design.n_models < 2:
         return ()
     (target,) = targets.tolist()
+    is_classification = task_of(signals.labels) == CLASSIFICATION
     return (
         check_overlap(design.in_mask, target),
         check_size(design.in_mask, target),
         check_confidence(
-            signals.last("log_odds") if "log_odds" in signals.arrays else None, design.in_mask, target
+            _last(signals, "log_odds" if is_classification else "scaled_residual"),
+            design.in_mask,
+            target,
+            are_residuals=not is_classification,
         ),
     )
+
+
+def _check_fit(signals: Signals, in_mask: BoolArray, targets: IntArray) -> Outcome:
+    """Are the targets as accurate as they should be?"""
+    if task_of(signals.labels) == CLASSIFICATION:
+        return check_accuracy(_last(signals, "correct"), in_mask, targets, _labels(signals))
+    return check_errors(_last(signals, "loss"), in_mask, targets, signals.labels)
+
+
+def _last(signals: Signals, name: str) -> AnyArray | None:
+    """A signal at the last checkpoint; None where the bank does not store it."""
+    return signals.last(name) if name in signals.arrays else None
 
 
 def _labels(signals: Signals) -> AnyArray | None:

@@ -1,7 +1,8 @@
 """Confidence: references that are far more or less certain than the target were not trained like it.
 
-A model's confidence is its mean absolute log-odds. Accuracy misses a recipe that changes only this: another
-regularization, another number of epochs, another temperature.
+A model's confidence is its mean absolute log-odds; of a regression model, the mean absolute residual is
+compared. Accuracy misses a recipe that changes only this: another regularization, another number of epochs,
+another temperature.
 """
 
 from __future__ import annotations
@@ -21,44 +22,57 @@ _USUAL = UsualSpread(0.1**2, 4)
 _LARGEST = 50.0  # log-odds beyond this mean certainty, and float32 rounds there
 
 
-def check_confidence(log_odds: AnyArray | None, in_mask: BoolArray, target: int) -> Outcome:
+def check_confidence(
+    values: AnyArray | None, in_mask: BoolArray, target: int, are_residuals: bool = False
+) -> Outcome:
     """Compares the target's confidence, on members and on non-members, with that of its references.
 
     Args:
-        log_odds: float (models, records), of the true class; None: not known.
+        values: float (models, records), log-odds of the true class, or residuals; None: not known.
         in_mask: bool (models, records).
         target: index of the target.
+        are_residuals: the models are of a regression.
     """
-    if log_odds is None or len(in_mask) <= _LEAST_OTHERS:
-        reason = "it is not known" if log_odds is None else f"it takes {_LEAST_OTHERS} reference models"
+    if values is None or len(in_mask) <= _LEAST_OTHERS:
+        reason = "it is not known" if values is None else f"it takes {_LEAST_OTHERS} reference models"
         return Outcome(
             NAME, "not checked", f"Confidence was not compared with that of other models: {reason}."
         )
-    sides = zip(("members", "non-members"), mean_confidence(log_odds, in_mask), strict=True)
+    sides = zip(("members", "non-members"), mean_confidence(values, in_mask), strict=True)
     deviations = [(*_deviation(by_model, target), side) for side, by_model in sides]
     p_value, log_ratio, side = min(deviations)
     ratio = float(np.exp(log_ratio))
     numbers = {"ratio": ratio, "p_value": min(2 * p_value, 1.0)}
     excess = max(ratio, 1 / ratio)
     if numbers["p_value"] >= _ALARM or excess < _WARNS_FROM:
-        return Outcome(NAME, "ok", "The target is about as confident as its reference models.", numbers)
+        fits = "errs about as much" if are_residuals else "is about as confident"
+        return Outcome(NAME, "ok", f"The target {fits} as its reference models.", numbers)
     sentence = (
-        f"On its {side}, the target is {excess:.1f} times {'more' if ratio > 1 else 'less'} confident than "
-        "the reference models are on theirs (mean absolute log-odds). Attacks that use them as references "
-        "are not reliable."
+        f"On its {side}, the target {_differs(excess, ratio > 1, are_residuals)}. Attacks that use them as "
+        "references are not reliable."
     )
     return Outcome(NAME, "failed" if excess >= _FAILS_FROM else "warning", sentence, numbers, CAUSES)
 
 
-def mean_confidence(log_odds: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute log-odds of each model's members and non-members; float64 (models,), NaN without any."""
+def _differs(excess: float, is_higher: bool, are_residuals: bool) -> str:
+    if are_residuals:
+        size = "large" if is_higher else "small"
+        return f"has residuals {excess:.1f} times as {size} as the reference models have on theirs"
+    return (
+        f"is {excess:.1f} times {'more' if is_higher else 'less'} confident than the reference models are on "
+        "theirs (mean absolute log-odds)"
+    )
+
+
+def mean_confidence(values: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Mean absolute value of each model's members and non-members; float64 (models,), NaN without any."""
 
     def totals(columns: slice) -> FloatArray:
-        size, mask = np.abs(np.clip(log_odds[:, columns], -_LARGEST, _LARGEST)), in_mask[:, columns]
+        size, mask = np.abs(np.clip(values[:, columns], -_LARGEST, _LARGEST)), in_mask[:, columns]
         members = np.where(mask, size, 0).sum(axis=1, dtype=np.float64)
         return np.stack([members, size.sum(axis=1, dtype=np.float64) - members, mask.sum(axis=1)])
 
-    blocks = over_blocks(in_mask.shape[1], totals, log_odds, in_mask)
+    blocks = over_blocks(in_mask.shape[1], totals, values, in_mask)
     members, others, n_members = np.sum(blocks, axis=0)  # (models,) each
     with np.errstate(invalid="ignore", divide="ignore"):
         return members / n_members, others / (in_mask.shape[1] - n_members)

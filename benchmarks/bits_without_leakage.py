@@ -1,0 +1,94 @@
+"""Bits of records that models were not trained on: `python benchmarks/bits_without_leakage.py`.
+
+The truth is 0. Models of other records: linear classifiers and regressions whose stated members they have
+never seen. The mean over records of the measured bits, averaged over populations, should be 0 within two
+standard errors. Mixed: planted outputs, where half of the records leak and the row is about the other half.
+Bits of a record borrow strength from records with similar outputs, so there the mean is above 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.design import make_design
+from leakscope.leakage.bits import bits_per_record
+from leakscope.signals.residuals import LINEAR_SPREADS, label_spread
+
+N_RECORDS, N_FEATURES, N_OTHERS, N_TRAINED = 200, 20, 300, 100
+GAP = 2.0  # of mixed records that leak, in standard deviations over models
+
+
+def of_classifiers(rng: np.random.Generator, in_mask: BoolArray) -> FloatArray:
+    """Log-odds of logistic regressions trained on other records; (models, records)."""
+    weights = rng.normal(size=N_FEATURES)
+
+    def drawn(n: int) -> tuple[FloatArray, BoolArray]:
+        x = rng.normal(size=(n, N_FEATURES))
+        return x, x @ weights + 2 * rng.normal(size=n) > 0
+
+    (x, y), (others, labels) = drawn(N_RECORDS), drawn(N_OTHERS)
+    odds = []
+    for _ in in_mask:
+        used = rng.permutation(N_OTHERS)[:N_TRAINED]
+        odds.append(LogisticRegression(C=10).fit(others[used], labels[used]).decision_function(x))
+    return np.where(y, odds, -np.array(odds))
+
+
+def of_regressions(rng: np.random.Generator, in_mask: BoolArray) -> FloatArray:
+    """Scaled residuals of ridge regressions trained on other records; (models, records)."""
+    weights = rng.normal(size=N_FEATURES) / np.sqrt(N_FEATURES)
+
+    def drawn(n: int) -> tuple[FloatArray, FloatArray]:
+        x = rng.normal(size=(n, N_FEATURES))
+        return x, x @ weights + rng.normal(size=n)
+
+    (x, y), (others, labels) = drawn(N_RECORDS), drawn(N_OTHERS)
+    outputs = []
+    for _ in in_mask:
+        used = rng.permutation(N_OTHERS)[:N_TRAINED]
+        outputs.append(Ridge().fit(others[used], labels[used]).predict(x))
+    return np.arcsinh((np.array(outputs) - y) / (LINEAR_SPREADS * label_spread(y)))
+
+
+def mixed(rng: np.random.Generator, in_mask: BoolArray) -> FloatArray:
+    """Gaussian outputs; members' are higher on the second half of the records."""
+    leaks = np.arange(N_RECORDS) >= N_RECORDS // 2
+    return rng.normal(size=N_RECORDS) + rng.normal(size=in_mask.shape) + GAP * (in_mask & leaks)
+
+
+CASES: dict[str, tuple[Callable[[np.random.Generator, BoolArray], FloatArray], slice]] = {
+    "classifiers of other records": (of_classifiers, slice(None)),
+    "regressions of other records": (of_regressions, slice(None)),
+    "mixed: records that do not leak": (mixed, slice(0, N_RECORDS // 2)),
+}
+
+
+def mean_bits(case: str, n_models: int, seed: int) -> float:
+    """Mean bits of one population's records whose true value is 0."""
+    values_of, records = CASES[case]
+    rng = np.random.default_rng([seed, n_models])
+    in_mask = make_design("balanced", n_models, N_RECORDS, seed).in_mask
+    has_steps = values_of is of_classifiers
+    return float(bits_per_record(values_of(rng, in_mask), in_mask, seed, has_steps).bits[records].mean())
+
+
+def main() -> None:
+    """Prints a row per case and number of models."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--populations", type=int, default=48)
+    n = parser.parse_args().populations
+    print("| models | records | mean bits | standard error |\n|---:|---|---:|---:|")
+    for n_models in (8, 16, 64):
+        for case in CASES:
+            found = np.array([mean_bits(case, n_models, seed) for seed in range(n)])
+            error = found.std(ddof=1) / np.sqrt(n)
+            print(f"| {n_models} | {case} | {found.mean():+.4f} | {error:.4f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
