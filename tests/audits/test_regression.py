@@ -237,7 +237,7 @@ def saved(path: Path, n_references: int) -> Path:
     in_mask = rng.random((1 + n_references, N)) < 0.5
     outputs = np.stack([predictions_of(members)(records.features) for members in in_mask])
     if path.suffix == ".npz":
-        more = {"shadow_outputs": outputs[1:], "shadow_members": in_mask[1:]} if n_references else {}
+        more = {"reference_outputs": outputs[1:], "reference_members": in_mask[1:]} if n_references else {}
         np.savez(
             path, outputs=outputs[0], labels=records.labels, is_member=in_mask[0], ids=records.ids, **more
         )

@@ -1,0 +1,14 @@
+"""`leakscope study`: published experiments, one command each."""
+
+from __future__ import annotations
+
+import typer
+
+from leakscope.cli.studies.dynamics import dynamics
+from leakscope.cli.studies.ensemble import ensemble
+from leakscope.cli.studies.leakage import leakage
+from leakscope.cli.studies.scaling import scaling
+
+app = typer.Typer(help="Reproduce published experiments.", no_args_is_help=True)
+for command in (scaling, dynamics, leakage, ensemble):
+    app.command()(command)
