@@ -56,7 +56,8 @@ def run_scaling(folder: Path) -> None:
 
 
 def run_leakage(folder: Path) -> None:
-    config = leakage.LeakageConfig(dataset="digits", figures=(5,), records=3, trials=20, network_records=1)
+    config = leakage.LeakageConfig(dataset="digits", figures=(5,), records=3, trials=20, network_records=1,
+                                   extensions=())  # fmt: skip
     leakage.run(config, folder)
 
 

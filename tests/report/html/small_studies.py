@@ -17,7 +17,7 @@ from leakscope.studies.scaling import study as scaling
 from leakscope.studies.scaling.results import ScalingResults
 
 LEAKAGE = leakage.LeakageConfig(dataset="digits", figures=(1, 3), records=4, trials=40, network_records=2,
-                                network_trials=4)  # fmt: skip
+                                network_trials=4, extensions=())  # fmt: skip
 SCALING = scaling.ScalingConfig(hidden_widths=(4, 6, 9), n_repeats=3, n_shadow=2, n_reference=4, n_samples=60)
 ENSEMBLE = EnsembleConfig(
     dataset="digits", n_public=200, n_private=160, width=16, epochs=3, validation_share=0.4

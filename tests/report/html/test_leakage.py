@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
+from leakscope.studies.claims import counted
+from leakscope.studies.leakage.checks import verdict
+from leakscope.studies.leakage.claims import settle
 from leakscope.studies.leakage.config import with_budget
-from leakscope.studies.leakage.judge import verdict
 from leakscope.studies.leakage.page import command, headline, page, write_report
 from leakscope.studies.leakage.page_charts import leakage_chart, number
 from leakscope.studies.leakage.results import Leakage, LeakageResults
@@ -32,16 +34,16 @@ def test_the_run_writes_the_page_and_the_folder_gives_it_again(study: Study) -> 
     assert (folder / "report.html").read_bytes() == before
 
 
-def test_every_claim_stands_with_its_outcome(study: Study) -> None:
+def test_every_check_stands_with_its_outcome(study: Study) -> None:
     results, folder = study
     text = page(results, folder).render()
     for check in results.checks:
-        assert f'<th scope="row">{escape(check.claim)}</th><td>{verdict(check)}</td>' in text
+        assert f'<th scope="row">{escape(check.statement)}</th><td>{verdict(check)}</td>' in text
 
 
-def test_the_badge_counts_failed_claims(study: Study) -> None:
+def test_the_badge_counts_failed_checks(study: Study) -> None:
     results, folder = study
-    for n_failed, badge in ((0, "no claim failed"), (1, "1 claim failed"), (2, "2 claims failed")):
+    for n_failed, badge in ((0, "no check failed"), (1, "1 check failed"), (2, "2 checks failed")):
         checks = [replace(check, holds=k >= n_failed) for k, check in enumerate(results.checks)]
         assert badge in page(replace(results, checks=tuple(checks)), folder).render()
 
@@ -66,7 +68,7 @@ def test_the_ends_of_a_figure_stand_with_their_intervals(study: Study) -> None:
     last = results.figures[1].points[-1].rho_kl
     (line,) = [line for line in headline(results) if line.startswith("Figure 1")]
     interval = f"{number(last.mean_low)} to {number(last.mean_high)}"
-    assert f"{number(last.mean)} nats ({interval}) at 400" in line
+    assert f"{number(last.mean)} nats ({interval}) at 320" in line
 
 
 def test_figures_that_are_not_part_of_the_run_are_named(study: Study) -> None:
@@ -108,8 +110,21 @@ def test_leakage_at_or_below_zero_takes_a_linear_axis(study: Study) -> None:
         ({"budget": "quick", "figures": (1, 5), "seed": 3}, "--budget quick --figure 1 --figure 5 --seed 3"),
         ({"budget": "thorough", "records": 77}, "--budget thorough --records 77"),
         ({"budget": "quick", "network_trials": 5}, ""),
+        ({"budget": "quick", "extensions": ("privacy",)}, "--budget quick --extension privacy --out"),
+        (
+            {"budget": "quick", "figures": (1,), "extensions": ("limits",)},
+            "--figure 1 --extension limits --out",
+        ),
+        ({"budget": "quick", "extensions": ()}, ""),
     ],
 )
 def test_the_command_asks_for_the_same_study(given: dict[str, Any], expected: str) -> None:
     line = str(command(with_budget(**given)))
     assert expected in line and bool(line) == bool(expected)
+
+
+def test_the_page_has_the_claims_of_the_publication_with_their_verdicts(study: Study) -> None:
+    text = page(*study).render()
+    for entry in settle([study[0]]):
+        assert escape(entry.claim.statement) in text
+    assert counted(settle([study[0]])) in text

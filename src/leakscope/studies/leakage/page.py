@@ -20,7 +20,7 @@ from leakscope.report.study_page import (
 from leakscope.studies.claims import claims_section
 from leakscope.studies.leakage.checks import verdict
 from leakscope.studies.leakage.claims import PUBLICATION
-from leakscope.studies.leakage.config import BUDGETS, FIGURES, NETWORK, LeakageConfig
+from leakscope.studies.leakage.config import BUDGETS, EXTENSIONS, FIGURES, NETWORK, LeakageConfig
 from leakscope.studies.leakage.page_charts import bits_chart, inequalities_chart, leakage_chart, number
 from leakscope.studies.leakage.page_extensions import extension_sections
 from leakscope.studies.leakage.page_words import (
@@ -92,9 +92,13 @@ def command(config: LeakageConfig) -> Command:
     budgets = {name: {**to_jsonable(budget), "dataset": config.dataset} for name, budget in BUDGETS.items()}
     budget, given = closest(budgets, to_jsonable(config))
     chosen = [word for figure in given.pop("figures", []) for word in ("--figure", str(figure))]
-    chosen += [word for name in given.pop("extensions", []) for word in ("--extension", name)]
-    if set(given) - {"records", "trials", "precision", "seed"}:
+    given.pop("extensions", None)
+    implied = () if chosen else EXTENSIONS
+    is_unreachable = not config.extensions and implied  # no option leaves all of them out
+    if is_unreachable or set(given) - {"records", "trials", "precision", "seed"}:
         return NO_COMMAND
+    if config.extensions != implied:
+        chosen += [word for name in config.extensions for word in ("--extension", name)]
     return Command(
         ("leakscope", "study", "leakage", "--budget", budget, *chosen, *options(given), "--out", "runs/again")
     )

@@ -18,7 +18,7 @@ def interval(quantity: OverRecords) -> str:
 def output_table(results: LeakageResults, figure: int) -> Table:
     """Both estimates of the output's leakage with intervals, and the quality of the fit, at every point."""
     head = (FIGURES[figure].short_axis, "Gaussian fit", "nearest neighbors", "their floor",
-            "same records: fit", "neighbors if the fit were right", "fit")  # fmt: skip
+            "fit, same records", "neighbors if the fit were right", "quality of the fit")  # fmt: skip
     rows = [_output_cells(point) for point in results.figures[figure].points]
     caption = "Leakage of the output on the record, nats (95% interval), by two estimates"
     return Table(head, rows, caption)
