@@ -65,8 +65,8 @@ def uncertainty_at_checkpoints(logits: AnyArray, counted: BoolArray) -> dict[str
 def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) -> Uncertainty:
     """The same for the two-way prediction "its own class or another", from log-odds (passes, records).
 
-    For banks without logits. Merging classes loses information, so the uncertainty is at most that over all
-    classes (data processing inequality).
+    For banks without logits. Merging classes loses information, so the entropies are at most those over all
+    classes (data processing inequality); of the variance that does not hold.
     """
 
     def probabilities(part: slice) -> FloatArray:
