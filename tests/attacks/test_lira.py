@@ -10,7 +10,9 @@ from leakscope.types import Design, Signals
 
 
 def signals_from(log_odds):
-    return Signals({"log_odds": np.asarray(log_odds)[:, None]}, (1,), np.zeros(len(log_odds[0])))
+    return Signals(
+        {"log_odds": np.asarray(log_odds)[:, None]}, (1,), np.zeros(len(log_odds[0]), dtype=np.int64)
+    )
 
 
 def scored(log_odds, in_mask, variance="fixed", targets=None):

@@ -21,7 +21,9 @@ def noise(design: Design, seed: int) -> Signals:
     rng = np.random.default_rng([seed, 7])
     shape = design.in_mask.shape
     log_odds = 2 * rng.normal(size=shape[1]) + 0.3 * rng.normal(size=(shape[0], 1)) + rng.normal(size=shape)
-    return Signals({"log_odds": log_odds.astype(np.float32)[:, None]}, (1,), np.zeros(shape[1]))
+    return Signals(
+        {"log_odds": log_odds.astype(np.float32)[:, None]}, (1,), np.zeros(shape[1], dtype=np.int64)
+    )
 
 
 def block_of(design: Design) -> Block:
