@@ -86,6 +86,7 @@ def test_every_figure_has_a_floor_and_a_standard_error(study: Study) -> None:
     assert at_the_end.floor.mean is not None and at_the_end.floor.mean > 0
     assert single.advantage.method == "jackknife over 8 groups of 8 models"
     assert {"epistemic", "el2n", "loss_trace_spread"} <= set(single.hardness)
+    assert "epistemic_dropout" not in single.hardness  # without dropout, all passes are equal
 
 
 def test_results_fit_a_schema_that_describes_every_field(study: Study, compared: Study) -> None:

@@ -162,10 +162,6 @@ def test_a_config_file_is_followed_over_its_epochs(config_file: Path, tmp_path: 
     assert single["setting"]["config"] == CONFIG
     identity = Bank.open(next((out / "banks").iterdir())).identity
     assert identity.recipe["net_options"] == {"width": 8}
-    again = run_command(
-        "study", "dynamics", "--config", config_file, "--every", "2", "--device", "cpu", "--out", out
-    )
-    assert again.exit_code == 0, again.err
 
 
 @pytest.mark.parametrize(
@@ -210,11 +206,9 @@ def test_dropout_gives_a_third_estimate_of_uncertainty(tmp_path: Path) -> None:
     assert estimates <= set(single.early_hardness)
     in_mask = Bank.open(next((tmp_path / "run" / "banks").iterdir())).design().in_mask[:3]
     stored = pl.read_parquet(tmp_path / "run" / "records.parquet")["hardness_epistemic_dropout"].to_numpy()
-    np.testing.assert_array_equal(np.isnan(stored), in_mask.all(axis=0))
+    np.testing.assert_array_equal(np.isnan(stored), in_mask.all(axis=0))  # only OUT models count
     assert np.nanmax(stored) > 0
     assert verify_run(tmp_path / "run").problems == []
-    plain = run(config_of(**setting), tmp_path / "plain", device="cpu")
-    assert "epistemic_dropout" not in next(iter(plain.runs.values())).hardness
 
 
 def test_passes_differ_with_dropout_and_are_refused_without() -> None:
