@@ -1,6 +1,6 @@
 """The results that can settle a claim, and the rules by which a figure does.
 
-The rules were fixed before the figures were looked at:
+The rules:
 
 - A value agrees with a published one if its 95% interval contains it, or if both are equal when rounded as
   published. It is noise if its interval reaches the largest value under permuted memberships.
