@@ -38,8 +38,8 @@ _RULES = (
 _CONVENTION = (
     "Every model is judged by the others. The runs of 160 and 400 epochs leave the target out alone, as "
     "published: `lira(leave_out=one)`. In a balanced design the number of other models trained on a record "
-    "then reveals whether the target was, so by default `lira` leaves a target out together with a partner of "
-    "the other side. For the baseline this changes figures in the third digit. "
+    "then reveals whether the target was, so by default `lira` leaves a target out together with a partner "
+    "of the other side. For the baseline this changes figures in the third digit. "
     "`tests/studies/test_dynamics_by_hand.py` computes the baseline's figures without the package."
 )
 _SHORT_RUNS = (
