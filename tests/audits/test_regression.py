@@ -245,8 +245,8 @@ def saved(path: Path, n_references: int) -> Path:
     columns: dict[str, AnyArray] = {"id": records.ids, "label": records.labels, "output": outputs[0]}
     columns["is_member"] = in_mask[0]
     for number in range(n_references):
-        columns[f"shadow_{number}_output"] = outputs[1 + number]
-        columns[f"shadow_{number}_member"] = in_mask[1 + number]
+        columns[f"reference_{number}_output"] = outputs[1 + number]
+        columns[f"reference_{number}_member"] = in_mask[1 + number]
     pl.DataFrame(columns).write_csv(path)
     return path
 

@@ -305,6 +305,7 @@ def test_numbers_of_the_page_on_leakage_are_those_of_the_committed_results(commi
     assert f"about {output.neighbours_if_gaussian:.1f} nats if the fit were right" in page
 
 
+@pytest.mark.usefixtures("whole_audits")
 def test_the_picture_on_the_page_is_drawn_from_the_committed_results(committed: LeakageResults) -> None:
     assert committed.privacy is not None
     drawn = io.BytesIO()

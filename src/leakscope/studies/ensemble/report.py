@@ -25,19 +25,24 @@ NOTE = (
 )
 
 
-def study_context(results: EnsembleResults, folder: Path) -> ReportContext:
-    """The context of `leakscope study ensemble`, which knows the truth."""
+def study_context(results: EnsembleResults, folder: Path, redacted: bool = False) -> ReportContext:
+    """The context of `leakscope study ensemble`, which knows the truth.
+
+    Claims about the lowest and the highest score are about single records, so a redacted page has no claims.
+    """
     config = results.config
+    claims = [] if redacted else [claims_section(PUBLICATION.settle([results]))]
+    truth = [target_sentence(results)]
     return ReportContext(
         subject=config.dataset,
         facts=[("Target", f"{config.net} on {config.dataset}, {config.epochs} epochs")],
         command=command(config),
         seed=config.seed,
         versions=read_outputs(folder / OUTPUTS).training.versions,
-        truth=PrivateTruth(results.private_truth, [target_sentence(results)], comparison(results), NOTE),
+        truth=PrivateTruth(results.private_truth, truth, comparison(results, redacted), NOTE),
         sections=[
             Section("features", "Features", [feature_table(results)], FEATURES_NOTE),
-            claims_section(PUBLICATION.settle([results])),
+            *claims,
         ],
     )
 

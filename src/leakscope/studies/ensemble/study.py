@@ -218,4 +218,5 @@ def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure
     from leakscope.single_model.page import page
     from leakscope.studies.ensemble.report import study_context
 
-    page(results, folder, study_context(results, folder), disclosure.redacted is True).write(folder)
+    redacted = disclosure.redacted is True
+    page(results, folder, study_context(results, folder, redacted), redacted).write(folder)

@@ -10,8 +10,11 @@ from leakscope.studies.ensemble.results import EnsembleResults
 COMPARISON = ("attacker", "figure", "validation", "private", "published", "leaderboard")
 
 
-def comparison(results: EnsembleResults) -> Table:
-    """Validation and private figures beside the published ones, three rows per attacker."""
+def comparison(results: EnsembleResults, redacted: bool = False) -> Table:
+    """Validation and private figures beside the published ones, three rows per attacker.
+
+    Redacted, without the rows of scores: their ends are scores of single records.
+    """
     rows = []
     for name, one in results.attackers.items():
         private, published = results.private_truth[name], results.published.get(name)
@@ -22,7 +25,8 @@ def comparison(results: EnsembleResults) -> Table:
         rows.append(["", "TPR at 5% FPR", tpr_text(one.tpr_at_fpr), tpr_text(private.tpr_at_fpr),
                      *(f"{100 * rate.tpr_at_fpr:.2f}%" for rate in rates), *missing])  # fmt: skip
         theirs = score_text(published.scores) if published else ""
-        rows.append(["", "scores", "", score_text(one.private), "", theirs])
+        if not redacted:
+            rows.append(["", "scores", "", score_text(one.private), "", theirs])
     return Table(COMPARISON, rows)
 
 
