@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 MEANINGS = {
     Outcome.REPRODUCED: "our figure agrees with the published one within its interval or its rounding",
-    Outcome.NOISE: "our figure agrees, but a population that leaks nothing gives much the same",
+    Outcome.NOISE: "our figure agrees, but chance alone gives much the same",
     Outcome.SAME_DIRECTION: "the effect has the published sign, but another size",
     Outcome.NOT_REPRODUCED: "at the published protocol, or as near to it as stated, the effect is absent",
     Outcome.REFUTED: "our interval excludes the claim, or the claim contradicts itself",
