@@ -89,8 +89,8 @@ def method_sentences(results: ComparisonResults) -> list[str]:
     methods = dict.fromkeys(figure.method for c in results.comparisons for figure in c.leakage)
     return [
         f"A difference is this run minus {results.baseline.name}. TPR and FPR are the true and the false "
-        "positive rate of an attack, AUC is the area under its ROC curve, and the advantage is TPR - FPR at the "
-        "threshold that is best on the other half of the records.",
+        "positive rate of an attack, AUC is the area under its ROC curve, and the advantage is TPR - FPR at "
+        "the threshold that is best on the other half of the records.",
         f"Each {levels.level:.0%} interval holds on its own. Outcome and exit code follow the simultaneous "
         f"intervals, which hold for all {levels.leakage_figures} leakage figures together: each has a level "
         f"of {levels.simultaneous_level:.2%} (Bonferroni). Accuracy, groups and single records are not part "
