@@ -172,6 +172,14 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
     assert b.tpr_at_fpr[0].value > 0.4
 
 
+def test_a_group_of_one_record_has_no_figures() -> None:
+    groups = {"town": Grouping.of(["a"] * 599 + ["b"])}
+    of_many, of_one = figures(*scored(6), CONFIG, groups).groups["town"]
+    assert of_many.advantage.value is not None and of_many.advantage.value > 0
+    assert of_one.records == 1
+    assert all(np.isnan(figure.value) for figure in (of_one.auc, of_one.advantage))
+
+
 def test_groups_need_one_label_per_record() -> None:
     with pytest.raises(InputError, match="one label per record"):
         figures(*scored(2), CONFIG, {"town": Grouping.of(["a"])})

@@ -132,10 +132,11 @@ def scores(folder: Path) -> list[FloatArray]:
     return [np.atleast_2d(stored_array(path))[0] for path in files if path.stem != "is_member"]
 
 
-def advantages(folder: Path) -> list[FloatArray]:
-    """Those in closed form, under noise; others are shares of trials, which many figures may equal."""
-    points = [np.abs(np.load(path)) for path in sorted(folder.rglob("figure-5/*/advantage.npy"))]
-    return [values for values in points if len(np.unique(np.round(values, 8))) == len(values)]
+def numbers_of_records(folder: Path) -> list[FloatArray]:
+    """Those that differ from record to record; a share of a few trials equals many a figure by chance."""
+    points = [np.load(path) for path in sorted(folder.rglob("numbers.npy"))]
+    rows = [np.abs(row) for numbers in points for row in numbers]
+    return [row for row in rows if len(np.unique(np.round(row, 8))) == len(row)]
 
 
 def losses(folder: Path) -> list[FloatArray]:
@@ -148,7 +149,7 @@ KINDS = {
     "merge": Kind(run_merge, figures_of_records),
     "compare": Kind(run_compare, figures_of_records, shows_records=False),
     "dynamics": Kind(run_dynamics, figures_of_records),
-    "leakage": Kind(run_leakage, advantages),
+    "leakage": Kind(run_leakage, numbers_of_records),
     "scaling": Kind(run_scaling, losses, shows_records=False),
     "ensemble": Kind(run_ensemble, scores, shows_records=False),
     "attack": Kind(run_attack, scores, shows_records=False),

@@ -60,6 +60,7 @@ def report(committed: LeakageResults, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_audits")
 def test_extensions_come_again_from_the_folder(tmp_path: Path) -> None:
     out = tmp_path / "run"
     results = run(SMALL, out)

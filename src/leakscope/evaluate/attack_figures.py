@@ -253,7 +253,7 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
     """
     in_sample = np.isin(records, scored.sample, assume_unique=True)
     sampled = records[in_sample]
-    if not len(sampled):
+    if len(sampled) < 2:  # one half has no records to choose a threshold on
         return np.full(len(scored.scores), np.nan)
     own_half = halves(len(sampled))
     fold = np.empty(len(records), dtype=np.int64)
