@@ -68,6 +68,7 @@ def test_the_kinds_can_be_learned_from_a_sample_of_the_records():
     assert np.corrcoef(whole.ravel(), sampled.ravel())[0, 1] > 0.98
 
 
+@pytest.mark.slow
 def test_checkpoints_that_each_know_a_part_tell_more_together():
     """Two noisy views of one answer: each alone has half of the information."""
     signals, design = bank(16, 3000, lambda ease: 1.0)
@@ -81,6 +82,7 @@ def test_checkpoints_that_each_know_a_part_tell_more_together():
     assert mean_auc["all"] > mean_auc["last"] + 0.02
 
 
+@pytest.mark.slow
 def test_a_useless_checkpoint_does_no_harm():
     signals, design = bank(12, 3000, lambda ease: 1.5)
     noise = np.random.default_rng(9).normal(size=(12, 1, 3000))

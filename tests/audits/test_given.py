@@ -219,6 +219,7 @@ def test_an_estimator_or_function_with_references_of_its_kind(
     assert verify_run(tmp_path / "run").problems == []
 
 
+@pytest.mark.slow
 def test_configs_of_an_estimator_and_of_functions(tmp_path: Path, target: Target) -> None:
     estimator = "[model]\nestimator = 'sklearn.neighbors:KNeighborsClassifier'\noptions = { n_neighbors = 1 }"
     train = "[model]\ntrain = 'given_model_code:train'"

@@ -86,6 +86,7 @@ def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureR
         np.testing.assert_allclose(pieces[name], whole[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share_wrong", [0.0, 0.6])
 def test_a_wrong_member_list_shows_in_some_of_the_records(
     share_wrong: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +104,7 @@ def test_a_wrong_member_list_shows_in_some_of_the_records(
     assert (status == "ok") == (share_wrong == 0)
 
 
+@pytest.mark.slow
 def test_a_trained_population(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     records = digits().take(np.arange(150))
     recipe = Recipe(net="linear", epochs=3)

@@ -95,6 +95,7 @@ def test_merging_again_changes_nothing_and_parts_are_never_touched(
     assert files_under(audits[0].parent) == before
 
 
+@pytest.mark.slow
 def test_where_nothing_leaks_merging_finds_nothing(tmp_path: Path) -> None:
     for seed in (0, 1):
         part(tmp_path / str(seed), seed, recipe=IGNORES_THEM)
@@ -105,6 +106,7 @@ def test_where_nothing_leaks_merging_finds_nothing(tmp_path: Path) -> None:
     assert merged.verdict.results.exposed.records is None  # 12 models cannot detect a single one
 
 
+@pytest.mark.slow
 def test_copies_that_were_trained_further_become_one_run_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

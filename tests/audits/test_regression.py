@@ -104,6 +104,7 @@ def test_every_attack_is_the_same_in_another_unit(tmp_path: Path) -> None:
     assert min(aucs(one).values()) > 0.55
 
 
+@pytest.mark.slow
 def test_networks_do_not_depend_on_the_unit_either(tmp_path: Path) -> None:
     one, other = (run(tmp_path / name, given, NET) for name, given in
                   (("one", people()), ("other", moved(people()))))  # fmt: skip
@@ -131,6 +132,7 @@ def test_models_of_other_records_leak_nothing(tmp_path: Path) -> None:
         assert abs(values.mean() - 0.5) < 4 * max(values.std(ddof=1), 0.008) / np.sqrt(len(values)), label
 
 
+@pytest.mark.slow
 def test_exact_and_constant_labels_are_handled(tmp_path: Path) -> None:
     tree = EstimatorRecipe(DecisionTreeRegressor(), processes=1)
     exact = run(tmp_path / "exact", recipe=tree, attacks=QUICK)
@@ -141,6 +143,7 @@ def test_exact_and_constant_labels_are_handled(tmp_path: Path) -> None:
     assert all(auc == pytest.approx(0.5, abs=0.1) for auc in aucs(verdict).values())
 
 
+@pytest.mark.slow
 def test_one_wrong_label_does_not_hide_the_others(tmp_path: Path) -> None:
     tree, wrong = EstimatorRecipe(DecisionTreeRegressor(max_leaf_nodes=20), processes=1), people()
     usual = aucs(run(tmp_path / "usual", recipe=tree, attacks=["eb_lira", "rmia", "reference"]))
@@ -167,6 +170,7 @@ def test_labels_that_are_not_numbers_are_counted() -> None:
         replace(people(), labels=labels)
 
 
+@pytest.mark.slow
 def test_plan_knows_regressions() -> None:
     source = leakscope.TrainedPopulation(people(), RIDGE)
     planned = plan_audit(AuditSettings(models=MODELS, device="cpu"), source)
@@ -289,6 +293,7 @@ def test_wrong_predictions_are_refused(tmp_path: Path, changes: dict[str, Any], 
         read_predictions(tmp_path / "p.npz")
 
 
+@pytest.mark.slow
 def test_finished_regressions_are_judged_again_and_compared(tmp_path: Path) -> None:
     run(tmp_path / "weak", recipe=EstimatorRecipe(Ridge(alpha=100.0), processes=1))
     run(tmp_path / "strong")

@@ -137,6 +137,7 @@ def test_a_half_merged_bank_can_itself_be_a_copy(tmp_path: Path, parts: tuple[Pa
     assert contents(whole.folder) == expected
 
 
+@pytest.mark.slow
 def test_a_merge_killed_at_any_rename_goes_on(tmp_path: Path, parts: tuple[Path, ...]) -> None:
     expected = contents(merged(tmp_path / "expected", *parts).folder)
     n_deaths = 0

@@ -82,6 +82,7 @@ def test_what_cannot_be_compared_ends_with_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_a_name_full_of_markup_stays_text(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>|&'"

@@ -113,6 +113,7 @@ def test_several_runs_share_one_family_of_intervals(audits: Path, helped: Compar
     assert [run.outcome for run in results.comparisons] == ["helped", "no difference", "no difference"]
 
 
+@pytest.mark.slow
 def test_a_comparison_can_be_verified_and_moved(audits: Path, tmp_path: Path) -> None:
     shutil.copytree(audits, tmp_path / "runs")
     compare([tmp_path / "runs" / name for name in ("leaky", "again")], tmp_path / "runs" / "out")

@@ -72,6 +72,7 @@ def test_the_share_interval_covers_as_it_says() -> None:
     assert 0.92 <= covered / 400 <= 0.99
 
 
+@pytest.mark.slow
 def test_a_t_interval_over_targets_would_be_too_narrow_and_the_jackknife_is_not() -> None:
     """Targets share their reference models, so LiRA's mean AUC varies more than the targets suggest."""
     lira = resolve("lira")

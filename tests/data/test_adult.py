@@ -92,6 +92,7 @@ def test_unknown_encoding(folder: Path) -> None:
         adult(folder, encoding="binary")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published_folder", ["adult"], indirect=True)
 def test_published_people(published_folder: Path) -> None:
     records = adult(published_folder)

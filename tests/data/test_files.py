@@ -221,6 +221,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
             read_table(tmp_path / name, "label")
 
 
+@pytest.mark.slow
 @given(
     numbers=st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=40),
     words=st.lists(st.text("abc", min_size=1, max_size=2), min_size=40, max_size=40),

@@ -28,6 +28,7 @@ def test_it_is_the_jackknife_written_out():
     assert replicates.advantage.method == "jackknife over 4 groups of 12 models"
 
 
+@pytest.mark.slow
 def test_it_predicts_how_far_independent_populations_differ():
     banks = [rising_bank((0.0, 1.5), n_models=20, n_records=300, seed=seed) for seed in range(12)]
     seen = over_populations([paths(*bank) for bank in banks])

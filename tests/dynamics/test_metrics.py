@@ -58,6 +58,7 @@ def test_figures_known_for_wide_resnets_on_cifar10():
         np.testing.assert_allclose(ours, known, atol=0.005)
 
 
+@pytest.mark.slow
 def test_eb_lira_sees_more_than_lira_on_the_same_networks():
     signals, design = shared_bank()
     few, some = np.arange(0, 44, 3), slice(None, 2000)

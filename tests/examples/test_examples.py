@@ -129,7 +129,7 @@ def test_a_config(name: str, tmp_path: Path) -> None:
     assert f"{N_MODELS} models were each trained" in run_config(name, tmp_path)
 
 
-PLANNED_QUICKLY = ("digits.toml", "fashion_cnn.toml", "own_table.toml")
+PLANNED_QUICKLY = ("digits.toml", "fashion_cnn.toml")
 CONFIGS = [
     pytest.param(path.name, marks=() if path.name in PLANNED_QUICKLY else pytest.mark.slow)
     for path in sorted(EXAMPLES.glob("*.toml"))

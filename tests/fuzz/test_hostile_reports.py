@@ -37,6 +37,7 @@ def rewrite(run: Path, spoil: Callable[[Any], None]) -> None:
     (run / "results.json").write_text(json.dumps(results))
 
 
+@pytest.mark.slow
 def test_no_figure_is_drawn_outside(copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A report may take the name of a folder of figures from results.json."""
     run = copied("scaling")
@@ -55,6 +56,7 @@ def test_no_figure_is_drawn_outside(copied: Callable[[str], Path], monkeypatch: 
     assert sorted(path.name for path in run.parent.iterdir()) == ["run"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_through_a_link(copied: Callable[[str], Path], tmp_path: Path) -> None:
     run = copied("leakage")
     shutil.rmtree(run / "figures", ignore_errors=True)

@@ -38,6 +38,7 @@ def arrays() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_an_npz_file_is_judged_and_verified(arrays: dict[str, Any], tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "outputs.npz", **arrays)
     described = ("--dataset", "mnist", "--net", "wide_resnet", "--optimizer", "adamw")

@@ -112,6 +112,7 @@ def test_components_are_ordered_and_the_targets_lie_between_0_and_1() -> None:
     np.testing.assert_allclose(np.corrcoef(everyone.features[:, :5].T), np.eye(5), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_output_of_the_network_leaks_less_with_more_records() -> None:
     config = LeakageConfig(dataset="digits", records=4, trials=60, network_records=4, network_trials=6,
                            network_sizes=(4, 40), figures=(2,), extensions=())  # fmt: skip
@@ -122,6 +123,7 @@ def test_the_output_of_the_network_leaks_less_with_more_records() -> None:
     assert judged(config, {2: found}).figures[2].points[0].trials == 6
 
 
+@pytest.mark.slow
 def test_every_number_comes_again_from_the_folder(study: Study) -> None:
     results, out = study
     assert read_results(out, LeakageResults) == results == recompute(out, results.config)
@@ -150,6 +152,7 @@ def test_results_fit_their_schema_and_every_property_is_described(study: Study) 
             assert described.get("description"), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(study: Study, tmp_path: Path) -> None:
     _, out = study
@@ -165,6 +168,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(study: Study, t
     assert not np.array_equal(elsewhere[4].inside_mean, np.load((out / path).with_name("inside_mean.npy")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_an_interrupted_run_resumes_with_the_missing_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -252,6 +252,7 @@ def test_correlations_are_pearsons_over_width_means(study: Study) -> None:
         assert measured.p == pytest.approx(expected.pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_the_same_command_twice_writes_the_same_bytes(study: Study, tmp_path: Path) -> None:
     _, out = study

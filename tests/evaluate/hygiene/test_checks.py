@@ -53,7 +53,8 @@ def test_a_target_that_learned_otherwise_is_named() -> None:
     assert raised(replace(clean, log_odds=log_odds))["accuracy"] == "failed"
 
 
-@pytest.mark.parametrize("share", [0.5, pytest.param(0.7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.5, 0.7])
 def test_members_that_were_never_trained_on_are_named(share: float) -> None:
     found = [
         next(o for o in outcomes(with_wrong_members(population(seed), share)) if o.name == "members")

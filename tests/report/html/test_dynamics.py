@@ -100,6 +100,7 @@ def test_exposure_within_the_floor_is_called_chance(study: Study) -> None:
     assert "no larger than chance" in headline(with_vulnerable(study.results, with_floor))[0]
 
 
+@pytest.mark.slow
 def test_the_page_from_the_folder_alone_is_the_one_the_run_wrote(study: Study) -> None:
     assert rebuild_report(study.folder).read_text() == written(study)
 
