@@ -93,8 +93,7 @@ def headline(results: AuditResults) -> list[str]:
     low = results.headline.auc.low
     is_detectable = low is not None and low > 0.5
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
-    lead = f"Membership {verdict}. {strongest_sentence(results)}"
-    return [*opening, lead, *key_findings(results)]
+    return [*opening, f"Membership {verdict}.", strongest_sentence(results), *key_findings(results)]
 
 
 def facts(results: AuditResults) -> list[tuple[str, str]]:
