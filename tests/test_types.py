@@ -54,6 +54,11 @@ def with_nan(n_bad):
         ({"labels": np.zeros((6, 1), dtype=np.int64)}, r"non-empty vector, got shape \(6, 1\)"),
         ({"labels": np.zeros(0, dtype=np.int64)}, r"non-empty vector, got shape \(0,\)"),
         ({"labels": np.array([0, 1, 2, 3, 4, np.nan], np.float32)}, "1 records have NaN or infinite labels"),
+        (
+            {"labels": np.array([0, 1, 2, 3, 4, 1e30], np.float32)},
+            "label is 1e\\+30, .* another unit",
+        ),
+        ({"labels": np.array([0, 1, 2, 3, 4, 5], np.float32) * 1e-30}, "the largest label is 5e-30"),
     ],
 )
 def test_wrong_records_are_refused(changes, problem):

@@ -19,6 +19,8 @@ from leakscope.disk.mmap_rows import row_blocks, take_rows
 from leakscope.disk.string_arrays import are_unique
 from leakscope.errors import InputError
 
+_SMALLEST_LABEL, _LARGEST_LABEL = 1e-12, 1e15  # of a regression; squares of errors are float32
+
 
 def digest_arrays(*arrays: AnyArray) -> str:
     """Sha256 over dtype, shape and bytes of the arrays, in order."""
@@ -152,11 +154,24 @@ def _row_digests(features: AnyArray, label_codes: IntArray) -> npt.NDArray[np.ui
     return digests
 
 
+def regression_label_problems(labels: AnyArray) -> list[str]:
+    """What keeps numbers from being the labels of a regression."""
+    n_bad = int((~np.isfinite(labels)).sum())
+    if n_bad:
+        return [f"{n_bad} records have NaN or infinite labels; drop them first"]
+    largest = float(np.abs(labels).max(initial=0.0))
+    if largest and not _SMALLEST_LABEL <= largest <= _LARGEST_LABEL:
+        return [
+            f"the largest label is {largest:.0e}, and 32-bit numbers cannot hold the squares of such errors; "
+            "give the labels in another unit"
+        ]
+    return []
+
+
 def _label_problems(records: Records) -> list[str]:
     labels = records.labels
     if not records.is_classification:
-        n_bad = int((~np.isfinite(labels)).sum())
-        return [f"{n_bad} records have NaN or infinite labels; drop them first"] if n_bad else []
+        return regression_label_problems(labels)
     present = np.unique(labels)
     if present[0] < 0 or present[-1] >= len(records.class_names):
         return [

@@ -23,6 +23,7 @@ from leakscope.disk.storage import user_file
 from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
+from leakscope.types import regression_label_problems
 
 Kind = Literal["logits", "probabilities", "outputs"]
 """Outputs are the numbers that a regression model predicts."""
@@ -78,6 +79,9 @@ class Predictions:
         for what, logits in (("logits", self.logits), ("reference logits", self.reference_logits)):
             if logits is not None and not _are_finite(logits):
                 raise InputError(f"{what} hold NaN or infinite values; drop or fill those records first")
+        problems = [] if self.is_classification else regression_label_problems(self.labels)
+        if problems:
+            raise InputError("; ".join(problems))
         unique_ids(self.ids, "ids")
 
     def __len__(self) -> int:
