@@ -23,6 +23,7 @@ from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train, train_block
+from leakscope.train.losses import PLAIN
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
@@ -79,10 +80,10 @@ def parameter_difference(inputs: Inputs, design: Design) -> float:
         short = dataclasses.replace(recipe(width), epochs=1)
         models = np.arange(design.n_models)
         cpu = torch.device("cpu")
-        together = DenseStack(initial_nets(short, inputs, models, SEED), 0.0, cpu)
+        together = DenseStack(initial_nets(short, inputs, models, SEED), PLAIN, cpu)
         list(train(together, inputs, BatchPlan(design, models, 64, SEED), short))
         for m in models:
-            alone = SerialModel(initial_nets(short, inputs, models[m : m + 1], SEED), 0.0, cpu)
+            alone = SerialModel(initial_nets(short, inputs, models[m : m + 1], SEED), PLAIN, cpu)
             list(train(alone, inputs, BatchPlan(design, models[m : m + 1], 64, SEED), short))
             for name, value in alone.state().items():
                 largest = max(largest, float((together.state()[name][m] - value[0]).abs().max()))

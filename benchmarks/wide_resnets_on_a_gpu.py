@@ -21,6 +21,7 @@ from leakscope.design import make_design
 from leakscope.models.registry import build
 from leakscope.recipe import Recipe
 from leakscope.train import loop
+from leakscope.train.losses import PLAIN
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SideBySide, compiled_loss
 from leakscope.types import Records
@@ -80,7 +81,7 @@ def ours(inputs: loop.Inputs, design, epochs: int) -> tuple[float, float, loop.S
     plan = BatchPlan(design, models, BATCH, 0)
     started = time.perf_counter()
     nets = loop.initial_nets(recipe, inputs, models, 0)
-    stack = SideBySide(nets, 0.0, inputs.x.device, compiled_loss())
+    stack = SideBySide(nets, PLAIN, inputs.x.device, compiled_loss())
     for epoch in loop.train(stack, inputs, plan, recipe):
         if epoch == 1:
             torch.cuda.synchronize()

@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "leakscope"
 
 ORDER = (
     "errors", "array_types", "user_code", "disk", "types", "code_identity", "randomness", "design",
-    "recipe", "disclosure",
+    "options", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
-    "evaluate", "audits", "single_model", "compare", "studies", "runs", "cli",
+    "defences", "evaluate", "audits", "single_model", "compare", "studies", "runs", "cli",
 )  # fmt: skip
 """Rooms and root modules, from leaf to edge; ARCHITECTURE.md describes them in this order."""
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakscope.attacks import Attack, EbLira, Lira, Rmia, resolve, resolve_all, spec_of
-from leakscope.attacks.options import accepted_values
 from leakscope.attacks.registry import attack_classes, default_attacks
 from leakscope.errors import InputError
+from leakscope.options import accepted_values
 from leakscope.signals.registry import CLASSIFICATION
 
 

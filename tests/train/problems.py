@@ -6,6 +6,7 @@ from torch import nn
 
 from leakscope.recipe import Recipe
 from leakscope.train.loop import initial_nets, inputs_from, train
+from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
 from leakscope.types import Design, Records
 
@@ -53,7 +54,7 @@ def trained(stack_maker, records, design, recipe, models=None, seed=3):
     """The stack after training; blocks of one for a maker that takes one net."""
     inputs = inputs_from(records, CPU)
     models = np.arange(design.n_models) if models is None else models
-    stack = stack_maker(initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, CPU)
+    stack = stack_maker(initial_nets(recipe, inputs, models, seed), Objective.of(recipe), CPU)
     for _ in train(stack, inputs, BatchPlan(design, models, recipe.batch_size, seed), recipe):
         pass
     return stack

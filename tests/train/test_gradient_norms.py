@@ -12,7 +12,7 @@ from leakscope.hardness.training import el2n
 from leakscope.recipe import Recipe
 from leakscope.train.gradient_norms import at_checkpoints, gradient_norms, record_gradient_norms
 from leakscope.train.loop import inputs_from, train_block
-from leakscope.train.losses import row_losses
+from leakscope.train.losses import PLAIN
 from leakscope.types import Records
 
 
@@ -28,7 +28,7 @@ def convolutional() -> nn.Module:
 def norms_one_by_one(net: nn.Module, x: torch.Tensor, y: torch.Tensor, parameters: list[nn.Parameter]):
     found = []
     for i in range(len(x)):
-        gradients = torch.autograd.grad(row_losses(net(x[i : i + 1]), y[i : i + 1], 0.0)[0], parameters)
+        gradients = torch.autograd.grad(PLAIN.row_losses(net(x[i : i + 1]), y[i : i + 1])[0], parameters)
         found.append(torch.cat([g.flatten() for g in gradients]).norm())
     return torch.stack(found)
 

@@ -9,7 +9,7 @@ from leakscope.design import make_design
 from leakscope.recipe import Recipe
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.loop import initial_nets, inputs_from
-from leakscope.train.losses import output_gradient_, row_losses
+from leakscope.train.losses import PLAIN, Objective
 from leakscope.train.side_by_side import SerialModel, SideBySide
 from leakscope.train.stacked import VmapStack
 from leakscope.types import Design
@@ -201,23 +201,25 @@ class TestGradients:
         ).requires_grad_()  # (models, classes, rows)
         y = torch.randint(0, 4, (2, 6), generator=rng)
         weight = torch.rand(2, 6, generator=rng, dtype=torch.float64)
-        loss = sum((row_losses(z[m].T, y[m], smoothing) * weight[m]).sum() for m in range(2))
+        loss = sum((Objective(smoothing).row_losses(z[m].T, y[m]) * weight[m]).sum() for m in range(2))
         (wanted,) = torch.autograd.grad(loss, z)
-        torch.testing.assert_close(output_gradient_(z.detach().clone(), y, weight, smoothing), wanted)
+        torch.testing.assert_close(
+            Objective(smoothing).output_gradient_(z.detach().clone(), y, weight), wanted
+        )
 
     def test_output_gradient_of_real_labels(self):
         rng = torch.Generator().manual_seed(0)
         z = torch.randn(2, 1, 6, generator=rng).requires_grad_()
         y, weight = torch.randn(2, 6, generator=rng), torch.rand(2, 6, generator=rng)
         (wanted,) = torch.autograd.grad(((z[:, 0] - y).square() * weight).sum(), z)
-        torch.testing.assert_close(output_gradient_(z.detach().clone(), y, weight, 0.0), wanted)
+        torch.testing.assert_close(PLAIN.output_gradient_(z.detach().clone(), y, weight), wanted)
 
     @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
     def test_dense_gradients_are_autograd_s_also_on_a_second_batch_of_another_size(self, activation):
         torch.manual_seed(0)
         nets = [nn.Sequential(nn.Linear(5, 9), activation(), nn.Linear(9, 4), activation(), nn.Linear(4, 3))
                 for _ in range(2)]  # fmt: skip
-        dense, stacked = DenseStack(nets, 0.1, CPU), VmapStack([*nets], 0.1, CPU)
+        dense, stacked = DenseStack(nets, Objective(0.1), CPU), VmapStack([*nets], Objective(0.1), CPU)
         for rows in (6, 6, 4):
             x, y = torch.randn(2, rows, 5), torch.randint(0, 3, (2, rows))
             weight = torch.rand(2, rows)
@@ -285,7 +287,7 @@ def test_gradients_in_another_layout_reach_the_right_weights():
     torch.manual_seed(0)
     net = ChannelsLast()
     x, y = torch.randn(1, 6, 2, 8, 8), torch.arange(6)[None] % 3
-    stack = SerialModel([net], 0.0, CPU)
+    stack = SerialModel([net], PLAIN, CPU)
     (found, *_) = stack.gradients(x, y, torch.full((1, 6), 1 / 6))
     assert found.stride() == stack.parameters[0].stride()
     loss = nn.functional.cross_entropy(net(x[0]), y[0])
@@ -297,7 +299,7 @@ def test_training_in_bfloat16_has_nearly_the_same_gradients_and_answers_in_float
     inputs, batch = inputs_from(records, CPU), torch.arange(8)
     arguments = (inputs.x[batch][None], inputs.y[batch][None], torch.full((1, 8), 1 / 8))
     exact, rough = (
-        SideBySide(initial_nets(cnn_recipe(precision=p), inputs, np.array([0]), 0), 0.0, CPU)
+        SideBySide(initial_nets(cnn_recipe(precision=p), inputs, np.array([0]), 0), PLAIN, CPU)
         for p in ("float32", "bfloat16")
     )
     a, b = (torch.cat([g.flatten() for g in stack.gradients(*arguments)]) for stack in (exact, rough))

@@ -22,9 +22,9 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.attacks.options import accepted_values, option_text
 from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.errors import InputError
+from leakscope.options import accepted_values, label_of
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Task, names_of, task_of
 from leakscope.types import Design, Scores, Signals
 
@@ -102,13 +102,7 @@ class Attack:
     @property
     def label(self) -> str:
         """The name, with the options that differ from their defaults: "lira(online=false)"."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed = [
-            f"{field.name}={option_text(values[field.name])}"
-            for field in fields(self)
-            if values[field.name] != field.default
-        ]
-        return f"{self.name}({', '.join(changed)})" if changed else self.name
+        return label_of(self.name, self)
 
     def __call__(
         self,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.options import accepted_values, read_options
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
+from leakscope.options import accepted_values, read_call
 from leakscope.user_code import import_object, names_code, path_of, search_in
 
 AttackSpec = str | Attack | Mapping[str, Any]
@@ -91,15 +91,11 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
 
 def _parse(text: str) -> tuple[str, dict[str, Any]]:
     """Name and options of "name(option=value, ...)"."""
-    name, bracket, rest = text.strip().partition("(")
-    if bracket and not rest.endswith(")"):
-        raise InputError(
-            f"attack={text!r}: the bracket is not closed; write for example 'lira(online=false)'"
-        )
     try:
-        return name.strip(), read_options(rest[:-1])
+        return read_call(text)
     except ValueError as error:
-        raise InputError(f"attack={text!r}: {error}") from error
+        example = "; write for example 'lira(online=false)'" if "bracket" in str(error) else ""
+        raise InputError(f"attack={text!r}: {error}{example}") from error
 
 
 def _create(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:

@@ -7,8 +7,8 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.options import accepted_values, option_text
 from leakscope.attacks.registry import attack_classes
+from leakscope.options import accepted_values, option_text
 from leakscope.signals.registry import REGRESSION, SIGNALS
 
 _REFERENCES = {"none": "none", "out": "OUT", "both": "IN and OUT"}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from leakscope.train.losses import output_gradient_
+from leakscope.train.losses import Objective
 
 _ACTIVATIONS = (nn.ReLU, nn.Tanh)
 
@@ -43,13 +43,13 @@ def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None
 class DenseStack:
     """A block of perceptrons of one shape; implements the `Stack` protocol of `steps.py`."""
 
-    def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
+    def __init__(self, nets: list[nn.Module], objective: Objective, device: torch.device) -> None:
         layers = [dense_layers(net) for net in nets]
         assert all(pairs is not None for pairs in layers), "DenseStack was given another kind of net"
         stacks = [pairs for pairs in layers if pairs is not None]
         self._activations = [activation for _, activation in stacks[0]]
         self._names = [name for name, _ in nets[0].named_parameters()]
-        self._label_smoothing = label_smoothing
+        self._objective = objective
         self._weights: list[Tensor] = []  # stored (models, short side, long side)
         self._biases: list[Tensor] = []  # (models, units, 1)
         self._is_tall: list[bool] = []
@@ -80,7 +80,7 @@ class DenseStack:
         ):
             torch.baddbmm(bias, weight, below, out=out)
             below = _activate_(activation, out)
-        slope = output_gradient_(below, y, row_weight, self._label_smoothing)
+        slope = self._objective.output_gradient_(below, y, row_weight)
         for level in range(len(work.outputs) - 1, 0, -1):
             self._layer_gradient(level, slope, work.outputs[level - 1], work.outputs_t[level - 1])
             slope = torch.bmm(self._maps_t[level], slope, out=work.slopes[level - 1])

@@ -24,7 +24,7 @@ from torch.func import functional_call, grad, vmap
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, initial_nets, train
-from leakscope.train.losses import row_losses
+from leakscope.train.losses import PLAIN, Objective
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
@@ -77,7 +77,7 @@ def at_checkpoints(
     """
     alone = np.array([model])
     (net,) = initial_nets(recipe, inputs, alone, seed)
-    stack = SerialModel([net], recipe.label_smoothing, inputs.x.device)
+    stack = SerialModel([net], Objective.of(recipe), inputs.x.device)
     plan = BatchPlan(design, alone, recipe.batch_size, seed)
     values = []
     for epoch in train(stack, inputs, plan, recipe):
@@ -96,7 +96,7 @@ def record_gradient_norms(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
     def loss(weights: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
         outputs = functional_call(net, {**weights, **fixed}, (row[None],))
-        return row_losses(outputs, label[None], 0.0)[0]
+        return PLAIN.row_losses(outputs, label[None])[0]
 
     def norm(row: Tensor, label: Tensor) -> Tensor:
         gradients = grad(loss)(trained, row, label)

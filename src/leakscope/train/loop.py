@@ -31,6 +31,7 @@ from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
+from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
@@ -62,7 +63,7 @@ class Follow(NamedTuple):
 UNFOLLOWED = Follow()
 
 
-StackMaker = Callable[[list[nn.Module], float, torch.device], Stack]
+StackMaker = Callable[[list[nn.Module], Objective, torch.device], Stack]
 
 MAKERS: dict[str, StackMaker] = {
     "dense": DenseStack,
@@ -223,7 +224,7 @@ def train_block(
         return _joined(alone)
     plan = BatchPlan(design, models, recipe.batch_size, seed)
     stack = _maker(trainer, plan, recipe)(
-        initial_nets(recipe, inputs, models, seed), recipe.label_smoothing, inputs.x.device
+        initial_nets(recipe, inputs, models, seed), Objective.of(recipe), inputs.x.device
     )
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
     state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, recipe.epochs, plan.steps)

@@ -1,29 +1,51 @@
-"""The training loss of one row, and its gradient at the network's outputs."""
+"""What training minimizes: the loss of one row, and its gradient at the network's outputs."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-
-def row_losses(outputs: Tensor, y: Tensor, label_smoothing: float) -> Tensor:
-    """Cross-entropy for integer labels, squared error for real ones; (rows,)."""
-    if y.is_floating_point():
-        return (outputs[..., 0] - y).square()
-    return F.cross_entropy(outputs, y, reduction="none", label_smoothing=label_smoothing)
+from leakscope.recipe import Recipe
 
 
-def output_gradient_(outputs: Tensor, y: Tensor, row_weight: Tensor, label_smoothing: float) -> Tensor:
-    """Gradient of `sum(row_weight * row_losses)` at the outputs, computed in their place.
+@dataclass(frozen=True)
+class Objective:
+    """The training loss of a recipe: cross-entropy for integer labels, squared error for real ones.
 
-    Outputs are float (models, outputs, rows), labels and weights (models, rows).
+    Attributes:
+        label_smoothing: share of the label's probability that is spread over all classes.
     """
-    if y.is_floating_point():
-        return outputs.sub_(y[:, None]).mul_(2 * row_weight[:, None])
-    n_classes = outputs.shape[1]
-    torch.softmax(outputs, 1, out=outputs)
-    if label_smoothing:
-        outputs.sub_(label_smoothing / n_classes)
-    outputs.scatter_(1, y[:, None], label_smoothing - 1, reduce="add")
-    return outputs.mul_(row_weight[:, None])
+
+    label_smoothing: float = 0.0
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Objective:
+        """The objective of the recipe."""
+        return cls(recipe.label_smoothing)
+
+    def row_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Outputs (rows, outputs) and labels (rows,) -> (rows,)."""
+        if y.is_floating_point():
+            return (outputs[..., 0] - y).square()
+        return F.cross_entropy(outputs, y, reduction="none", label_smoothing=self.label_smoothing)
+
+    def output_gradient_(self, outputs: Tensor, y: Tensor, row_weight: Tensor) -> Tensor:
+        """Gradient of `sum(row_weight * row_losses)` at the outputs, computed in their place.
+
+        Outputs are float (models, outputs, rows), labels and weights (models, rows).
+        """
+        if y.is_floating_point():
+            return outputs.sub_(y[:, None]).mul_(2 * row_weight[:, None])
+        n_classes = outputs.shape[1]
+        torch.softmax(outputs, 1, out=outputs)
+        if self.label_smoothing:
+            outputs.sub_(self.label_smoothing / n_classes)
+        outputs.scatter_(1, y[:, None], self.label_smoothing - 1, reduce="add")
+        return outputs.mul_(row_weight[:, None])
+
+
+PLAIN = Objective()
+"""Without label smoothing."""

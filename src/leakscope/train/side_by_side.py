@@ -14,14 +14,14 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from leakscope.train.losses import row_losses
+from leakscope.train.losses import Objective
 
-Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, float], Tensor]
+Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, Objective], Tensor]
 
 
-def weighted_loss(net: nn.Module, x: Tensor, y: Tensor, row_weight: Tensor, label_smoothing: float) -> Tensor:
+def weighted_loss(net: nn.Module, x: Tensor, y: Tensor, row_weight: Tensor, objective: Objective) -> Tensor:
     """The training loss of one network on one batch."""
-    return (row_losses(net(x), y, label_smoothing) * row_weight).sum()
+    return (objective.row_losses(net(x), y) * row_weight).sum()
 
 
 @cache
@@ -39,12 +39,12 @@ class SideBySide:
     def __init__(
         self,
         nets: list[nn.Module],
-        label_smoothing: float,
+        objective: Objective,
         device: torch.device,
         loss: Loss = weighted_loss,
     ) -> None:
         self.nets = [net.to(device) for net in nets]
-        self._label_smoothing, self._loss = label_smoothing, loss
+        self._objective, self._loss = objective, loss
         self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
         self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
         self._own = [_trained(net) for net in nets]
@@ -77,7 +77,7 @@ class SideBySide:
 
     def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         net = self.nets[lane].train()
-        loss = self._loss(net, self._laid_out(x), y, row_weight, self._label_smoothing)
+        loss = self._loss(net, self._laid_out(x), y, row_weight, self._objective)
         return list(torch.autograd.grad(loss, self._own[lane]))
 
     def _stacked(self, gradients: list[list[Tensor]]) -> list[Tensor]:

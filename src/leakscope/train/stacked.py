@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from leakscope.errors import first_line
-from leakscope.train.losses import row_losses
+from leakscope.train.losses import PLAIN, Objective
 
 
 class VmapStack:
     """A block of models of one architecture; implements the `Stack` protocol of `steps.py`."""
 
-    def __init__(self, nets: list[nn.Module], label_smoothing: float, device: torch.device) -> None:
+    def __init__(self, nets: list[nn.Module], objective: Objective, device: torch.device) -> None:
         self._net = nets[0]
         parameters, buffers = stack_module_state(nets)
         stacked = {name: p.detach().to(device) for name, p in parameters.items()}
@@ -26,7 +26,7 @@ class VmapStack:
         self._frozen = {name: p for name, p in stacked.items() if name not in self._names}
         self._buffers = {name: b.detach().to(device) for name, b in buffers.items()}
         self.buffers = list(self._buffers.values())
-        self._label_smoothing = label_smoothing
+        self._objective = objective
         self._net.to("meta")  # only its structure is used from here on
         self.nets = [self._net]
 
@@ -63,13 +63,13 @@ class VmapStack:
         row_weight: Tensor,
     ) -> Tensor:
         outputs = self._forward(parameters, frozen, buffers, x)
-        return (row_losses(outputs, y, self._label_smoothing) * row_weight).sum()
+        return (self._objective.row_losses(outputs, y) * row_weight).sum()
 
 
 def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None:
     """None when two such nets train stacked on the two rows of x; else torch's reason."""
     try:
-        stack = VmapStack(nets, 0.0, x.device)
+        stack = VmapStack(nets, PLAIN, x.device)
         pair, labels = torch.stack([x, x]), torch.stack([y, y])
         stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
         stack.outputs(pair)

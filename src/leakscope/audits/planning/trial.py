@@ -23,6 +23,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
+from leakscope.train.losses import Objective
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
 from leakscope.train.steps import GATHERED_AT_ONCE
 from leakscope.types import Design, Records, Signals
@@ -143,7 +144,7 @@ class Networks:
     def _make_stack(self) -> None:
         nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
         make = loop.MAKERS[self.training.trainer]
-        self._stack = make(nets, self._recipe.label_smoothing, self._device)
+        self._stack = make(nets, Objective.of(self._recipe), self._device)
 
     def _orders(self, n_epochs: int) -> _Work:
         return lambda: list(self._batches.epochs(n_epochs))

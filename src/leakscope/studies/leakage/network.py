@@ -96,7 +96,7 @@ def _outputs(config: LeakageConfig, universe: Universe, columns: IntArray, in_ma
     design = Design(np.broadcast_to(in_mask, columns.shape), columns)
     outputs = []
     for models in np.split(np.arange(len(columns)), range(_STACK_SIZE, len(columns), _STACK_SIZE)):
-        stack = DenseStack(initial_nets(RECIPE, inputs, models, config.seed), 0.0, device)
+        stack = DenseStack(initial_nets(RECIPE, inputs, models, config.seed), PLAIN, device)
         plan = BatchPlan(design, models, RECIPE.batch_size, config.seed)
         for _ in train(stack, inputs, plan, RECIPE):
             pass

@@ -1,7 +1,7 @@
-"""Options of an attack: plain data that Python, text, TOML and JSON all express the same way.
+"""Options of attacks and defences: plain data that Python, text, TOML and JSON all express the same way.
 
 An option is annotated as `bool`, `int`, `float`, `str`, `None`, a `Literal` of such values, or a union of
-these. Values are checked when the attack is made, so every way of giving one reports the same error.
+these. Values are checked when the object is made, so every way of giving one reports the same error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Accepted(NamedTuple):
 
 
 def accepted_values(cls: type) -> dict[str, Accepted]:
-    """Option -> what it accepts, for a class of attacks, which is a dataclass.
+    """Option -> what it accepts, for a class of attacks or defences, which is a dataclass.
 
     Raises:
         InputError: an option's annotation is not plain data.
@@ -73,6 +73,29 @@ def _accepted(cls: type, option: str, hint: Any) -> Accepted:
                 "option is bool, int, float, str, None, a Literal of these, or a union"
             )
     return Accepted(tuple(types), tuple(values))
+
+
+def label_of(name: str, made: Any) -> str:
+    """The name, with the options that differ from their defaults: "lira(online=false)"."""
+    values = {field.name: getattr(made, field.name) for field in fields(made)}
+    changed = [
+        f"{field.name}={option_text(values[field.name])}"
+        for field in fields(made)
+        if values[field.name] != field.default
+    ]
+    return f"{name}({', '.join(changed)})" if changed else name
+
+
+def read_call(text: str) -> tuple[str, dict[str, object]]:
+    """Name and options of "name(option=value, ...)".
+
+    Raises:
+        ValueError: the text is not written like that.
+    """
+    name, bracket, rest = text.strip().partition("(")
+    if bracket and not rest.endswith(")"):
+        raise ValueError("the bracket is not closed")
+    return name.strip(), read_options(rest[:-1])
 
 
 def option_text(value: object) -> str:

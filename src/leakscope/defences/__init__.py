@@ -1,0 +1,1 @@
+"""Defences: one per file. `base.py` holds the contract, `registry.py` lists them."""

@@ -1,0 +1,68 @@
+"""The contract of a defence: what it changes about how models are made, trained or queried.
+
+A defence is data: a frozen dataclass whose fields are its options. It changes the recipe, the records or the
+outputs, and nothing else; the models are then trained and attacked as any others are, so the reference models
+of every attack have the same defence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from leakscope.errors import InputError
+from leakscope.options import accepted_values, label_of
+from leakscope.recipe import AnyRecipe
+from leakscope.types import Records
+
+Changes = Literal["recipe", "records", "outputs"]
+
+
+@dataclass(frozen=True)
+class Defence:
+    """A defence against membership inference.
+
+    Attributes:
+        name: short and unique.
+        changes: what it acts on: "recipe" (how a model is trained), "records" (what it is trained on) or
+            "outputs" (what a query returns).
+        strengths: options of three settings or more, from weak to strong, for comparisons.
+        source: the publication, as "Author et al. YEAR".
+    """
+
+    name: ClassVar[str]
+    changes: ClassVar[Changes]
+    strengths: ClassVar[tuple[dict[str, int | float | str | bool], ...]]
+    source: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for option, accepted in accepted_values(type(self)).items():
+            value = getattr(self, option)
+            try:
+                object.__setattr__(self, option, accepted.convert(value))
+            except ValueError as error:
+                raise InputError(f"defence={self.name!r}: {option}={value!r}: {error}") from error
+
+    @property
+    def label(self) -> str:
+        """The name, with the options that differ from their defaults: "weight_decay(rate=0.01)"."""
+        return label_of(self.name, self)
+
+    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+        """Why the defence cannot protect these models; None where it can."""
+        return None
+
+    def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:
+        """The recipe with the defence."""
+        return recipe
+
+    def records(self, records: Records) -> Records:
+        """The records with the defence: as many, in the same order."""
+        return records
+
+
+def why_no_network(recipe: AnyRecipe) -> str | None:
+    """The reason of defences that act on the training of networks."""
+    from leakscope.recipe import Recipe
+
+    return None if isinstance(recipe, Recipe) else "it acts on the training loop of a network"

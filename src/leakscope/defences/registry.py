@@ -1,0 +1,46 @@
+"""The defences by name, and defences as text: "weight_decay", "weight_decay(rate=0.1)"."""
+
+from __future__ import annotations
+
+from leakscope.defences.base import Defence
+from leakscope.defences.weight_decay import WeightDecay
+from leakscope.errors import InputError, did_you_mean
+from leakscope.options import accepted_values, read_call
+
+_SHIPPED: tuple[type[Defence], ...] = (WeightDecay,)
+
+
+def defence_classes() -> dict[str, type[Defence]]:
+    """Every defence by name."""
+    return {defence.name: defence for defence in _SHIPPED}
+
+
+def resolve_defence(spec: str | Defence) -> Defence:
+    """The defence a user means: an object, a name, or text with options.
+
+    Raises:
+        InputError: there is no such defence or option, or the option does not accept the value.
+    """
+    if isinstance(spec, Defence):
+        return spec
+    try:
+        name, options = read_call(spec)
+    except ValueError as error:
+        raise InputError(f"defence={spec!r}: {error}") from error
+    known = defence_classes()
+    if name not in known:
+        hint = did_you_mean(name, known, after=" ")
+        raise InputError(f"defence={name!r} is unknown; {hint}choose from {', '.join(sorted(known))}")
+    takes = accepted_values(known[name])
+    unknown = sorted(set(options) - set(takes))
+    if unknown:
+        raise InputError(
+            f"defence={name!r}: unknown option {', '.join(unknown)}; it takes {', '.join(sorted(takes))}"
+        )
+    return known[name](**options)
+
+
+def strengths_of(name: str) -> tuple[Defence, ...]:
+    """The settings of a defence that comparisons try, from weak to strong."""
+    cls = defence_classes()[name]
+    return tuple(cls(**options) for options in cls.strengths)
