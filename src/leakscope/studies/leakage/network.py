@@ -89,6 +89,7 @@ def _outputs(config: LeakageConfig, universe: Universe, columns: IntArray, in_ma
     from leakscope.engine.local import device_of
     from leakscope.train.dense import DenseStack
     from leakscope.train.loop import initial_nets, inputs_from, train
+    from leakscope.train.losses import PLAIN
     from leakscope.train.plan import BatchPlan
 
     device = device_of("cpu")  # other devices round differently, and a study must be reproducible to the byte
