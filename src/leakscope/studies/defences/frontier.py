@@ -1,0 +1,49 @@
+"""Who dominates whom: accuracy against leakage, over settings that share records and design."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.stats.estimate import Estimate
+
+EQUAL_ACCURACY = 0.01
+"""Accuracies that differ by no more than this are compared as equal."""
+
+
+def on_frontier(accuracy: FloatArray, leakage: FloatArray) -> BoolArray:
+    """Settings that no other one beats in both; equal ones stay. bool (settings,)."""
+    better = (accuracy[:, None] >= accuracy) & (leakage[:, None] <= leakage)
+    strictly = (accuracy[:, None] > accuracy) | (leakage[:, None] < leakage)
+    return np.asarray(~(better & strictly).any(axis=0))
+
+
+def dominating_pairs(
+    defences: Sequence[str],
+    accuracy_difference: Callable[[int, int], Estimate],
+    leakage_difference: Callable[[int, int], Estimate],
+) -> list[tuple[int, int]]:
+    """Pairs (winner, loser) of settings of different defences, at equal or higher accuracy.
+
+    The winner's leakage is lower beyond its interval, and its accuracy is no more than a hundredth lower at
+    the lower end of the interval. Differences are called as (winner, loser).
+    """
+    pairs = []
+    for winner in range(len(defences)):
+        for loser in range(len(defences)):
+            if defences[winner] == defences[loser]:
+                continue
+            accuracy, leakage = accuracy_difference(winner, loser), leakage_difference(winner, loser)
+            is_as_good = accuracy.low is not None and accuracy.low >= -EQUAL_ACCURACY
+            leaks_less = leakage.high is not None and leakage.high < 0
+            if is_as_good and leaks_less:
+                pairs.append((winner, loser))
+    return pairs
+
+
+def best_at_loss(accuracy: FloatArray, leakage: FloatArray, accuracy_loss: float) -> int:
+    """The setting with the least leakage whose accuracy is at most so much below that of the first."""
+    affordable = accuracy >= accuracy[0] - accuracy_loss
+    return int(np.argmin(np.where(affordable, leakage, np.inf)))

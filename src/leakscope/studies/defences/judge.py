@@ -1,0 +1,177 @@
+"""From the banks of a comparison to its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.attacks.registry import PER_RECORD
+from leakscope.attacks.spec import resolve_all
+from leakscope.bank.bank import Bank
+from leakscope.evaluate.judge import converged_models
+from leakscope.stats.estimate import Estimate
+from leakscope.studies.defences.config import DefencesConfig, LeftOutDefence, Tried
+from leakscope.studies.defences.figures import (
+    PopulationFigures,
+    SetLeakage,
+    most_exposed,
+    population_figures,
+)
+from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
+from leakscope.studies.defences.results import (
+    BestAtLoss,
+    DefencesResults,
+    Domination,
+    SetFigures,
+    SettingResults,
+)
+
+POPULATION, CANARIES, WORST = "population", "canaries", "worst"
+LOSSES = (0.0, 0.01, 0.02, 0.05)
+"""Losses of accuracy for which the best setting is named."""
+_WORST_SHARE, _FEWEST_WORST = 0.01, 40
+_LOOKS_SAFE, _IS_EXPOSED = 0.55, 0.65
+_MOST_DIVERGED = 0.25  # share of the models of a setting; with more, the setting is left out
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """The settings that trained, and what they share."""
+
+    tried: Sequence[int]  # positions in config.settings
+    figures: Sequence[PopulationFigures]
+    left_out: Sequence[LeftOutDefence]
+
+
+def judged(
+    config: DefencesConfig, banks: Sequence[Bank], choosing: Bank, is_canary: BoolArray
+) -> DefencesResults:
+    """The results of a comparison.
+
+    Args:
+        config: what was run.
+        banks: one per setting, no defence first.
+        choosing: a population without defence that chooses the most exposed records.
+        is_canary: bool (records,).
+    """
+    sets = _sets(choosing, is_canary)
+    populations = _populations(config, banks, sets, np.flatnonzero(~is_canary))
+    decides = CANARIES if CANARIES in sets else WORST
+    compared = _Compared(populations.figures, decides)
+    frontier = on_frontier(compared.accuracy, compared.leakage)
+    settings = tuple(
+        _setting(config.settings[at], compared, k, bool(frontier[k])) for k, at in enumerate(populations.tried)
+    )
+    names = [setting.defence for setting in settings]
+    pairs = dominating_pairs(names, compared.accuracy_difference, compared.leakage_difference)
+    return DefencesResults(
+        experiment="study defences",
+        config=config,
+        records=len(is_canary),
+        canaries=int(is_canary.sum()),
+        worst=len(sets[WORST]),
+        decides=decides,
+        settings=settings,
+        dominations=tuple(
+            Domination(
+                settings[winner].label,
+                settings[loser].label,
+                compared.accuracy_difference(winner, loser),
+                compared.leakage_difference(winner, loser),
+            )
+            for winner, loser in pairs
+        ),
+        best=tuple(
+            BestAtLoss(loss, settings[best_at_loss(compared.accuracy, compared.leakage, loss)].label)
+            for loss in LOSSES
+        ),
+        left_out=(*config.inapplicable, *populations.left_out),
+        recipe=banks[0].identity.recipe,
+    )
+
+
+def _sets(choosing: Bank, is_canary: BoolArray) -> dict[str, IntArray]:
+    """The records of each set; canaries are in none but their own, for nobody would meet them in practice."""
+    signals, design = converged_models(choosing)
+    others = np.flatnonzero(~is_canary)
+    n_worst = min(max(round(_WORST_SHARE * len(others)), _FEWEST_WORST), len(others))
+    scores = PER_RECORD(signals, design).values[:, others]
+    worst = others[most_exposed(scores, design.in_mask[:, others], n_worst)]
+    canaries = {CANARIES: np.flatnonzero(is_canary)} if is_canary.any() else {}
+    return {POPULATION: others, **canaries, WORST: worst}
+
+
+def _populations(
+    config: DefencesConfig, banks: Sequence[Bank], sets: Mapping[str, IntArray], counted: IntArray
+) -> Populations:
+    """The figures of each setting, over the models that converged in all of them."""
+    failed = {at for at, bank in enumerate(banks) if len(bank.diverged) > _MOST_DIVERGED * config.models}
+    tried = [at for at in range(len(banks)) if at not in failed]
+    diverged = sorted({model for at in tried for model in banks[at].diverged})
+    converged = np.setdiff1d(np.arange(config.models), diverged)
+    attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
+    figures = [
+        population_figures(
+            banks[at].signals().take(converged), banks[at].design().take(converged), attacks, sets, counted,
+            config.fpr,
+        )
+        for at in tried
+    ]  # fmt: skip
+    left_out = [
+        LeftOutDefence(
+            config.settings[at].label, f"{len(banks[at].diverged)} of {config.models} models diverged"
+        )
+        for at in sorted(failed)
+    ]
+    return Populations(tried, figures, left_out)
+
+
+class _Compared:
+    """Figures of all settings, and their differences."""
+
+    def __init__(self, figures: Sequence[PopulationFigures], decides: str) -> None:
+        self.figures, self._decides = figures, decides
+        self.accuracy: FloatArray = np.array([one.accuracy.figure.value for one in figures])
+        self.leakage: FloatArray = np.array([one.sets[decides].auc.figure.value for one in figures])
+
+    def accuracy_difference(self, one: int, other: int) -> Estimate:
+        """In accuracy on records that a model was not trained on."""
+        return self.figures[one].accuracy.minus(self.figures[other].accuracy)
+
+    def leakage_difference(self, one: int, other: int) -> Estimate:
+        """In AUC on the set of records that decides."""
+        first, second = (self.figures[at].sets[self._decides].auc for at in (one, other))
+        return first.minus(second)
+
+
+def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -> SettingResults:
+    own, none = compared.figures[at], compared.figures[0]
+    sets = {name: _set_figures(one, none.sets[name], at == 0) for name, one in own.sets.items()}
+    return SettingResults(
+        defence=tried.defence,
+        label=tried.label,
+        changes=tried.changes,
+        models=own.n_models,
+        accuracy_members=own.accuracy_members.figure,
+        accuracy=own.accuracy.figure,
+        accuracy_difference=None if at == 0 else own.accuracy.minus(none.accuracy),
+        sets=sets,
+        epsilon=tried.epsilon,
+        is_on_frontier=is_on_frontier,
+        looks_safe_only=CANARIES in sets and _looks_safe_only(sets[POPULATION], sets[CANARIES]),
+        tables=tried.tables,
+    )
+
+
+def _set_figures(own: SetLeakage, none: SetLeakage, is_none: bool) -> SetFigures:
+    difference = None if is_none else own.auc.minus(none.auc)
+    return SetFigures(own.n_records, own.attack, own.auc.figure, own.tpr, difference)
+
+
+def _looks_safe_only(population: SetFigures, canaries: SetFigures) -> bool:
+    """Whether the population figure is below 0.55 for sure, and that of canaries above 0.65."""
+    high, low = population.auc.these_high, canaries.auc.these_low
+    return high is not None and low is not None and high < _LOOKS_SAFE and low > _IS_EXPOSED

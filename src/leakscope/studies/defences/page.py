@@ -1,0 +1,171 @@
+"""The report of a comparison of defences: the answer, the frontier to click, every setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Raw, body_html
+from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label
+from leakscope.report.page import Page, Section
+from leakscope.report.study_page import Command, conventions, folder_facts, options, reproduce
+from leakscope.report.templates import template
+from leakscope.studies.defences import sentences
+from leakscope.studies.defences.config import NONE, preset_named
+from leakscope.studies.defences.results import DefencesResults, SettingResults
+
+_SYMBOLS = ("circle", "diamond", "circle-open")
+_CONVENTIONS = (
+    "All settings share records, canaries, members of each model, and seeds; reference models have the same "
+    "defence as their target, so every attack adapts to it.",
+    "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack that is "
+    "strongest on one half of the set is measured on the other, so the choice does not raise it.",
+    "Intervals are 95% intervals for these records: other models trained on random halves of them. Differences are "
+    "paired: both settings leave out the same models in turn.",
+    "The most exposed records were chosen by a further population without defence, so the choice flatters no "
+    "setting. A defence may expose others.",
+    "A setting is on the frontier if no other one has both a higher accuracy and a lower AUC on the records that "
+    "decide. One setting dominates another if its AUC is lower beyond the interval and its accuracy is at most one "
+    "percentage point lower at the lower end of the interval.",
+    "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries, both "
+    "beyond their intervals.",
+)
+
+
+def write_report(results: DefencesResults, folder: Path, redacted: bool) -> None:
+    """Writes report.html, report.md and figures/*.png, or the redacted page."""
+    page(results, folder, redacted).write(folder)
+
+
+def page(results: DefencesResults, folder: Path, redacted: bool = False) -> Page:
+    """The report; it says nothing about a single record."""
+    lead, *others = sentences.headline(results)
+    left_out = [f"{one.label}: {one.reason}." for one in results.left_out]
+    sections = [
+        Section("frontier", "Accuracy against leakage", _frontier(results),
+                "Up is more leakage, right is more accuracy: the best settings lie at the lower right. Choose a point "
+                "to see its figures and what to write into a config file."),
+        Section("best", "What to take", [sentences.best_table(results), *_tables(results)]),
+        Section("settings", "All settings", [sentences.settings_table(results)]),
+        *([Section("left-out", "Not compared", [Bullets(left_out)])] if left_out else []),
+        conventions(_CONVENTIONS),
+        reproduce(command(results), results.config.seed, {}),
+    ]  # fmt: skip
+    return Page(
+        f"Defences on {results.config.subject}: accuracy against leakage",
+        [lead, *others],
+        _facts(results),
+        sections,
+        _limits(results),
+        folder_facts(folder),
+        redacted=redacted,
+        scripts=("frontier.js",),
+    )
+
+
+def command(results: DefencesResults) -> Command:
+    """The command that repeats the comparison; empty where it was started from Python."""
+    config = results.config
+    if not config.preset:
+        return Command(())
+    changes = {"models": config.models} if config.models != preset_named(config.preset).models else {}
+    changes |= {"seed": config.seed} if config.seed else {}
+    return Command((
+        "leakscope", "study", "defences", "--preset", config.preset, *options(changes), "--out", "runs/again",
+    ))  # fmt: skip
+
+
+def _frontier(results: DefencesResults) -> Body:
+    charts = [_chart(results, name) for name in results.none.sets]
+    choices = [(at, setting.label) for at, setting in enumerate(results.settings)]
+    panels = [(at, body_html(_details(setting))) for at, setting in enumerate(results.settings)]
+    return [Grid(charts, png="frontier"), Raw(template("frontier.html.j2", choices=choices, panels=panels))]
+
+
+def _chart(results: DefencesResults, name: str) -> Chart:
+    """One set of records: a line per defence, from weak to strong."""
+    defences = list(dict.fromkeys(setting.defence for setting in results.settings))
+    traces = [_trace(results, defence, name, k) for k, defence in enumerate(defences)]
+    figure = {
+        "data": traces,
+        "layout": {
+            "xaxis": axis("accuracy on records not trained on", tickformat=".0%"),
+            "yaxis": axis(f"AUC on {sentences.SET_NAMES[name]}"),
+            "hovermode": "closest",
+            "showlegend": name == next(iter(results.none.sets)),
+        },
+    }
+    alt = f"Accuracy against the AUC of the strongest attack on {sentences.SET_NAMES[name]}, one line per defence."
+    return Chart(f"frontier-{name}", figure, alt, title=sentences.SET_NAMES[name].capitalize(), height=440)
+
+
+def _trace(results: DefencesResults, defence: str, name: str, hue: int) -> PlotlyFigure:
+    own = [(at, s) for at, s in enumerate(results.settings) if s.defence == defence]
+    accuracy, auc = [s.accuracy for _, s in own], [s.sets[name].auc for _, s in own]
+    shade = "var(--ink)" if defence == NONE else colour(hue - 1)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": label(defence),
+        "x": [f.value for f in accuracy],
+        "y": [f.value for f in auc],
+        "error_x": error_bars(*_ends(accuracy), shade),
+        "error_y": error_bars(*_ends(auc), shade),
+        "line": {"color": shade, "width": 1, "dash": "dot"},
+        "marker": {"color": shade, "size": 9, "symbol": _SYMBOLS[(hue - 1) // 7 % 3 if hue else 1]},
+        "customdata": [at for at, _ in own],
+        "text": [label(s.label) for _, s in own],
+        "hovertemplate": "%{text}<br>accuracy %{x:.1%}, AUC %{y:.3f}<extra></extra>",
+    }
+
+
+def _ends(figures: list[sentences.Figure]) -> tuple[list[float | None], list[float | None], list[float | None]]:
+    return [f.value for f in figures], [f.these_low for f in figures], [f.these_high for f in figures]
+
+
+def _details(setting: SettingResults) -> Body:
+    """What the panel of a point shows."""
+    change = "" if setting.accuracy_difference is None else f", {sentences.points(setting.accuracy_difference)}"
+    pairs = [("Accuracy", f"{sentences.percent_interval(setting.accuracy)}{change}"),
+             ("Accuracy on members", sentences.percent_interval(setting.accuracy_members))]  # fmt: skip
+    for name, one in setting.sets.items():
+        change = "" if one.auc_difference is None else f", change {sentences.signed(one.auc_difference)}"
+        pairs.append((
+            f"AUC, {sentences.SET_NAMES[name]}",
+            f"{sentences.interval(one.auc)}{change}; {one.attack}, {one.records:,} records",
+        ))  # fmt: skip
+    if setting.epsilon is not None:
+        pairs.append(("Guarantee", f"epsilon = {setting.epsilon:g} for each record"))
+    tables: Body = [Code(setting.tables)] if setting.tables else []
+    return [Heading(setting.label), Definitions(pairs), *tables]
+
+
+def _tables(results: DefencesResults) -> Body:
+    """What to write into a config file for each setting that is named."""
+    by_label = {setting.label: setting for setting in results.settings}
+    body: list[Heading | Code] = []
+    for name in dict.fromkeys(best.label for best in results.best):
+        if by_label[name].tables:
+            body += [Heading(name), Code(by_label[name].tables)]
+    return body
+
+
+def _facts(results: DefencesResults) -> list[tuple[str, str]]:
+    config = results.config
+    canaries = "none" if config.canaries is None else config.canaries.describe(results.records)
+    return [
+        ("Records", f"{results.records:,} of {config.subject}"),
+        ("Canaries", canaries),
+        ("Settings", f"{len(results.settings)}, with {config.models} models each, each on a random half"),
+        ("Attacks", ", ".join(config.attacks)),
+        ("What decides", f"AUC on {sentences.SET_NAMES[results.decides]}"),
+    ]
+
+
+def _limits(results: DefencesResults) -> list[str]:
+    return [
+        "The results hold for models of this recipe on these records. Each defence was tried at few strengths, and "
+        "its other settings were not tuned.",
+        "A stronger attack may exist. Only a guarantee of differential privacy holds against all of them.",
+        "Canaries stand for the most unusual record that a training set may contain. Other kinds of canaries may "
+        "leak more.",
+    ]

@@ -1,0 +1,159 @@
+"""What a comparison of defences says, in sentences and tables."""
+
+from __future__ import annotations
+
+from leakscope.evaluate.results import Figure
+from leakscope.report.blocks import Table
+from leakscope.stats.estimate import Estimate
+from leakscope.studies.defences.config import NONE
+from leakscope.studies.defences.results import DefencesResults, Domination, SettingResults
+
+SET_NAMES = {"population": "all records", "canaries": "canaries", "worst": "most exposed records"}
+_MOST_PAIRS = 6
+
+
+def headline(results: DefencesResults) -> list[str]:
+    """The answer: what to take, who dominates whom, and which defences only look safe."""
+    return [_answer(results), _none_sentence(results), *_trap_sentences(results), *domination_sentences(results)]
+
+
+def _answer(results: DefencesResults) -> str:
+    by_label = {setting.label: setting for setting in results.settings}
+    affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
+    best = by_label[affordable.label]
+    where, loss = SET_NAMES[results.decides], f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
+    before, after = (one.sets[results.decides].auc for one in (results.none, best))
+    if best.label == NONE:
+        return f"No defence leaks less on {where} than none does, at a loss of at most {loss}."
+    return (
+        f"For at most {loss}, take {best.label}: the AUC on {where} falls from {number(before.value)} to "
+        f"{interval(after)}, and accuracy changes by {points(best.accuracy_difference)}."
+    )
+
+
+def _none_sentence(results: DefencesResults) -> str:
+    none = results.none
+    parts = [f"{interval(one.auc)} on {SET_NAMES[name]}" for name, one in none.sets.items()]
+    return (
+        f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; accuracy on "
+        f"records a model was not trained on is {percent(none.accuracy.value)}."
+    )
+
+
+def _trap_sentences(results: DefencesResults) -> list[str]:
+    """The settings whose figure over all records hides what happens to canaries."""
+    traps = [setting for setting in results.settings[1:] if setting.looks_safe_only]
+    if not traps:
+        return []
+    worst = max(traps, key=lambda setting: setting.sets["canaries"].auc.value or 0.0)
+    others = f" The same holds for {_listed([s.label for s in traps if s is not worst])}." if len(traps) > 1 else ""
+    return [
+        f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all records, "
+        f"{interval(worst.sets['canaries'].auc)} on canaries.{others}"
+    ]
+
+
+def domination_sentences(results: DefencesResults) -> list[str]:
+    """Who dominates whom, the largest difference in leakage first; one sentence per winning defence."""
+    defence = {setting.label: setting.defence for setting in results.settings}
+    by_pair: dict[tuple[str, str], Domination] = {}
+    for pair in sorted(results.dominations, key=lambda pair: pair.auc_difference.value or 0.0):
+        if NONE not in (pair.winner, pair.loser):
+            by_pair.setdefault((defence[pair.winner], defence[pair.loser]), pair)
+    where = SET_NAMES[results.decides]
+    return [
+        f"{pair.winner} dominates {pair.loser}: AUC on {where} {signed(pair.auc_difference)}, accuracy "
+        f"{points(pair.accuracy_difference)}."
+        for pair in list(by_pair.values())[:_MOST_PAIRS]
+    ]
+
+
+def settings_table(results: DefencesResults) -> Table:
+    """Accuracy and leakage of every setting."""
+    sets = list(results.none.sets)
+    head = ("setting", "accuracy", "change", *(f"AUC, {SET_NAMES[name]}" for name in sets),
+            f"TPR at {100 * results.config.fpr:g}% FPR, all records", "on the frontier")  # fmt: skip
+    return Table(head, [_row(setting, sets) for setting in results.settings])
+
+
+def _row(setting: SettingResults, sets: list[str]) -> list[str]:
+    tpr = setting.sets["population"].tpr
+    return [
+        setting.label,
+        percent(setting.accuracy.value),
+        "" if setting.accuracy_difference is None else points(setting.accuracy_difference),
+        *(interval(setting.sets[name].auc) for name in sets),
+        "not resolvable" if tpr is None else percent_interval(tpr),
+        "yes" if setting.is_on_frontier else "no",
+    ]
+
+
+def short_table(results: DefencesResults) -> Table:
+    """The same for a terminal, without intervals."""
+    sets = list(results.none.sets)
+    head = ("setting", "accuracy", *(f"AUC, {SET_NAMES[name]}" for name in sets), "frontier")
+    rows = [
+        [
+            setting.label,
+            percent(setting.accuracy.value),
+            *(number(setting.sets[name].auc.value) for name in sets),
+            "yes" if setting.is_on_frontier else "",
+        ]
+        for setting in results.settings
+    ]
+    return Table(head, rows)
+
+
+def best_table(results: DefencesResults) -> Table:
+    """The setting to take for each loss of accuracy."""
+    by_label = {setting.label: setting for setting in results.settings}
+    rows = []
+    for best in results.best:
+        setting = by_label[best.label]
+        rows.append([
+            f"{100 * best.accuracy_loss:g} points", setting.label, percent(setting.accuracy.value),
+            *(interval(one.auc) for one in setting.sets.values()),
+        ])  # fmt: skip
+    head = ("accuracy to give up, at most", "take", "accuracy", *(f"AUC, {SET_NAMES[n]}" for n in results.none.sets))
+    return Table(head, rows)
+
+
+def number(value: float | None) -> str:
+    """Three decimals."""
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent."""
+    return "undefined" if value is None else f"{100 * value:.1f}%"
+
+
+def interval(figure: Figure) -> str:
+    """A figure with its interval for these records."""
+    ends = figure.these_low, figure.these_high
+    return number(figure.value) if None in ends else f"{number(figure.value)} ({number(ends[0])} to {number(ends[1])})"
+
+
+def percent_interval(figure: Figure) -> str:
+    """A rate with its interval for these records."""
+    ends = figure.these_low, figure.these_high
+    if None in ends:
+        return percent(figure.value)
+    return f"{percent(figure.value)} ({percent(ends[0])} to {percent(ends[1])})"
+
+
+def signed(difference: Estimate) -> str:
+    """A difference with its interval."""
+    assert difference.value is not None and difference.low is not None and difference.high is not None
+    return f"{difference.value:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})"
+
+
+def points(difference: Estimate | None) -> str:
+    """A difference of two shares in percentage points."""
+    assert difference is not None and difference.value is not None
+    ends = "" if difference.low is None else f" ({100 * difference.low:+.1f} to {100 * (difference.high or 0):+.1f})"
+    return f"{100 * difference.value:+.1f}{ends} percentage points"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,177 @@
+"""Compares defences: the same records, canaries and design for all, accuracy against leakage.
+
+Each setting of a defence is one population. All have the same members, model by model, and the same seeds, so
+differences between settings are paired. A further population without defence only chooses the most exposed
+records, so that the choice flatters no setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leakscope.bank.bank import Bank
+from leakscope.bank.results import write_results
+from leakscope.bank.run_folder import locked_run_folder
+from leakscope.defences.base import Defence
+from leakscope.design import make_design
+from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
+from leakscope.errors import InputError, TrainingError
+from leakscope.recipe import AnyRecipe
+from leakscope.report.page import pages_to_write
+from leakscope.studies.defences.config import NONE, DefencesConfig, LeftOutDefence, Subject, Tried, chosen_defences
+from leakscope.studies.defences.results import DefencesResults
+from leakscope.types import Design, Records
+
+if TYPE_CHECKING:
+    from leakscope.engine.request import TrainingRequest
+
+KIND = "study defences"
+RESULTS_TYPE = DefencesResults
+Progress = Callable[[float], None]
+_SEED_OF_CHOICE = 1_000_003  # added to the seed of the population that chooses the most exposed records
+
+
+def compare_defences(
+    records: Records,
+    recipe: AnyRecipe,
+    defences: Sequence[str | Defence] = (),
+    out: Path | str = "runs/defences",
+    progress: Progress = lambda _: None,
+    device: str = "auto",
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    **settings: Any,
+) -> DefencesResults:
+    """Trains a population per defence and strength, attacks all of them, and says which defence to take.
+
+    Args:
+        records: whose membership is to be protected; with classes as labels.
+        recipe: how a model is trained without a defence.
+        defences: names ("dp_sgd": at all its strengths), text with options ("dp_sgd(epsilon=4)") or objects;
+            by default every defence that applies.
+        out: run folder; an interrupted comparison in it resumes.
+        progress: called with the models' worth of training that is done.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        disclosure: what the report may disclose about single records.
+        **settings: fields of `DefencesConfig`: `models`, `canaries`, `attacks`, `fpr`, `seed`.
+    """
+    comparison = comparison_of(Subject(records, recipe), defences, device, **settings)
+    return run(comparison, Path(out), progress, disclosure)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A comparison that is ready to run.
+
+    Attributes:
+        config: what results.json says about it.
+        records: the records, canaries included.
+        requests: what to train: one population per setting, no defence first, then the one that chooses.
+    """
+
+    config: DefencesConfig
+    records: Records
+    requests: tuple[TrainingRequest, ...]
+
+
+def comparison_of(
+    subject: Subject, defences: Sequence[str | Defence] = (), device: str = "auto", **settings: Any
+) -> Comparison:
+    """Checks everything that can be checked before anything is trained.
+
+    Raises:
+        InputError: records, recipe, defences or settings do not fit each other.
+    """
+    if not subject.records.is_classification:
+        raise InputError(
+            f"{subject.records.name}: labels are numbers; defences are compared by accuracy, which needs classes"
+        )
+    config = DefencesConfig(subject.records.name, (Tried(NONE, NONE),), **settings)
+    records = subject.records if config.canaries is None else config.canaries.planted(subject.records, config.seed)
+    protected, left_out = [Protected(subject.recipe, records)], []
+    tried = [Tried(NONE, NONE)]
+    for defence in chosen_defences(defences):
+        reason = defence.why_not(subject.recipe, records)
+        if reason is not None:
+            left_out.append(LeftOutDefence(defence.label, reason))
+            continue
+        protected.append(defence.protect(protected[0]))
+        tried.append(_tried(defence, protected[0], protected[-1]))
+    config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
+    design = make_design("balanced", config.models, len(records), config.seed)
+    again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)
+    requests = [
+        *(_request(one, design, config.seed, device) for one in protected),
+        _request(protected[0], again, config.seed + _SEED_OF_CHOICE, device),
+    ]
+    return Comparison(config, records, tuple(requests))
+
+
+def _tried(defence: Defence, before: Protected, after: Protected) -> Tried:
+    return Tried(
+        defence.name, defence.label, defence.changes, settings_of(before, after), guaranteed_epsilon(after)
+    )
+
+
+def _request(protected: Protected, design: Design, seed: int, device: str) -> TrainingRequest:
+    from leakscope.engine.request import TrainingRequest, check_request
+
+    request = TrainingRequest(
+        protected.records, design, protected.recipe, seed, _SIGNALS, device, outputs=protected.outputs
+    )
+    check_request(request)
+    return request
+
+
+def run(
+    comparison: Comparison,
+    out: Path,
+    progress: Progress = lambda _: None,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+) -> DefencesResults:
+    """Trains what is missing under `out`, judges, writes the reports; returns the results."""
+    from leakscope.engine.local import complete_bank
+
+    config = comparison.config
+    with locked_run_folder(out, KIND, asdict(config)):
+        stay_redacted(out, disclosure)
+        _write_canaries(out, comparison.records)
+        for at, request in enumerate(comparison.requests):
+            try:
+                complete_bank(bank_folder(out, at), request, progress=progress)
+            except TrainingError:
+                if at == 0 or not Bank.open(bank_folder(out, at)).is_complete:
+                    raise  # a defence under which every model diverged is left out, and the results say so
+        results = write_results(out, recompute(out, config))
+        for page in pages_to_write(out, disclosure):
+            write_reports(out, results, page)
+        return results
+
+
+def recompute(out: Path, config: DefencesConfig) -> DefencesResults:
+    """Every number of the comparison, from the banks under `out`."""
+    from leakscope.studies.defences.judge import judged
+
+    *banks, choosing = (Bank.open(bank_folder(out, at)) for at in range(len(config.settings) + 1))
+    return judged(config, banks, choosing, stored_array(out / CANARIES))
+
+
+def write_reports(out: Path, results: DefencesResults, disclosure: Disclosure) -> None:
+    """Writes one of the reports."""
+    from leakscope.studies.defences.page import write_report
+
+    write_report(results, out, disclosure.redacted is True)
+
+
+def bank_folder(out: Path, at: int) -> Path:
+    """The folder of one setting's bank; the last one belongs to the population that chooses records."""
+    return out / "banks" / f"setting-{at:03d}"
+
+
+def _write_canaries(out: Path, records: Records) -> None:
+    is_canary = np.zeros(len(records), dtype=np.bool_) if records.is_canary is None else records.is_canary
+    write_array(out / CANARIES, is_canary)
