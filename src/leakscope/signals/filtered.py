@@ -36,8 +36,8 @@ def filtered(logits: Tensor, outputs: OutputFilter, of_random_inputs: Tensor | N
     elif outputs.digits is not None:
         scale = 10.0**outputs.digits
         top = z.argmax(-1, keepdim=True)
-        p = (z.double().softmax(-1) * scale).round() / scale
-        z = _shown(p, step=1 / scale).scatter_add(-1, top, z.new_full(top.shape, _LEAD))
+        z = _shown((z.double().softmax(-1) * scale).round() / scale, step=1 / scale)
+        z = z.scatter_add(-1, top, z.new_full(top.shape, _LEAD))
     # A model that diverged must not look sane because its answer says little.
     return z.masked_fill(~logits.isfinite().all(-1, keepdim=True), torch.nan)
 
