@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from leakscope.runs.run import Run as Run
     from leakscope.runs.run import open_run as open_run
+    from leakscope.signals.output_filter import OutputFilter as OutputFilter
     from leakscope.types import Design as Design
     from leakscope.types import Records as Records
     from leakscope.types import Scores as Scores
@@ -62,6 +63,7 @@ _MODULES = {
     "MergedRuns": "leakscope.audits.merged",
     "Monitor": "leakscope.dynamics.monitor",
     "NetWeights": "leakscope.models.given",
+    "OutputFilter": "leakscope.signals.output_filter",
     "PredictFunction": "leakscope.models.given",
     "Recipe": "leakscope.recipe",
     "Records": "leakscope.types",

@@ -23,6 +23,9 @@ class Purpose(IntEnum):
     DESIGN = 4
     BOOTSTRAP = 5
     AUGMENTATION = 6
+    MIXUP = 9
+    OUTPUTS = 10
+    RANDOM_INPUTS = 11
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:

@@ -19,12 +19,14 @@ from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, tab
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
-_SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions")
+_OF_MODELS = ("data", "model", "training", "population", "target", "outputs")
+_SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions", "outputs")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class AuditConfig:
         training: how networks are trained.
         target: a given model; None: the population itself is audited.
         predictions: saved predictions; None where records are given.
+        outputs: what queries return.
     """
 
     path: Path
@@ -98,6 +101,7 @@ class AuditConfig:
     training: Recipe
     target: TargetSection | None
     predictions: PredictionsSection | None
+    outputs: OutputFilter = NO_FILTER
 
     def source(self, data_dir: Path | None) -> Source:
         """What to audit; reads the records or the predictions."""
@@ -109,11 +113,11 @@ class AuditConfig:
             return SavedPredictions(self._beside(self.predictions.file))
         records, recipe = self.records(data_dir), self.recipe()
         if self.target is None:
-            return TrainedPopulation(records, recipe)
+            return TrainedPopulation(records, recipe, self.outputs)
         members = read_members(
             self._beside(self.target.members), records, self.data.id if self.data else None
         )
-        return GivenTarget(records, self._given_model(self.target), members, recipe)
+        return GivenTarget(records, self._given_model(self.target), members, recipe, self.outputs)
 
     def records(self, data_dir: Path | None) -> Records:
         """The records of `[data]`."""
@@ -220,10 +224,11 @@ def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditCo
     names = [field.name for field in fields(Recipe) if field.name not in ("net", "net_options")]
     of_training = table_values(content, "training", Recipe, problems, names)
     training = made(Recipe, of_training, "training", problems)
+    outputs = _section(OutputFilter, content, "outputs", problems) or NO_FILTER
     settings = _settings(path, content, text, problems)
     if training is None or settings is None:
         return None
-    return AuditConfig(path, settings, data, model, training, target, predictions)
+    return AuditConfig(path, settings, data, model, training, target, predictions, outputs)
 
 
 def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> Any:
@@ -267,7 +272,7 @@ def _check_sections(content: Toml, problems: Problems) -> None:
     """Notes sections that are missing or would do nothing, and settings that exclude each other."""
     data, model, target = (content.get(name, {}) for name in ("data", "model", "target"))
     if "predictions" in content:
-        unused = [name for name in ("data", "model", "training", "population", "target") if name in content]
+        unused = [name for name in _OF_MODELS if name in content]
         if unused:
             problems.append(
                 f"{', '.join(unused)} would do nothing: saved predictions are audited without training"

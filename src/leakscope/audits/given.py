@@ -17,7 +17,12 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
-from leakscope.audits.population import evaluation_config, stored_signals, training_request
+from leakscope.audits.population import (
+    evaluation_config,
+    output_facts,
+    stored_signals,
+    training_request,
+)
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
@@ -29,6 +34,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import MEMBERS_SHA256, Source
 from leakscope.recipe import AnyRecipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import Task, task_of
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
@@ -50,12 +56,14 @@ class GivenTarget:
         model: `leakscope.NetWeights`, `leakscope.FittedEstimator` or `leakscope.PredictFunction`.
         is_member: bool (records,), true for the records the model was trained on.
         recipe: how the references are trained; ideally as the model was.
+        outputs: what queries of the model and of the references return.
     """
 
     records: Records
     model: GivenModel
     is_member: BoolArray
     recipe: AnyRecipe
+    outputs: OutputFilter = NO_FILTER
 
     uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
@@ -80,10 +88,10 @@ class GivenTarget:
         names = stored_signals(settings, self.task)
         member_share = float(self.is_member.mean())  # references must be trained on as many records
         request, engine = training_request(
-            records, self.recipe, replace(settings, signals=names), member_share
+            records, self.recipe, replace(settings, signals=names), self.outputs, member_share
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
-            logits = self.model.outputs(records.features, records.class_names).logits
+            logits = self._answers(settings)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -92,6 +100,7 @@ class GivenTarget:
             "references": f"{settings.models} models, each trained on about {n_trained:,.0f} of the same "
             "records",
             "design": settings.design,
+            **output_facts(self.outputs),
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -104,6 +113,20 @@ class GivenTarget:
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
         return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
+
+    def _answers(self, settings: ResolvedSettings) -> AnyArray:
+        """What queries of the model about every record return; float32 (records, outputs)."""
+        records, outputs = self.records, self.outputs
+        logits = self.model.outputs(records.features, records.class_names).logits
+        if outputs == NO_FILTER:
+            return logits
+        from leakscope.train.queries import random_inputs, returned
+
+        of_random = logits[:0]
+        if outputs.random_values:
+            at_random = random_inputs(records.features, settings.seed)
+            of_random = self.model.outputs(at_random, records.class_names).logits
+        return returned(logits, of_random, outputs, settings.seed, settings.models)  # behind the references
 
     def _check(self) -> None:
         n_records = len(self.records)

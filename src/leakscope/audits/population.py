@@ -15,6 +15,7 @@ from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import CLASSIFICATION, Task, task_of
 from leakscope.types import Records
 from leakscope.user_code import user_errors
@@ -31,10 +32,12 @@ class TrainedPopulation:
     Attributes:
         records: the records in question.
         recipe: how one model is trained.
+        outputs: what queries return.
     """
 
     records: Records
     recipe: AnyRecipe
+    outputs: OutputFilter = NO_FILTER
 
     uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
@@ -51,10 +54,11 @@ class TrainedPopulation:
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
-        request, engine = training_request(self.records, self.recipe, settings)
+        request, engine = training_request(self.records, self.recipe, settings, self.outputs)
         facts = {
             "models": f"{settings.models}, each trained on a random half of the records",
             "design": settings.design,
+            **output_facts(self.outputs),
         }
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
@@ -69,7 +73,11 @@ class TrainedPopulation:
 
 
 def training_request(
-    records: Records, recipe: AnyRecipe, settings: ResolvedSettings, member_share: float = 0.5
+    records: Records,
+    recipe: AnyRecipe,
+    settings: ResolvedSettings,
+    outputs: OutputFilter = NO_FILTER,
+    member_share: float = 0.5,
 ) -> tuple[TrainingRequest, Engine]:
     """The models to train and the backend that trains them, both checked."""
     from leakscope.engine.local import engine_named  # torch comes with it
@@ -77,12 +85,24 @@ def training_request(
 
     design = make_design(settings.design, settings.models, len(records), settings.seed, member_share)
     request = TrainingRequest(
-        records, design, recipe, settings.seed, settings.signals, settings.device, settings.reuse
+        records,
+        design,
+        recipe,
+        settings.seed,
+        settings.signals,
+        settings.device,
+        settings.reuse,
+        outputs=outputs,
     )
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
         check_request(request, engine.check_device)  # builds the network once
     return request, engine
+
+
+def output_facts(outputs: OutputFilter) -> dict[str, str]:
+    """What the report says about the answers of queries, where these are not the models' outputs."""
+    return {} if outputs == NO_FILTER else {"outputs": str(outputs)}
 
 
 def stored_signals(settings: ResolvedSettings, task: Task) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from leakscope.evaluate.results import AuditResults, EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
 from leakscope.report.page import pages_to_write
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def audit(
     recipe: AnyRecipe | None = None,
     out: Path | str = "runs/audit",
     progress: Progress = _no_progress,
+    outputs: OutputFilter = NO_FILTER,
     **settings: Any,
 ) -> Verdict:
     """Measures what models give away about who was in their training sets.
@@ -55,12 +57,15 @@ def audit(
             another run is refused, and so is one whose code has changed (see `reuse` and `fresh` in
             `AuditSettings`).
         progress: called with the models' worth of training that is done.
+        outputs: what queries return, where `source` are records.
         **settings: fields of `AuditSettings`, such as `models=64` or `attacks=["eb_lira", "rmia"]`.
     """
-    return run_audit(audit_settings(settings), audit_source(source, recipe), out, progress)
+    return run_audit(audit_settings(settings), audit_source(source, recipe, outputs), out, progress)
 
 
-def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
+def audit_source(
+    source: Source | Records, recipe: AnyRecipe | None, outputs: OutputFilter = NO_FILTER
+) -> Source:
     """The source that the arguments of `audit` and `plan` name."""
     if not isinstance(source, Records):
         if not hasattr(source, "prepare"):
@@ -70,6 +75,8 @@ def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
             )
         if recipe is not None:
             raise InputError("recipe would do nothing: it belongs to records")
+        if outputs != NO_FILTER:
+            raise InputError("outputs would do nothing: they belong to records, or to the source itself")
         return source
     if recipe is None:
         raise InputError("recipe is missing: records need one, for example leakscope.Recipe(net='mlp')")
@@ -78,7 +85,9 @@ def audit_source(source: Source | Records, recipe: AnyRecipe | None) -> Source:
             f"recipe is {type(recipe).__name__}: give leakscope.Recipe, or wrap an estimator in "
             "leakscope.EstimatorRecipe or a training function in leakscope.FunctionRecipe"
         )
-    return TrainedPopulation(source, recipe)
+    if not isinstance(outputs, OutputFilter):
+        raise InputError(f"outputs={outputs!r}: give for example leakscope.OutputFilter(digits=2)")
+    return TrainedPopulation(source, recipe, outputs)
 
 
 def audit_settings(given: dict[str, Any]) -> AuditSettings:

@@ -12,10 +12,11 @@ from typing import ClassVar, Literal
 
 from leakscope.errors import InputError
 from leakscope.options import accepted_values, label_of
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.signals.output_filter import OutputFilter
 from leakscope.types import Records
 
-Changes = Literal["recipe", "records", "outputs"]
+Changes = Literal["recipe", "records", "outputs", "recipe and outputs"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Defence:
     Attributes:
         name: short and unique.
         changes: what it acts on: "recipe" (how a model is trained), "records" (what it is trained on) or
-            "outputs" (what a query returns).
-        strengths: options of three settings or more, from weak to strong, for comparisons.
+            "outputs" (what a query returns), or "recipe and outputs".
+        strengths: options of three settings or more, from weak to strong, for comparisons; of a defence
+            without options, the only setting.
         source: the publication, as "Author et al. YEAR".
     """
 
@@ -60,9 +62,21 @@ class Defence:
         """The records with the defence: as many, in the same order."""
         return records
 
+    def outputs(self, outputs: OutputFilter) -> OutputFilter:
+        """What queries return with the defence."""
+        return outputs
+
 
 def why_no_network(recipe: AnyRecipe) -> str | None:
     """The reason of defences that act on the training of networks."""
-    from leakscope.recipe import Recipe
-
     return None if isinstance(recipe, Recipe) else "it acts on the training loop of a network"
+
+
+def why_no_classes(records: Records) -> str | None:
+    """The reason of defences that act on the probabilities of classes."""
+    return None if records.is_classification else "it acts on the probabilities of classes"
+
+
+def why_no_classifying_network(recipe: AnyRecipe, records: Records) -> str | None:
+    """The reason of defences that act on the training loss of a classifier."""
+    return why_no_network(recipe) or why_no_classes(records)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from leakscope.defences.base import Defence
+from leakscope.defences.dropout import Dropout
+from leakscope.defences.early_stopping import EarlyStopping
+from leakscope.defences.label_smoothing import LabelSmoothing
+from leakscope.defences.rounding import Rounding
+from leakscope.defences.sam import Sam
+from leakscope.defences.temperature import Temperature
+from leakscope.defences.top_1 import TopOne
 from leakscope.defences.weight_decay import WeightDecay
 from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
 
-_SHIPPED: tuple[type[Defence], ...] = (WeightDecay,)
+_SHIPPED: tuple[type[Defence], ...] = (
+    WeightDecay,
+    Dropout,
+    EarlyStopping,
+    LabelSmoothing,
+    Sam,
+    Temperature,
+    Rounding,
+    TopOne,
+)
 
 
 def defence_classes() -> dict[str, type[Defence]]:

@@ -110,7 +110,8 @@ class RayPool:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._reports = ray.remote(_ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._arrays = ray.put((request.records, request.design))
-        settings = sendable((request.recipe, request.seed, request.signals, request.device))
+        names = ("recipe", "seed", "signals", "device", "outputs")
+        settings = sendable({name: getattr(request, name) for name in names})
         spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings, saving)
         task = ray.remote(max_calls=0)(_train).options(  # 0: processes keep their worker between units
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_retries=0, scheduling_strategy="SPREAD"
@@ -230,7 +231,7 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
             _workers.clear()
             device = torch.device("cuda" if spec.needs.gpus else "cpu")
             settings = pickle.loads(spec.settings)  # by this run's own driver
-            request = TrainingRequest(*arrays, *settings)
+            request = TrainingRequest(*arrays, **settings)
             _workers[spec.key] = Worker(request, device)
         saving = spec.saving if spec.saving is not None and _is_visible(spec.saving) else None
         with _sendable_errors():

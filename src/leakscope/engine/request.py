@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
 from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
     CLASSIFICATION,
     REGRESSION,
@@ -46,6 +47,7 @@ class TrainingRequest:
         device: "auto", "cpu", "cuda" (all GPUs) or "cuda:N".
         reuse: whether the user vouches that models on disk are of the same code; None: that is not offered.
         code: the code of the models that are reused, as their bank describes it; None: that of the recipe.
+        outputs: what queries return.
     """
 
     records: Records
@@ -56,6 +58,7 @@ class TrainingRequest:
     device: str = "auto"
     reuse: bool | None = None
     code: Mapping[str, object] | None = None
+    outputs: OutputFilter = NO_FILTER
 
     @cached_property
     def signal_names(self) -> tuple[str, ...]:
@@ -84,6 +87,8 @@ class TrainingRequest:
             code |= code_of_net(recipe, net)
         else:
             code |= recipe.code
+        if self.outputs != NO_FILTER:
+            description["outputs"] = asdict(self.outputs)
         if code:
             description["code"] = self.code or code_identity(**code)
         return Identity(
@@ -115,6 +120,8 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             "flips and crop are for images (channels, height, width), "
             f"got records of shape {tuple(features.shape[1:])}"
         )
+    if request.outputs != NO_FILTER and not request.records.is_classification:
+        raise InputError("outputs are filtered only for classifiers; these labels are numbers")
     return request.identity
 
 

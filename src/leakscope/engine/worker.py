@@ -63,7 +63,7 @@ class Worker:
         self.request, self.device = request, device
         self._not_stacked_reason: str | None = None
         if isinstance(request.recipe, Recipe):
-            self._inputs = with_standard_labels(inputs_from(request.records, device))
+            self._inputs = with_standard_labels(inputs_from(request.records, device, request.outputs))
             self._trainer, self._not_stacked_reason = choose_trainer(request.recipe, self._inputs)
 
     def train(self, models: IntArray, follow: Follow = UNFOLLOWED) -> BlockSignals:
@@ -72,7 +72,7 @@ class Worker:
         common = (request.design, request.recipe, models, request.seed, request.signal_names)
         if isinstance(request.recipe, Recipe):
             return train_block(self._inputs, *common, self._trainer, follow)  # type: ignore[arg-type]
-        return fit_block(request.records, *common, follow.progress)  # type: ignore[arg-type]
+        return fit_block(request.records, *common, follow.progress, request.outputs)  # type: ignore[arg-type]
 
     def train_unit(self, unit: Unit, follow: Follow) -> TrainedUnit:
         """Trains the unit; its signals, with what the manifest records about them."""

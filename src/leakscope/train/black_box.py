@@ -11,9 +11,11 @@ from leakscope.errors import InputError, TrainingError
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
+from leakscope.train.queries import random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
@@ -26,15 +28,19 @@ def fit_block(
     seed: int,
     signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
+    shown: OutputFilter = NO_FILTER,
 ) -> BlockSignals:
     """Fits models one after the other and evaluates them on their records."""
     trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
+    at_random = random_inputs(records.features, seed) if shown.random_values else records.features[:0]
     outputs = []
     for m in models.tolist():
         if isinstance(recipe, FunctionRecipe):
-            outputs.append(_call_and_evaluate(recipe, records, design, seed, m))
+            answers = _call_and_evaluate(recipe, records, design, seed, m, at_random)
         else:
-            outputs.append(_fit_and_evaluate(recipe, records, design, seed, m))
+            answers = _fit_and_evaluate(recipe, records, design, seed, m, at_random)
+        n_queries = len(answers) - len(at_random)
+        outputs.append(returned(answers[:n_queries], answers[n_queries:], shown, seed, m))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
@@ -46,10 +52,16 @@ def _queried(design: Design, model: int) -> slice | IntArray:
     return slice(None) if design.columns is None else design.columns[model]
 
 
+def _inputs(records: Records, design: Design, model: int, at_random: AnyArray) -> AnyArray:
+    """The features a model is queried about: those of its records, then random ones."""
+    queried = records.features[_queried(design, model)]
+    return np.concatenate([queried, at_random]) if len(at_random) else queried
+
+
 def _fit_and_evaluate(
-    recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int
+    recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int, at_random: AnyArray
 ) -> AnyArray:
-    """One fitted estimator's outputs on its columns; float32 (columns, outputs)."""
+    """One fitted estimator's outputs on its columns and on random inputs; float32 (queries, outputs)."""
     from sklearn.base import clone, is_classifier
 
     fitted, name = clone(recipe.estimator), type(recipe.estimator).__name__
@@ -59,15 +71,16 @@ def _fit_and_evaluate(
         raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
-    members, queried = design.members(model), _queried(design, model)
+    members = design.members(model)
     x = records.features.reshape(len(records), -1)
+    queried = _inputs(records, design, model, at_random).reshape(-1, x.shape[1])
     try:
         fitted.fit(x[members], records.labels[members])
     except ValueError as error:
         raise TrainingError(f"model {model}: {name} failed to fit: {error}") from error
     if not is_classifier(fitted):
-        return np.asarray(fitted.predict(x[queried]), dtype=np.float32).reshape(-1, 1)
-    return _class_logits(fitted, x[queried], records.n_classes)
+        return np.asarray(fitted.predict(queried), dtype=np.float32).reshape(-1, 1)
+    return _class_logits(fitted, queried, records.n_classes)
 
 
 def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
@@ -82,15 +95,15 @@ def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
 
 
 def _call_and_evaluate(
-    recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int
+    recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int, at_random: AnyArray
 ) -> AnyArray:
-    """The outputs of one model of the user's function; probabilities become floored logarithms."""
+    """The outputs of one model of the user's function, with logarithms of probabilities, floored."""
     name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
     with user_errors(name):
         predict = recipe.train(records, design.members(model), own_seed)
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
-    features = np.array(records.features[_queried(design, model)])
+    features = np.array(_inputs(records, design, model, at_random))
     with user_errors(f"predict of {name}"):
         outputs = np.asarray(predict(features), dtype=np.float32)
     expected = (len(features), records.n_classes)

@@ -25,7 +25,9 @@ from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
+from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
@@ -33,6 +35,7 @@ from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
+from leakscope.train.queries import RandomQueries
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.state import TrainingState, unsaved
@@ -76,7 +79,7 @@ MAKERS: dict[str, StackMaker] = {
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Records as tensors on the training device."""
+    """Records as tensors on the training device, and what queries about them return."""
 
     x: Tensor  # float32 (records, ...)
     y: Tensor  # int64 or float32 (records,)
@@ -85,6 +88,7 @@ class Inputs:
     label_spread: float = 1.0  # of numeric labels, in their own unit
     y_centre: float = 0.0  # what was subtracted from numeric labels to give y,
     y_unit: float = 1.0  # and what they were divided by
+    outputs: OutputFilter = NO_FILTER
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,7 +122,7 @@ class BlockSignals:
     seconds: float | None = None
 
 
-def inputs_from(records: Records, device: torch.device) -> Inputs:
+def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = NO_FILTER) -> Inputs:
     """Records on the device; images (uint8) standardised by channel.
 
     On a CPU, float features that lie on disk stay there: batches are gathered from the memory map.
@@ -135,7 +139,7 @@ def inputs_from(records: Records, device: torch.device) -> Inputs:
     y = torch.from_numpy(records.labels).to(device)
     on_disk = records.features if is_on_disk else None
     of_labels = 1.0 if records.is_classification else label_spread(records.labels)
-    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels)
+    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels, outputs=outputs)
 
 
 def with_standard_labels(inputs: Inputs) -> Inputs:
@@ -228,13 +232,15 @@ def train_block(
     )
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
     state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, recipe.epochs, plan.steps)
-    done = 0.0
+    at_random, done = _random_queries(inputs, design, models, seed), 0.0
     with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
         for epoch in train(stack, inputs, plan, recipe, state):
             follow.progress(len(models) * (epoch / recipe.epochs - done))
             done = epoch / recipe.epochs
             if epoch in recipe.evaluated_epochs[len(state.checkpoints) :]:
-                state.checkpoints.append(evaluate(stack, inputs, design.take(models), signal_names))
+                state.checkpoints.append(
+                    evaluate(stack, inputs, design.take(models), signal_names, at_random)
+                )
                 finite = _is_finite(stack, state.checkpoints[-1])
                 state.diverged_at[(state.diverged_at == 0) & ~finite] = epoch
             state.passed(epoch, 0)
@@ -290,8 +296,19 @@ def _steps(
     return HostSteps(*arguments, inputs.rows)
 
 
+def _random_queries(inputs: Inputs, design: Design, models: IntArray, seed: int) -> RandomQueries | None:
+    """Where queries return the values of random inputs: which."""
+    if not inputs.outputs.random_values:
+        return None
+    return RandomQueries.of(inputs.x, models.tolist(), seed, design.n_records)
+
+
 def evaluate(
-    stack: Stack, inputs: Inputs, design: Design, signal_names: tuple[str, ...]
+    stack: Stack,
+    inputs: Inputs,
+    design: Design,
+    signal_names: tuple[str, ...],
+    at_random: RandomQueries | None = None,
 ) -> dict[str, AnyArray]:
     """The block's signals on every column of the design; (models, columns[, classes]) each."""
     n_models, n_columns = design.in_mask.shape
@@ -299,6 +316,7 @@ def evaluate(
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
     rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
     parts: list[dict[str, Tensor]] = []
+    answers = None if at_random is None else at_random.asked(stack.outputs)
     for start in range(0, n_columns, rows):
         if columns is None:
             x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
@@ -312,7 +330,8 @@ def evaluate(
             outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
             parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
         else:
-            parts.append(classification_signals(z, y, signal_names))
+            instead = None if answers is None else answers(slice(start, start + rows))
+            parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, signal_names))
     return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
