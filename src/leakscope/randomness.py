@@ -23,6 +23,9 @@ class Purpose(IntEnum):
     DESIGN = 4
     BOOTSTRAP = 5
     AUGMENTATION = 6
+    TREATMENT = 20
+    DISTILLATION_PARTS = 21
+    DISTILLATION_SUB_MODEL = 22
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:
