@@ -26,6 +26,9 @@ class Purpose(IntEnum):
     MIXUP = 9
     OUTPUTS = 10
     RANDOM_INPUTS = 11
+    TREATMENT = 20
+    DISTILLATION_PARTS = 21
+    DISTILLATION_SUB_MODEL = 22
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:

@@ -19,8 +19,76 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
 TRAINERS = ("auto", "stacked", "serial")
 PRECISIONS = ("float32", "bfloat16")
+TREATMENTS = ("leave_out", "down_weight")
+CHOICES = ("early", "random", "listed")
+EARLY = 0.25
+"""Share of the epochs in the early window, by default."""
 
 Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """Targeted treatment of a few members of each model.
+
+    Flagging members is part of the training, so every model of a population goes through it, the reference
+    models of an attack as well. A member that is left out still counts as a member: the question is what the
+    whole procedure reveals about who was in the data.
+
+    Attributes:
+        how: what becomes of flagged members: "leave_out" (no training on them) or "down_weight" (their loss
+            counts `weight` times).
+        choice: who is flagged: "early" (the most exposed members after `epochs` epochs, as
+            `leakscope.Monitor` ranks them), "random", or "listed" (the members among `records`).
+        share: of each model's members that are flagged early or at random.
+        weight: of the loss of a flagged member, for "down_weight".
+        epochs: length of the early window; None: a quarter of the recipe's epochs.
+        restart: train from scratch once members are flagged; if false, the model of the early window is
+            trained on, so every flagged member has had the epochs of the window.
+        records: indices of records, for "listed".
+    """
+
+    how: Literal["leave_out", "down_weight"] = "leave_out"
+    choice: Literal["early", "random", "listed"] = "early"
+    share: float = 0.05
+    weight: float = 0.1
+    epochs: int | None = None
+    restart: bool = True
+    records: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = _treatment_problems(self)
+        if problems:
+            raise InputError("treatment: " + "; ".join(problems))
+
+    def window(self, epochs: int) -> int:
+        """Epochs of the early window in a training of `epochs` epochs; 0: members are flagged before it."""
+        if self.restart and self.choice != "early":
+            return 0
+        return max(1, round(EARLY * epochs)) if self.epochs is None else self.epochs
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """SELENA (Tang et al. 2022): a model that learns each member's label from models not trained on it.
+
+    The members of a model are divided at random into `models` equal parts. Each of as many sub-models is
+    trained without `left_out` of the parts, so each member is new to `left_out` sub-models. The mean of their
+    predicted probabilities is the member's soft label, on which the model itself is trained.
+
+    Attributes:
+        models: number of sub-models; the publication has 25.
+        left_out: number of sub-models that are not trained on a member; the publication has 10.
+    """
+
+    models: int = 5
+    left_out: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.left_out < self.models:
+            raise InputError(
+                f"distillation: left_out={self.left_out}: must be at least 1 and below models={self.models}"
+            )
 
 
 @dataclass(frozen=True)
@@ -41,6 +109,8 @@ class Recipe:
         precision: of forward and backward passes in training; weights and outputs are always float32.
         checkpoints: epochs after which the models are evaluated on every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
+        treatment: targeted treatment of the members most exposed early in training; None: without.
+        distillation: training on labels that models not trained on a member predict; None: without.
     """
 
     net: str = "mlp"
@@ -62,6 +132,8 @@ class Recipe:
     epochs: int = 30
     checkpoints: tuple[int, ...] = ()
     trainer: Literal["auto", "stacked", "serial"] = "auto"
+    treatment: Treatment | None = None
+    distillation: Distillation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "net_options", tuple(sorted(self.net_options)))
@@ -73,6 +145,20 @@ class Recipe:
     def evaluated_epochs(self) -> tuple[int, ...]:
         """The checkpoints, or the last epoch when none are named."""
         return self.checkpoints or (self.epochs,)
+
+    @property
+    def early_reads(self) -> int:
+        """How often the models of early stages are evaluated on every record."""
+        treatment = self.treatment
+        reads = treatment.window(self.epochs) if treatment and treatment.choice == "early" else 0
+        return reads + (self.distillation.models if self.distillation else 0)
+
+    @property
+    def epochs_of_all_stages(self) -> int:
+        """Epochs on all members that cost as much as the training of one model, early stages included."""
+        treatment, sub = self.treatment, self.distillation
+        before = treatment.window(self.epochs) if treatment and treatment.restart else 0
+        return self.epochs + before + (self.epochs * (sub.models - sub.left_out) if sub else 0)
 
     def lr_factor(self, epochs_done: float) -> float:
         """The learning rate after `epochs_done` epochs, relative to `lr`."""
@@ -218,4 +304,41 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
     bad = [e for e in recipe.checkpoints if not 1 <= e <= recipe.epochs]
     if bad or list(recipe.checkpoints) != sorted(set(recipe.checkpoints)):
         problems.append(f"checkpoints={list(recipe.checkpoints)}: must rise within 1..epochs={recipe.epochs}")
+    return problems + _stage_problems(recipe)
+
+
+def _stage_problems(recipe: Recipe) -> list[str]:
+    """What is wrong with the stages of a training."""
+    treatment, problems = recipe.treatment, []
+    if treatment and recipe.distillation:
+        problems.append("give either treatment or distillation")
+    if treatment and (window := treatment.window(recipe.epochs)) >= recipe.epochs:
+        problems.append(f"treatment: epochs={window}: must be below the recipe's epochs={recipe.epochs}")
+    elif treatment and not treatment.restart and recipe.evaluated_epochs[0] <= window:
+        problems.append(
+            f"treatment: restart=false: checkpoint {recipe.evaluated_epochs[0]} lies in the early window of "
+            f"{window} epochs, before members are treated"
+        )
+    return problems
+
+
+def _treatment_problems(treatment: Treatment) -> list[str]:
+    problems = []
+    for name, allowed in {"how": TREATMENTS, "choice": CHOICES}.items():
+        if getattr(treatment, name) not in allowed:
+            problems.append(f"{name}={getattr(treatment, name)!r}: choose one of {', '.join(allowed)}")
+    if not 0 < treatment.share <= 0.5:
+        problems.append(f"share={treatment.share}: must be above 0 and at most 0.5")
+    if not 0 <= treatment.weight <= 1:
+        problems.append(f"weight={treatment.weight}: must be in [0, 1]")
+    if treatment.epochs is not None and treatment.epochs < 1:
+        problems.append(f"epochs={treatment.epochs}: must be at least 1")
+    if treatment.epochs is not None and treatment.restart and treatment.choice != "early":
+        problems.append(
+            f"epochs={treatment.epochs} would do nothing: choice={treatment.choice!r} needs no early window"
+        )
+    if (treatment.choice == "listed") != bool(treatment.records):
+        problems.append("records belong to choice='listed': give both or neither")
+    if any(record < 0 for record in treatment.records):
+        problems.append(f"records name {min(treatment.records)}: indices are 0 or more")
     return problems

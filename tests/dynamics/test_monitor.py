@@ -25,8 +25,10 @@ def fed(losses, **options):
 
 
 def array_bytes(monitor):
-    """Memory of all arrays a monitor holds."""
-    return sum(v.nbytes for v in vars(monitor).values() if isinstance(v, np.ndarray))
+    """Memory of all arrays a monitor holds, itself or in its parts."""
+    held = vars(monitor).values()
+    return sum(v.nbytes if isinstance(v, np.ndarray) else array_bytes(v) if hasattr(v, "__dict__") else 0
+               for v in held)  # fmt: skip
 
 
 @settings(max_examples=30)

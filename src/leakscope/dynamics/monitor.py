@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
+from leakscope.signals.exposure import ExposureSums, number_flagged
 
 _LARGEST_FLOAT16 = 65504.0
 _RECORDS_AT_ONCE = 65_536  # in the quantiles over the trace
@@ -59,8 +60,7 @@ class Monitor:
             raise InputError(f"trace_length={trace_length}: must be even and at least 4")
         self.n_records = n_records
         self.epochs = 0
-        self._observed: FloatArray = np.zeros(n_records)  # sum of sqrt(loss)
-        self._expected: FloatArray = np.zeros(n_records)  # sum of the mean sqrt(loss) of the same epochs
+        self._sums = ExposureSums(np.zeros(n_records), np.zeros(n_records))
         self._trace = np.full((trace_length, n_records), np.nan, dtype=np.float16)
         self._n_stored = 0
         self._stride = 1
@@ -82,18 +82,14 @@ class Monitor:
         values = np.asarray(_as_array(losses), dtype=np.float64)
         at = slice(None) if indices is None else np.asarray(_as_array(indices))
         self._check(values, at)
-        root = np.sqrt(values)
-        self._observed[at] += root
-        self._expected[at] += root.mean()
+        self._sums.add(values, at)
         self.epochs += 1
         if (self.epochs - 1) % self._stride == 0:
             self._store(values, at)
 
     def exposure(self) -> FloatArray:
         """Predicted exposure; float64 (n_records,), high means exposed, 1 is average, NaN is unseen."""
-        ratio: FloatArray = np.full(self.n_records, np.nan)
-        np.divide(self._observed, self._expected, out=ratio, where=self._expected > 0)
-        return ratio
+        return self._sums.exposure()
 
     def spread(self) -> FloatArray:
         """Loss-trace spread: interquartile range of each record's stored losses; NaN for an unseen record."""
@@ -106,16 +102,15 @@ class Monitor:
 
     def ranking(self) -> IntArray:
         """Indices of the records with an exposure, most exposed first; ties in ascending order; int64."""
-        order = np.argsort(-self.exposure(), kind="stable")  # NaN sorts last
-        n_defined = int((self._expected > 0).sum())
-        return order[:n_defined].astype(np.int64)
+        n_defined = int((self._sums.expected > 0).sum())
+        return self._sums.ranking()[:n_defined]
 
     def top(self, share: float) -> IntArray:
         """Indices of the most exposed `share` of the records with an exposure, at least one; int64."""
         if not 0 < share <= 1:
             raise InputError(f"share={share}: must be above 0 and at most 1")
         ranking = self.ranking()
-        return ranking[: max(1, round(share * len(ranking)))]
+        return ranking[: number_flagged(len(ranking), share)]
 
     def _check(self, values: FloatArray, at: npt.NDArray[Any] | slice) -> None:
         n_wanted, of_what = (self.n_records, "records") if isinstance(at, slice) else (at.size, "indices")

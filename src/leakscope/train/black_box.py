@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import InputError, TrainingError
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
+from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.signals.residuals import label_spread
-from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
+from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.queries import random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
@@ -44,7 +46,7 @@ def fit_block(
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
-    return signals_of_outputs(np.stack(outputs), labels, spread, signal_names, trainer)
+    return _signals_of_outputs(np.stack(outputs), labels, spread, signal_names, trainer)
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:
@@ -118,3 +120,25 @@ def _call_and_evaluate(
     if records.is_classification and are_probabilities(outputs):
         return log_probabilities(np.clip(outputs, 0, 1))
     return outputs
+
+
+def _signals_of_outputs(
+    outputs: AnyArray, labels: AnyArray, spread: float, signal_names: tuple[str, ...], trainer: str
+) -> BlockSignals:
+    """The signals of models that were trained elsewhere and evaluated once.
+
+    Outputs are float32 (models, columns, outputs), labels are (models, columns); `spread` is that of numeric
+    labels.
+    """
+    z, y = torch.from_numpy(outputs), torch.from_numpy(labels)
+    # Model by model: the last bits of a vectorised sum depend on what is computed beside it.
+    alone = [slice(model, model + 1) for model in range(len(z))]
+    if y.is_floating_point():
+        parts = [regression_signals(z[m, :, 0], y[m], spread, signal_names) for m in alone]
+    else:
+        parts = [classification_signals(z[m], y[m], signal_names) for m in alone]
+    one_checkpoint = {
+        name: torch.cat([part[name] for part in parts]).numpy()[:, None] for name in signal_names
+    }
+    diverged_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
+    return BlockSignals(one_checkpoint, diverged_at, trainer)

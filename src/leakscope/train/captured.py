@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,7 +21,7 @@ from leakscope.train.augment import Views, gathered, is_augmented, padded
 from leakscope.train.optimizer import sharpness_aware
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import new_stream
-from leakscope.train.steps import AfterStep, Stack, Steps
+from leakscope.train.steps import AfterStep, Stack, Steps, labels_at
 
 _WARM_UP_STEPS = 3
 
@@ -39,6 +41,10 @@ class CapturedSteps(Steps):
         self._idle = torch.from_numpy(plan.idle).to(device) if plan.idle.any() else None
         self._lr = torch.zeros(plan.steps, device=device)
         self._graph = self._captured()
+
+    def weigh(self, row_weight: npt.NDArray[np.float32]) -> None:
+        """Gives the rows of the next epoch their weights, float32 (steps, models, batch)."""
+        _put(self._weight, torch.from_numpy(row_weight))
 
     def run_epoch(
         self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
@@ -85,7 +91,7 @@ class CapturedSteps(Steps):
             x = gathered(self._images, index, Views(*map(self._now, self._views)), self._recipe.crop)
         else:
             x = self._images[index]
-        y = self._labels[index]
+        y = labels_at(self._labels, index)
         changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
         gradients = sharpness_aware(

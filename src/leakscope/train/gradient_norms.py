@@ -23,10 +23,10 @@ from torch.func import functional_call, grad, vmap
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Inputs, initial_nets, train
-from leakscope.train.losses import PLAIN, Objective
-from leakscope.train.plan import BatchPlan
-from leakscope.train.side_by_side import SerialModel
+from leakscope.train.loop import Inputs, train_stages
+from leakscope.train.losses import PLAIN
+from leakscope.train.stages import stages_of
+from leakscope.train.state import TrainingState
 from leakscope.types import Design
 
 Measure = TypeVar("Measure")
@@ -76,13 +76,12 @@ def at_checkpoints(
     that of the whole bank; give the bank's recipe other `checkpoints` to measure elsewhere.
     """
     alone = np.array([model])
-    (net,) = initial_nets(recipe, inputs, alone, seed)
-    stack = SerialModel([net], Objective.of(recipe), inputs.x.device)
-    plan = BatchPlan(design, alone, recipe.batch_size, seed)
+    stages = stages_of(recipe, design, alone, seed, inputs.n_outputs)
+    state = TrainingState(np.zeros(1, dtype=np.int64), None, stages.sizes, stages.carried)
     values = []
-    for epoch in train(stack, inputs, plan, recipe):
-        if epoch in recipe.evaluated_epochs:
-            values.append(measure(net.eval()))
+    for stack, epoch in train_stages(inputs, design.take(alone), recipe, stages, "serial", state):
+        if state.is_last_stage and epoch in recipe.evaluated_epochs:
+            values.append(measure(stack.nets[0].eval()))
     return values
 
 

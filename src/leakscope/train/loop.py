@@ -38,6 +38,7 @@ from leakscope.train.plan import BatchPlan
 from leakscope.train.queries import RandomQueries
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
+from leakscope.train.stages import Stages, stages_of
 from leakscope.train.state import TrainingState, unsaved
 from leakscope.train.steps import HostSteps, Stack
 from leakscope.types import Design, Records
@@ -226,27 +227,45 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    plan = BatchPlan(design, models, recipe.batch_size, seed)
-    stack = _maker(trainer, plan, recipe)(
-        initial_nets(recipe, inputs, models, seed), Objective.of(recipe), inputs.x.device
-    )
+    stages = stages_of(recipe, design, models, seed, inputs.n_outputs)
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
-    state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, recipe.epochs, plan.steps)
-    at_random, done = _random_queries(inputs, design, models, seed), 0.0
-    with _own_randomness(seed, int(models[0]), inputs.x.device) if trainer == "serial" else nullcontext():
-        for epoch in train(stack, inputs, plan, recipe, state):
-            follow.progress(len(models) * (epoch / recipe.epochs - done))
-            done = epoch / recipe.epochs
-            if epoch in recipe.evaluated_epochs[len(state.checkpoints) :]:
-                state.checkpoints.append(
-                    evaluate(stack, inputs, design.take(models), signal_names, at_random)
-                )
-                finite = _is_finite(stack, state.checkpoints[-1])
-                state.diverged_at[(state.diverged_at == 0) & ~finite] = epoch
-            state.passed(epoch, 0)
+    state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, stages.sizes, stages.carried)
+    at_random, own, done = _random_queries(inputs, design, models, seed), design.take(models), 0.0
+    for stack, epoch in train_stages(inputs, own, recipe, stages, trainer, state):
+        follow.progress(len(models) * (state.share(epoch) - done))
+        done = state.share(epoch)
+        if state.is_last_stage and epoch in recipe.evaluated_epochs[len(state.checkpoints) :]:
+            state.checkpoints.append(evaluate(stack, inputs, own, signal_names, at_random))
+            finite = _is_finite(stack, state.checkpoints[-1])
+            state.diverged_at[(state.diverged_at == 0) & ~finite] = epoch
+        state.passed(epoch, 0)
     follow.progress(len(models) * (1 - done))
     signals = {name: np.stack([at[name] for at in state.checkpoints], axis=1) for name in signal_names}
     return BlockSignals(signals, state.diverged_at, trainer, "; ".join(state.notes), state.seconds)
+
+
+def train_stages(
+    inputs: Inputs, own: Design, recipe: Recipe, stages: Stages, trainer: str, state: TrainingState
+) -> Iterator[tuple[Stack, int]]:
+    """Trains a block through all stages; yields it with the number of epochs of the stage that are done.
+
+    `own` is the design of the block's models; what early stages read is read before they are yielded.
+    """
+    stack: Stack | None = None
+    for number, size in enumerate(stages.sizes):
+        plan, labels = stages.plan(number), stages.labels(number)
+        given = inputs if labels is None else replace(inputs, y=torch.from_numpy(labels).to(inputs.y.device))
+        if stack is None or size.first == 0:
+            nets = initial_nets(recipe, inputs, plan.models, plan.seed)
+            stack = _maker(trainer, plan, recipe)(nets, Objective.of(recipe), inputs.x.device)
+        with _own_randomness(plan, inputs.x.device) if trainer == "serial" else nullcontext():
+            for epoch in train(stack, given, plan, recipe, state, size.epochs):
+                signal = stages.reads(number, epoch)
+                if signal is not None:
+                    stages.read(number, evaluate(stack, inputs, own, (signal,))[signal])
+                yield stack, epoch
+        if number + 1 < len(stages.sizes):
+            state.advance()
 
 
 def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
@@ -258,21 +277,30 @@ def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
 
 
 def train(
-    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, state: TrainingState | None = None
+    stack: Stack,
+    inputs: Inputs,
+    plan: BatchPlan,
+    recipe: Recipe,
+    state: TrainingState | None = None,
+    until: int | None = None,
 ) -> Iterator[int]:
-    """Trains epoch by epoch; yields the number of epochs done (on CUDA: at least queued).
+    """Trains epoch by epoch until the recipe or `until` ends; yields the number of epochs done.
 
-    A state that was saved earlier is resumed.
+    On CUDA, they are at least queued. A state that was saved earlier is resumed.
     """
     state = state or unsaved(len(plan.models))
     steps = _steps(stack, inputs, plan, recipe, state.notes.append)
-    state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel))
+    if not state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel)):
+        return
     shape, first, first_step = (plan.steps, len(plan.models), plan.batch), state.epoch, state.step
     views = drawn_views(recipe, plan.models, plan.seed, shape, first) if is_augmented(recipe) else None
-    for epoch, order in enumerate(plan.epochs(recipe.epochs, first), first):
+    for epoch, order in enumerate(plan.epochs(until or recipe.epochs, first), first):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
         after_step = partial(_after_step, state, epoch)
+        weights = plan.weights_of(order)
+        if weights is not None:
+            steps.weigh(weights)
         steps.run_epoch(order, None if views is None else next(views), lr, begin, after_step)
         yield epoch + 1
 
@@ -335,28 +363,6 @@ def evaluate(
     return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
-def signals_of_outputs(
-    outputs: AnyArray, labels: AnyArray, spread: float, signal_names: tuple[str, ...], trainer: str
-) -> BlockSignals:
-    """The signals of models that were trained elsewhere and evaluated once.
-
-    Outputs are float32 (models, columns, outputs), labels are (models, columns); `spread` is that of numeric
-    labels.
-    """
-    z, y = torch.from_numpy(outputs), torch.from_numpy(labels)
-    # Model by model: the last bits of a vectorised sum depend on what is computed beside it.
-    alone = [slice(model, model + 1) for model in range(len(z))]
-    if y.is_floating_point():
-        parts = [regression_signals(z[m, :, 0], y[m], spread, signal_names) for m in alone]
-    else:
-        parts = [classification_signals(z[m], y[m], signal_names) for m in alone]
-    one_checkpoint = {
-        name: torch.cat([part[name] for part in parts]).numpy()[:, None] for name in signal_names
-    }
-    diverged_at = np.asarray(~np.isfinite(outputs).all(axis=(1, 2)), dtype=np.int64)
-    return BlockSignals(one_checkpoint, diverged_at, trainer)
-
-
 def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:
     """bool (models,): parameters and signals are finite; finite parameters can give infinite outputs."""
     # A sum is finite only if all its terms are.
@@ -367,9 +373,9 @@ def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:
 
 
 @contextmanager
-def _own_randomness(seed: int, model: int, device: torch.device) -> Iterator[None]:
+def _own_randomness(plan: BatchPlan, device: torch.device) -> Iterator[None]:
     """Seeds torch's global generators for one model, whose module may draw from them (functional dropout)."""
-    own_seed = seed_integer(seed, model, Purpose.DROPOUT)
+    own_seed = seed_integer(plan.seed, int(plan.models[0]), Purpose.DROPOUT)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.default_generator.manual_seed(own_seed)
         if device.type == "cuda":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,20 @@ from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.types import Design
 
 DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
+
+
+class Lesson(NamedTuple):
+    """What the models of a block are trained on, where that is not all of their members alike.
+
+    Attributes:
+        members: the records of each model of the block, int64 (members,) each.
+        largest: the most records that any model of the whole design has.
+        weight: float32 (models, records), how often a record counts; None: all count once.
+    """
+
+    members: list[IntArray]
+    largest: int
+    weight: npt.NDArray[np.float32] | None = None
 
 
 class BatchPlan:
@@ -33,12 +48,13 @@ class BatchPlan:
         idle: bool (steps, models): the model has no record left at this step, and must not move.
     """
 
-    def __init__(self, design: Design, models: IntArray, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, design: Design, models: IntArray, batch_size: int, seed: int, lesson: Lesson | None = None
+    ) -> None:
         self.models, self.seed = models, seed
-        largest = int(design.in_mask.sum(axis=1).max())
-        self.batch = min(batch_size, largest)
-        self.steps = ceil(largest / self.batch)
-        self._members = [design.members(int(m)) for m in models]
+        lesson = lesson or all_members(design, models)
+        self.batch, self.steps = batch_shape(lesson.largest, batch_size)
+        self._members, self._weight = lesson.members, lesson.weight
         self._rngs = [generator(seed, int(m), Purpose.BATCH_ORDER) for m in models]
         n_members = np.array([len(rows) for rows in self._members])
         self.row_weight = self._weights(n_members)
@@ -53,6 +69,15 @@ class BatchPlan:
         for start in range(first, n_epochs, together):
             orders = self._orders(min(together, n_epochs - start))
             yield from orders.reshape(-1, self.steps, n_models, self.batch)
+
+    def weights_of(self, order: IntArray) -> npt.NDArray[np.float32] | None:
+        """`row_weight` times the weights of the records of one epoch; None where all count once."""
+        if self._weight is None:
+            return None
+        weights: npt.NDArray[np.float32] = (
+            self.row_weight * self._weight[np.arange(len(self.models))[:, None], order]
+        )
+        return weights
 
     def _orders(self, n_epochs: int) -> IntArray:
         """Every model's records in random order, filled up; (epochs, steps, models, batch)."""
@@ -70,3 +95,15 @@ class BatchPlan:
         size = np.maximum(real.sum(axis=2, keepdims=True), 1)
         weights: npt.NDArray[np.float32] = (real / size).astype(np.float32)
         return weights
+
+
+def all_members(design: Design, models: IntArray) -> Lesson:
+    """Every member, once."""
+    largest = int(design.in_mask.sum(axis=1).max())
+    return Lesson([design.members(int(m)) for m in models], largest)
+
+
+def batch_shape(largest: int, batch_size: int) -> tuple[int, int]:
+    """(rows in a batch, batches in an epoch) where the largest model has so many records."""
+    batch = min(batch_size, largest)
+    return batch, ceil(largest / batch)

@@ -1,9 +1,10 @@
 """How far a block is in training, and everything that its next step depends on; saved and resumed.
 
 Batches and views derive from (seed, model, purpose) and the position, so their generators need not be stored.
-What is stored: the position, all tensors that a step changes, the signals of the checkpoints passed, and
-torch's global generators where a model trained alone may draw from them. A network that keeps state elsewhere
-(a counter in Python, say) is not saved during training: resumed, it would not give the same bytes.
+What is stored: the position, all tensors that a step changes, the signals of the checkpoints passed, what
+earlier stages found out, and torch's global generators where a model trained alone may draw from them. A
+network that keeps state elsewhere (a counter in Python, say) is not saved during training: resumed, it would
+not give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +28,29 @@ HAS_OWN_STATE = "not saved during training: the network keeps state outside its 
 _NOT_STATE = ("_parameters", "_buffers", "_modules", "training")
 
 
+class StageSize(NamedTuple):
+    """How long one stage of a training is.
+
+    Attributes:
+        epochs: the epoch it ends with.
+        steps: steps of an epoch.
+        first: epochs done before it; above 0, it continues with the models of the stage before.
+    """
+
+    epochs: int = 1
+    steps: int = 1
+    first: int = 0
+
+
+class Position(NamedTuple):
+    """Where a training was, and the arrays of that moment."""
+
+    stage: int
+    epoch: int
+    step: int
+    arrays: Mapping[str, AnyArray]
+
+
 @dataclass(eq=False)
 class TrainingState:
     """A block in training.
@@ -33,8 +58,9 @@ class TrainingState:
     Attributes:
         diverged_at: int64 (models,), as in `BlockSignals`.
         saved: where to save it; None: nowhere.
-        n_epochs: epochs of the whole training.
-        n_steps: steps of an epoch.
+        stages: the trainings that the block goes through, one after the other; most recipes have one.
+        carried: what earlier stages found out; changed in place, when an epoch is done.
+        stage: stages done.
         epoch: epochs done.
         step: steps done of the next epoch.
         checkpoints: the signals at each checkpoint passed.
@@ -43,8 +69,9 @@ class TrainingState:
 
     diverged_at: IntArray
     saved: SavedTraining | None = None
-    n_epochs: int = 1
-    n_steps: int = 1
+    stages: tuple[StageSize, ...] = (StageSize(),)
+    carried: Mapping[str, AnyArray] = field(default_factory=dict)
+    stage: int = 0
     epoch: int = 0
     step: int = 0
     checkpoints: list[dict[str, AnyArray]] = field(default_factory=list)
@@ -53,40 +80,77 @@ class TrainingState:
     _nets: list[nn.Module] = field(default_factory=list)
     _generators: list[Callable[[], Tensor]] = field(default_factory=list)
     _digest: bytes = b""
+    _was_read: bool = False
+    _to_resume: Position | None = None
 
     @property
-    def share(self) -> float:
-        """The share of the training that is done."""
-        return (self.epoch + self.step / self.n_steps) / self.n_epochs
+    def n_steps(self) -> int:
+        """Steps of an epoch."""
+        return self.stages[self.stage].steps
+
+    @property
+    def is_last_stage(self) -> bool:
+        """True in the stage whose models are attacked."""
+        return self.stage == len(self.stages) - 1
+
+    def share(self, epoch: int, step: int = 0) -> float:
+        """The share of the training that is done after so many epochs and steps of the stage."""
+        own = [stage.epochs - stage.first for stage in self.stages]
+        in_stage = epoch - self.stages[self.stage].first + step / self.n_steps
+        return (sum(own[: self.stage]) + in_stage) / sum(own)
 
     @property
     def seconds(self) -> float | None:
         """Training time so far, that of earlier processes included; None: not measured."""
         return None if self.saved is None else self.saved.seconds
 
-    def resume(self, tensors: list[Tensor], nets: list[nn.Module], is_alone: bool) -> None:
-        """Makes `tensors`, all that a step changes, and torch's generators what they were when last saved."""
-        if self.saved is None:
-            return
-        self._tensors, self._nets, self._digest = tensors, nets, _own_state(nets)
-        device = tensors[0].device
-        if is_alone:
-            self._generators = [torch.get_rng_state]
-            if device.type == "cuda":
-                self._generators.append(lambda: torch.cuda.get_rng_state(device))
-        saved = self.saved.read()
-        if saved is None or not self._fits(saved[0]):
-            return
-        (header, arrays), self.checkpoints = saved
-        self.epoch, self.step, self.notes = header["epoch"], header["step"], list(header["notes"])
-        self.diverged_at[:] = arrays["diverged_at"]
+    def resume(self, tensors: list[Tensor], nets: list[nn.Module], is_alone: bool) -> bool:
+        """Makes `tensors`, all that a step changes, and torch's generators what they were when last saved.
+
+        Returns:
+            False when this stage was complete by then.
+        """
+        self._tensors, self._nets, device = tensors, nets, tensors[0].device
+        self._generators = [torch.get_rng_state] if is_alone else []
+        if is_alone and device.type == "cuda":
+            self._generators.append(lambda: torch.cuda.get_rng_state(device))
+        if self.saved is not None:
+            self._digest = _own_state(nets)
+            self._read(self.saved)
+        there = self._to_resume
+        if there is None or self.stage < there.stage:
+            return there is None
+        self._to_resume, self.epoch, self.step = None, there.epoch, there.step
         for n, tensor in enumerate(tensors):
-            stored = torch.from_numpy(arrays[f"tensor-{n}"].copy())
+            stored = torch.from_numpy(there.arrays[f"tensor-{n}"].copy())
             tensor.copy_(stored.view(tensor.dtype).view(tensor.shape))
         if is_alone:
-            torch.set_rng_state(torch.from_numpy(arrays["generator-0"].copy()))
+            torch.set_rng_state(torch.from_numpy(there.arrays["generator-0"].copy()))
             if device.type == "cuda":
-                torch.cuda.set_rng_state(torch.from_numpy(arrays["generator-1"].copy()), device)
+                torch.cuda.set_rng_state(torch.from_numpy(there.arrays["generator-1"].copy()), device)
+        return True
+
+    def advance(self) -> None:
+        """The stage is done: on to the next, from the models as they are where it continues with them."""
+        following = self.stages[self.stage + 1]
+        if following.first and self._to_resume is None:
+            arrays = {name: array.copy() for name, array in self._arrays()}
+            self._to_resume = Position(self.stage + 1, following.first, 0, arrays)
+        self.stage, self.epoch, self.step = self.stage + 1, following.first, 0
+
+    def _read(self, saved: SavedTraining) -> None:
+        """Reads what was saved, once: the tensors are those of all stages alike."""
+        if self._was_read:
+            return
+        self._was_read, state = True, saved.read()
+        if state is None or not self._fits(state[0]):
+            return
+        (header, arrays), self.checkpoints = state
+        self.notes = list(header["notes"])
+        self.diverged_at[:] = arrays["diverged_at"]
+        for name, values in self.carried.items():
+            values[...] = arrays[f"carried-{name}"]
+        self._to_resume = Position(header["stage"], header["epoch"], header["step"], arrays)
 
     def passed(self, epoch: int, step: int) -> None:
         """After `epoch` epochs and `step` steps of the next one: saves when it is due."""
@@ -100,11 +164,19 @@ class TrainingState:
         if _own_state(self._nets) != self._digest:
             self.notes.append(HAS_OWN_STATE)
             return
-        header = {"epoch": self.epoch, "step": self.step, "share": self.share, "notes": self.notes}
+        header = {
+            "stage": self.stage,
+            "epoch": self.epoch,
+            "step": self.step,
+            "share": self.share(self.epoch, self.step),
+            "notes": self.notes,
+        }
         saved.write(header, dict(self._arrays()), self.checkpoints)
 
     def _arrays(self) -> Iterator[tuple[str, AnyArray]]:
         yield "diverged_at", self.diverged_at
+        for name, values in self.carried.items():
+            yield f"carried-{name}", values
         for n, tensor in enumerate(self._tensors):
             yield f"tensor-{n}", _bytes_of(tensor)
         for n, state in enumerate(self._generators):
@@ -113,11 +185,14 @@ class TrainingState:
     def _fits(self, state: Sealed) -> bool:
         """True when position and arrays are such as this training has."""
         wanted = {name: array.nbytes for name, array in self._arrays()}
-        epoch, step = state.header.get("epoch"), state.header.get("step")
+        stage, epoch, step = (state.header.get(name) for name in ("stage", "epoch", "step"))
+        if not isinstance(stage, int) or stage not in range(len(self.stages)):
+            return False
+        size = self.stages[stage]
         return (
             {name: array.nbytes for name, array in state.arrays.items()} == wanted
-            and epoch in range(self.n_epochs + 1)
-            and step in range(self.n_steps)
+            and epoch in range(size.first, size.epochs + 1)
+            and step in range(size.steps)
         )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +80,10 @@ class HostSteps(Steps):
         self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
+    def weigh(self, row_weight: npt.NDArray[np.float32]) -> None:
+        """Gives the rows of the next epoch their weights, float32 (steps, models, batch)."""
+        self._row_weight = torch.from_numpy(row_weight).to(self._x.device).unbind()
+
     def run_epoch(
         self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
     ) -> None:
@@ -113,14 +118,24 @@ class HostSteps(Steps):
             part = index[start : start + together]
             flat = part.reshape(-1)
             x = self._rows(flat).view(*part.shape, *self._x.shape[1:])
-            yield from zip(x, self._y.index_select(0, flat).view(part.shape), strict=True)
+            yield from zip(x, labels_at(self._y, part), strict=True)
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of one epoch, each record flipped and cropped as drawn."""
         drawn = Views(*(v.to(index.device) for v in views))
         for step, rows in enumerate(index):
             x = gathered(self._x, rows, Views(*(v[step] for v in drawn)), self._recipe.crop)
-            yield x, self._y[rows]
+            yield x, labels_at(self._y, rows)
+
+
+def labels_at(y: Tensor, index: Tensor) -> Tensor:
+    """The labels of the records at `index`, int64 (..., models, batch).
+
+    `y` is (records,), or has soft labels for each model (models, records, classes).
+    """
+    if y.ndim == 1:
+        return y.index_select(0, index.reshape(-1)).view(index.shape)
+    return y[torch.arange(len(y), device=y.device)[:, None], index]
 
 
 @contextmanager
