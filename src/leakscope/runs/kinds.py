@@ -28,6 +28,7 @@ KINDS = {
     "audit": "leakscope.audits.run",
     "attack": "leakscope.single_model.attack",
     "compare": "leakscope.compare.compare",
+    "study defences": "leakscope.studies.defences.study",
     "study dynamics": "leakscope.studies.dynamics.study",
     "study ensemble": "leakscope.studies.ensemble.study",
     "study leakage": "leakscope.studies.leakage.study",

@@ -1,14 +1,15 @@
-"""`leakscope study`: published experiments, one command each."""
+"""`leakscope study`: published experiments and comparisons, one command each."""
 
 from __future__ import annotations
 
 import typer
 
+from leakscope.cli.studies.defences import defences
 from leakscope.cli.studies.dynamics import dynamics
 from leakscope.cli.studies.ensemble import ensemble
 from leakscope.cli.studies.leakage import leakage
 from leakscope.cli.studies.scaling import scaling
 
-app = typer.Typer(help="Reproduce published experiments.", no_args_is_help=True)
-for command in (scaling, dynamics, leakage, ensemble):
+app = typer.Typer(help="Reproduce published experiments, and compare defences.", no_args_is_help=True)
+for command in (scaling, dynamics, leakage, ensemble, defences):
     app.command()(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ from leakscope.disclosure import Disclosure
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from leakscope.data.canaries import Canaries
     from leakscope.studies.defences.results import DefencesResults
     from leakscope.studies.defences.study import Comparison
 
@@ -39,15 +40,15 @@ def defences(
         Path | None,
         typer.Option(
             "--config",
-            help="Compare defences of your own model: the config file (TOML) of an audit, with [data], [model] and "
-            "[training].",
+            help="Compare defences of your own model: the config file (TOML) of an audit, with [data], "
+            "[model] and [training].",
         ),
     ] = None,
     defence: Annotated[
         list[str] | None,
         typer.Option(
-            help="A defence at all its strengths (dp_sgd) or at one (dp_sgd(epsilon=4)); give the option several "
-            "times. By default all that apply: see leakscope defences."
+            help="A defence at all its strengths (dp_sgd) or at one (dp_sgd(epsilon=4)); give the option "
+            "several times. By default all that apply: see leakscope defences."
         ),
     ] = None,
     models: Annotated[int | None, typer.Option(help="Models per setting (default: the preset's).")] = None,
@@ -65,7 +66,8 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to take: accuracy against leakage, on all records, on canaries and on the most exposed."""
+    """Which defence to take: accuracy against leakage, on all records, on canaries and on the most "
+    "exposed."""
     from leakscope.studies.defences.study import run
 
     planted = _canaries(canaries, canary_share)
@@ -96,7 +98,7 @@ def _comparison(
 
     if config_file is not None:
         subject = subject_of_file(config_file, data_dir)
-        return comparison_of(subject, defences, models=models or DEFAULT_MODELS, **settings)
+        return comparison_of(subject, defences, **(settings | ({"models": models} if models else {})))
     chosen = preset_named(preset)
     settings |= {"models": models or chosen.models, "preset": preset}
     return comparison_of(subject_of(chosen, data_dir), defences or chosen.defences, **settings)
@@ -111,5 +113,7 @@ def _show(results: DefencesResults, out: Path, screen: Console) -> None:
     screen.print()
     print_lines(screen, headline(results))
     if results.left_out:
-        print_lines(screen, [f"Not compared: {one.label} ({one.reason})." for one in results.left_out], style="dim")
+        print_lines(
+            screen, [f"Not compared: {one.label} ({one.reason})." for one in results.left_out], style="dim"
+        )
     print_lines(screen, [where_files_are(out, "results.json")])

@@ -91,7 +91,10 @@ def most_exposed(scores: FloatArray, in_mask: BoolArray, n_records: int) -> IntA
     """
     bounded = np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE)  # one model cannot decide alone
     n_in, n_out = np.maximum(in_mask.sum(axis=0), 1), np.maximum((~in_mask).sum(axis=0), 1)
-    gap = np.where(in_mask, bounded, 0.0).sum(axis=0) / n_in - np.where(in_mask, 0.0, bounded).sum(axis=0) / n_out
+    gap = (
+        np.where(in_mask, bounded, 0.0).sum(axis=0) / n_in
+        - np.where(in_mask, 0.0, bounded).sum(axis=0) / n_out
+    )
     return np.sort(np.argsort(-gap, kind="stable")[:n_records])
 
 
@@ -142,7 +145,9 @@ def _accuracies(
     parts = accuracy_parts(replicates.whole.values, replicates.whole.in_mask)
     without = np.stack([accuracy_parts(one.values, one.in_mask) for one in replicates.without])
     of_sides = []
-    for at, (values, n) in enumerate(((rates.members, rates.n_members), (rates.nonmembers, rates.n_nonmembers))):
+    for at, (values, n) in enumerate(
+        ((rates.members, rates.n_members), (rates.nonmembers, rates.n_nonmembers))
+    ):
         figure = figure_of_targets(
             values, variances[at], lambda rate, n=int(n[0]): clopper_pearson(round(rate * n), n)
         )

@@ -63,7 +63,8 @@ def judged(
     compared = _Compared(populations.figures, decides)
     frontier = on_frontier(compared.accuracy, compared.leakage)
     settings = tuple(
-        _setting(config.settings[at], compared, k, bool(frontier[k])) for k, at in enumerate(populations.tried)
+        _setting(config.settings[at], compared, k, bool(frontier[k]))
+        for k, at in enumerate(populations.tried)
     )
     names = [setting.defence for setting in settings]
     pairs = dominating_pairs(names, compared.accuracy_difference, compared.leakage_difference)

@@ -17,17 +17,17 @@ _SYMBOLS = ("circle", "diamond", "circle-open")
 _CONVENTIONS = (
     "All settings share records, canaries, members of each model, and seeds; reference models have the same "
     "defence as their target, so every attack adapts to it.",
-    "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack that is "
-    "strongest on one half of the set is measured on the other, so the choice does not raise it.",
-    "Intervals are 95% intervals for these records: other models trained on random halves of them. Differences are "
-    "paired: both settings leave out the same models in turn.",
+    "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack "
+    "that is strongest on one half of the set is measured on the other, so the choice does not raise it.",
+    "Intervals are 95% intervals for these records: other models trained on random halves of them. "
+    "Differences are paired: both settings leave out the same models in turn.",
     "The most exposed records were chosen by a further population without defence, so the choice flatters no "
     "setting. A defence may expose others.",
-    "A setting is on the frontier if no other one has both a higher accuracy and a lower AUC on the records that "
-    "decide. One setting dominates another if its AUC is lower beyond the interval and its accuracy is at most one "
-    "percentage point lower at the lower end of the interval.",
-    "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries, both "
-    "beyond their intervals.",
+    "A setting is on the frontier if no other one has both a higher accuracy and a lower AUC on the "
+    "records that decide. One setting dominates another if its AUC is lower beyond the interval and its "
+    "accuracy is at most one percentage point lower at the lower end of the interval.",
+    "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries, "
+    "both beyond their intervals.",
 )
 
 
@@ -42,8 +42,8 @@ def page(results: DefencesResults, folder: Path, redacted: bool = False) -> Page
     left_out = [f"{one.label}: {one.reason}." for one in results.left_out]
     sections = [
         Section("frontier", "Accuracy against leakage", _frontier(results),
-                "Up is more leakage, right is more accuracy: the best settings lie at the lower right. Choose a point "
-                "to see its figures and what to write into a config file."),
+                "Up is more leakage, right is more accuracy: the best settings lie at the lower right. "
+                "Choose a point to see its figures and what to write into a config file."),
         Section("best", "What to take", [sentences.best_table(results), *_tables(results)]),
         Section("settings", "All settings", [sentences.settings_table(results)]),
         *([Section("left-out", "Not compared", [Bullets(left_out)])] if left_out else []),
@@ -94,7 +94,7 @@ def _chart(results: DefencesResults, name: str) -> Chart:
             "showlegend": name == next(iter(results.none.sets)),
         },
     }
-    alt = f"Accuracy against the AUC of the strongest attack on {sentences.SET_NAMES[name]}, one line per defence."
+    alt = f"Accuracy against the strongest attack's AUC on {sentences.SET_NAMES[name]}, one line per defence."
     return Chart(f"frontier-{name}", figure, alt, title=sentences.SET_NAMES[name].capitalize(), height=440)
 
 
@@ -118,13 +118,17 @@ def _trace(results: DefencesResults, defence: str, name: str, hue: int) -> Plotl
     }
 
 
-def _ends(figures: list[sentences.Figure]) -> tuple[list[float | None], list[float | None], list[float | None]]:
+def _ends(
+    figures: list[sentences.Figure],
+) -> tuple[list[float | None], list[float | None], list[float | None]]:
     return [f.value for f in figures], [f.these_low for f in figures], [f.these_high for f in figures]
 
 
 def _details(setting: SettingResults) -> Body:
     """What the panel of a point shows."""
-    change = "" if setting.accuracy_difference is None else f", {sentences.points(setting.accuracy_difference)}"
+    change = (
+        "" if setting.accuracy_difference is None else f", {sentences.points(setting.accuracy_difference)}"
+    )
     pairs = [("Accuracy", f"{sentences.percent_interval(setting.accuracy)}{change}"),
              ("Accuracy on members", sentences.percent_interval(setting.accuracy_members))]  # fmt: skip
     for name, one in setting.sets.items():
@@ -163,9 +167,9 @@ def _facts(results: DefencesResults) -> list[tuple[str, str]]:
 
 def _limits(results: DefencesResults) -> list[str]:
     return [
-        "The results hold for models of this recipe on these records. Each defence was tried at few strengths, and "
-        "its other settings were not tuned.",
+        "The results hold for models of this recipe on these records. Each defence was tried at few "
+        "strengths, and its other settings were not tuned.",
         "A stronger attack may exist. Only a guarantee of differential privacy holds against all of them.",
-        "Canaries stand for the most unusual record that a training set may contain. Other kinds of canaries may "
-        "leak more.",
+        "Canaries stand for the most unusual record that a training set may contain. Other kinds of "
+        "canaries may leak more.",
     ]

@@ -14,14 +14,22 @@ _MOST_PAIRS = 6
 
 def headline(results: DefencesResults) -> list[str]:
     """The answer: what to take, who dominates whom, and which defences only look safe."""
-    return [_answer(results), _none_sentence(results), *_trap_sentences(results), *domination_sentences(results)]
+    return [
+        _answer(results),
+        _none_sentence(results),
+        *_trap_sentences(results),
+        *domination_sentences(results),
+    ]
 
 
 def _answer(results: DefencesResults) -> str:
     by_label = {setting.label: setting for setting in results.settings}
     affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
     best = by_label[affordable.label]
-    where, loss = SET_NAMES[results.decides], f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
+    where, loss = (
+        SET_NAMES[results.decides],
+        f"{100 * affordable.accuracy_loss:g} percentage points of accuracy",
+    )
     before, after = (one.sets[results.decides].auc for one in (results.none, best))
     if best.label == NONE:
         return f"No defence leaks less on {where} than none does, at a loss of at most {loss}."
@@ -35,8 +43,8 @@ def _none_sentence(results: DefencesResults) -> str:
     none = results.none
     parts = [f"{interval(one.auc)} on {SET_NAMES[name]}" for name, one in none.sets.items()]
     return (
-        f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; accuracy on "
-        f"records a model was not trained on is {percent(none.accuracy.value)}."
+        f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; "
+        f"accuracy on records a model was not trained on is {percent(none.accuracy.value)}."
     )
 
 
@@ -46,10 +54,14 @@ def _trap_sentences(results: DefencesResults) -> list[str]:
     if not traps:
         return []
     worst = max(traps, key=lambda setting: setting.sets["canaries"].auc.value or 0.0)
-    others = f" The same holds for {_listed([s.label for s in traps if s is not worst])}." if len(traps) > 1 else ""
+    others = (
+        f" The same holds for {_listed([s.label for s in traps if s is not worst])}."
+        if len(traps) > 1
+        else ""
+    )
     return [
-        f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all records, "
-        f"{interval(worst.sets['canaries'].auc)} on canaries.{others}"
+        f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all "
+        f"records, {interval(worst.sets['canaries'].auc)} on canaries.{others}"
     ]
 
 
@@ -114,7 +126,12 @@ def best_table(results: DefencesResults) -> Table:
             f"{100 * best.accuracy_loss:g} points", setting.label, percent(setting.accuracy.value),
             *(interval(one.auc) for one in setting.sets.values()),
         ])  # fmt: skip
-    head = ("accuracy to give up, at most", "take", "accuracy", *(f"AUC, {SET_NAMES[n]}" for n in results.none.sets))
+    head = (
+        "accuracy to give up, at most",
+        "take",
+        "accuracy",
+        *(f"AUC, {SET_NAMES[n]}" for n in results.none.sets),
+    )
     return Table(head, rows)
 
 
@@ -131,7 +148,11 @@ def percent(value: float | None) -> str:
 def interval(figure: Figure) -> str:
     """A figure with its interval for these records."""
     ends = figure.these_low, figure.these_high
-    return number(figure.value) if None in ends else f"{number(figure.value)} ({number(ends[0])} to {number(ends[1])})"
+    return (
+        number(figure.value)
+        if None in ends
+        else f"{number(figure.value)} ({number(ends[0])} to {number(ends[1])})"
+    )
 
 
 def percent_interval(figure: Figure) -> str:
@@ -151,7 +172,11 @@ def signed(difference: Estimate) -> str:
 def points(difference: Estimate | None) -> str:
     """A difference of two shares in percentage points."""
     assert difference is not None and difference.value is not None
-    ends = "" if difference.low is None else f" ({100 * difference.low:+.1f} to {100 * (difference.high or 0):+.1f})"
+    ends = (
+        ""
+        if difference.low is None
+        else f" ({100 * difference.low:+.1f} to {100 * (difference.high or 0):+.1f})"
+    )
     return f"{100 * difference.value:+.1f}{ends} percentage points"
 
 

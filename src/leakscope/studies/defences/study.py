@@ -8,22 +8,32 @@ records, so that the choice flatters no setting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
-from leakscope.bank.run_folder import locked_run_folder
+from leakscope.bank.run_folder import locked_run_folder, stored_array
 from leakscope.defences.base import Defence
+from leakscope.defences.settings import settings_of
 from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
+from leakscope.disk.storage import write_array
 from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import AnyRecipe
 from leakscope.report.page import pages_to_write
-from leakscope.studies.defences.config import NONE, DefencesConfig, LeftOutDefence, Subject, Tried, chosen_defences
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.studies.defences.config import (
+    NONE,
+    DefencesConfig,
+    LeftOutDefence,
+    Subject,
+    Tried,
+    chosen_defences,
+)
 from leakscope.studies.defences.results import DefencesResults
 from leakscope.types import Design, Records
 
@@ -32,7 +42,10 @@ if TYPE_CHECKING:
 
 KIND = "study defences"
 RESULTS_TYPE = DefencesResults
+CANARIES = "canaries.npy"
+"""Which records are canaries."""
 Progress = Callable[[float], None]
+_SIGNALS = ("correct", "log_odds", "loss")
 _SEED_OF_CHOICE = 1_000_003  # added to the seed of the population that chooses the most exposed records
 
 
@@ -63,6 +76,14 @@ def compare_defences(
     return run(comparison, Path(out), progress, disclosure)
 
 
+class Protected(NamedTuple):
+    """Models with a defence, or without: how they are trained, on what, and what queries return."""
+
+    recipe: AnyRecipe
+    records: Records
+    outputs: OutputFilter = NO_FILTER
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """A comparison that is ready to run.
@@ -88,10 +109,13 @@ def comparison_of(
     """
     if not subject.records.is_classification:
         raise InputError(
-            f"{subject.records.name}: labels are numbers; defences are compared by accuracy, which needs classes"
+            f"{subject.records.name}: labels are numbers; defences are compared by accuracy, which needs "
+            f"classes"
         )
     config = DefencesConfig(subject.records.name, (Tried(NONE, NONE),), **settings)
-    records = subject.records if config.canaries is None else config.canaries.planted(subject.records, config.seed)
+    records = (
+        subject.records if config.canaries is None else config.canaries.planted(subject.records, config.seed)
+    )
     protected, left_out = [Protected(subject.recipe, records)], []
     tried = [Tried(NONE, NONE)]
     for defence in chosen_defences(defences):
@@ -99,7 +123,7 @@ def comparison_of(
         if reason is not None:
             left_out.append(LeftOutDefence(defence.label, reason))
             continue
-        protected.append(defence.protect(protected[0]))
+        protected.append(_protected(defence, protected[0]))
         tried.append(_tried(defence, protected[0], protected[-1]))
     config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
     design = make_design("balanced", config.models, len(records), config.seed)
@@ -111,10 +135,15 @@ def comparison_of(
     return Comparison(config, records, tuple(requests))
 
 
+def _protected(defence: Defence, none: Protected) -> Protected:
+    recipe = defence.recipe(none.recipe, none.records)
+    return Protected(recipe, defence.records(none.records), defence.outputs(none.outputs))
+
+
 def _tried(defence: Defence, before: Protected, after: Protected) -> Tried:
-    return Tried(
-        defence.name, defence.label, defence.changes, settings_of(before, after), guaranteed_epsilon(after)
-    )
+    tables = settings_of(before.recipe, after.recipe, before.outputs, after.outputs)
+    privacy = getattr(after.recipe, "privacy", None)
+    return Tried(defence.name, defence.label, defence.changes, tables, privacy and privacy.epsilon)
 
 
 def _request(protected: Protected, design: Design, seed: int, device: str) -> TrainingRequest:
@@ -170,6 +199,20 @@ def write_reports(out: Path, results: DefencesResults, disclosure: Disclosure) -
 def bank_folder(out: Path, at: int) -> Path:
     """The folder of one setting's bank; the last one belongs to the population that chooses records."""
     return out / "banks" / f"setting-{at:03d}"
+
+
+def subject_of_file(path: Path, data_dir: Path | None) -> Subject:
+    """The records and the recipe of the config file of an audit.
+
+    Raises:
+        InputError: the file is wrong, or names no population to train.
+    """
+    from leakscope.audits.config import read_config
+
+    config = read_config(path)
+    if config.data is None or config.target is not None:
+        raise InputError(f"{path}: a comparison trains populations; give [data], and no [target]")
+    return Subject(config.records(data_dir), config.recipe())
 
 
 def _write_canaries(out: Path, records: Records) -> None:
