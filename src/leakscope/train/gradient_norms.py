@@ -23,9 +23,8 @@ from torch.func import functional_call, grad, vmap
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Inputs, initial_nets, train
+from leakscope.train.loop import Inputs, batch_plan, initial_nets, train
 from leakscope.train.losses import PLAIN, Objective
-from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
 
@@ -77,8 +76,8 @@ def at_checkpoints(
     """
     alone = np.array([model])
     (net,) = initial_nets(recipe, inputs, alone, seed)
-    stack = SerialModel([net], Objective.of(recipe), inputs.x.device)
-    plan = BatchPlan(design, alone, recipe.batch_size, seed)
+    stack = SerialModel([net], Objective.of(recipe, inputs.x.device), inputs.x.device)
+    plan = batch_plan(inputs, design, alone, recipe, seed)
     values = []
     for epoch in train(stack, inputs, plan, recipe):
         if epoch in recipe.evaluated_epochs:

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.losses import Objective
+from leakscope.train.mixup import Mixes, mixed
 from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
 
@@ -32,9 +34,10 @@ class Stack(Protocol):
     buffers: list[Tensor]
     nets: list[nn.Module]
     """Modules that run in training, whose attributes may change."""
+    objective: Objective
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
-        """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
+        """Gradients of the objective on each model's batch, in the order of `parameters`."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """(models, rows, ...) -> (models, rows, outputs)."""
@@ -80,7 +83,13 @@ class HostSteps(Steps):
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
     def run_epoch(
-        self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
+        self,
+        order: AnyArray,
+        views: Views | None,
+        mixes: Mixes | None,
+        lr: list[float],
+        first: int,
+        after_step: AfterStep,
     ) -> None:
         """One epoch from step `first` on.
 
@@ -93,7 +102,10 @@ class HostSteps(Steps):
             else self._viewed(index, Views(*(drawn[first:] for drawn in views)))
         )
         changed = self._of_models
+        drawn = None if mixes is None else Mixes(*(t.to(self._x.device) for t in mixes))
         for step, (x, y) in enumerate(batches, first):
+            if drawn is not None:
+                x, y = (mixed(values, drawn.share[step], drawn.partner[step]) for values in (x, y))
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
                 self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])
             after_step(step + 1)
@@ -113,7 +125,8 @@ class HostSteps(Steps):
             part = index[start : start + together]
             flat = part.reshape(-1)
             x = self._rows(flat).view(*part.shape, *self._x.shape[1:])
-            yield from zip(x, self._y.index_select(0, flat).view(part.shape), strict=True)
+            y = self._y.index_select(0, flat).view(*part.shape, *self._y.shape[1:])
+            yield from zip(x, y, strict=True)
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of one epoch, each record flipped and cropped as drawn."""
