@@ -18,6 +18,10 @@ from leakscope.user_code import path_of
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
 TRAINERS = ("auto", "stacked", "serial")
+SOFT_LABELS = ("label_smoothing", "label_entropy", "entropy_weight", "mixup", "distillation")
+"""Settings that soften what a classifier is trained towards."""
+OF_CLASSIFIERS = ("label_smoothing", "label_entropy", "entropy_weight", "relax_loss")
+"""Settings that a regression cannot have."""
 PRECISIONS = ("float32", "bfloat16")
 TREATMENTS = ("leave_out", "down_weight")
 CHOICES = ("early", "random", "listed")
@@ -104,6 +108,15 @@ class Recipe:
         sam_rho: radius of sharpness-aware minimization around the optimizer (Foret et al. 2021); 0: without.
         schedule: "constant"; "cosine" (to zero over the run); "step" (times `step_factor` after
             each epoch of `step_epochs`).
+        label_smoothing: share of the label's probability that is spread over all classes.
+        label_entropy: the least entropy of the labels that classifiers are trained on, as a share of the
+            largest, log(classes); the label keeps the largest probability (HAMP, Chen and Pattabiraman 2024).
+        entropy_weight: of the entropy of the outputs, which is subtracted from the loss (HAMP).
+        relax_loss: the loss of a batch at which training settles: below it, ascent and flatter labels take
+            turns by epoch (RelaxLoss, Chen et al. 2022); 0: without.
+        mixup: each batch is mixed with a permutation of itself, by shares drawn from Beta(mixup, mixup)
+            (Zhang et al. 2018); 0: without.
+        deduplicate: train each model on only the first of its members that are equal in features and label.
         flips: mirror images left to right at random, each time they are trained on.
         crop: shift images by up to this many pixels in each direction at random, padded with the mean.
         precision: of forward and backward passes in training; weights and outputs are always float32.
@@ -125,6 +138,11 @@ class Recipe:
     step_epochs: tuple[int, ...] = ()
     step_factor: float = 0.1
     label_smoothing: float = 0.0
+    label_entropy: float = 0.0
+    entropy_weight: float = 0.0
+    relax_loss: float = 0.0
+    mixup: float = 0.0
+    deduplicate: bool = False
     flips: bool = False
     crop: int = 0
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -285,10 +303,10 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
     ]
     if not recipe.lr > 0:
         problems.append(f"lr={recipe.lr}: must be above 0")
-    for name in ("weight_decay", "sam_rho", "crop"):
-        if getattr(recipe, name) < 0:
+    for name in ("weight_decay", "sam_rho", "crop", "entropy_weight", "relax_loss", "mixup"):
+        if not 0 <= getattr(recipe, name) < math.inf:
             problems.append(f"{name}={getattr(recipe, name)}: must be 0 or more")
-    for name in ("momentum", "label_smoothing"):
+    for name in ("momentum", "label_smoothing", "label_entropy"):
         if not 0 <= getattr(recipe, name) < 1:
             problems.append(f"{name}={getattr(recipe, name)}: must be in [0, 1)")
     choices = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "trainer": TRAINERS, "precision": PRECISIONS}
@@ -299,6 +317,7 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
         problems.append(f"momentum and nesterov belong to optimizer='sgd', not {recipe.optimizer!r}")
     if recipe.nesterov and not recipe.momentum:
         problems.append("nesterov=True needs a momentum above 0")
+    problems += _loss_problems(recipe)
     if recipe.schedule == "step" and not recipe.step_epochs:
         problems.append("schedule='step' needs step_epochs, for example (30, 60)")
     bad = [e for e in recipe.checkpoints if not 1 <= e <= recipe.epochs]
@@ -341,4 +360,15 @@ def _treatment_problems(treatment: Treatment) -> list[str]:
         problems.append("records belong to choice='listed': give both or neither")
     if any(record < 0 for record in treatment.records):
         problems.append(f"records name {min(treatment.records)}: indices are 0 or more")
+    return problems
+
+
+def _loss_problems(recipe: Recipe) -> list[str]:
+    """Settings of the training loss that exclude each other, in words."""
+    problems = []
+    if recipe.label_entropy and recipe.label_smoothing:
+        problems.append("label_entropy and label_smoothing exclude each other: both smooth the labels")
+    soft = [name for name in SOFT_LABELS if getattr(recipe, name)]
+    if recipe.relax_loss and soft:
+        problems.append(f"relax_loss and {', '.join(soft)} exclude each other: it has labels of its own")
     return problems

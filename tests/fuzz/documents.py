@@ -25,10 +25,12 @@ _CONFIG: dict[str, dict[str, Any]] = {
               "options": {"width": 8}},
     "training": {"optimizer": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0,
                  "schedule": "step", "step_epochs": [3], "step_factor": 0.5, "label_smoothing": 0.1,
+                 "mixup": 0.2, "relax_loss": 0.5, "label_entropy": 0.5, "entropy_weight": 0.1,
                  "batch_size": 8, "epochs": 5, "checkpoints": [2, 5], "trainer": "auto"},
     "population": {"models": 8, "design": "balanced", "seed": 3, "signals": ["logits"], "device": "cpu"},
     "attacks": {"names": ["lira"], "fpr": [0.1]},
     "gate": {"max_auc": 0.6, "max_tpr": [{"fpr": 0.1, "tpr": 0.3}], "max_epsilon": 1.0, "delta": 1e-5},
+    "outputs": {"temperature": 2.0, "digits": 2, "top_1": True, "random_values": True},
     "target": {"weights": "w.safetensors", "members": "members.txt"},
 }  # fmt: skip
 

@@ -2,11 +2,14 @@
 
 import numpy as np
 import torch
-from torch import nn
+from scipy import optimize
+from scipy.stats import entropy
+from torch.nn import functional
 
 from leakscope.recipe import Recipe
 from leakscope.train.loop import initial_nets, inputs_from, train
 from leakscope.train.losses import Objective
+from leakscope.train.mixup import drawn_mixes
 from leakscope.train.plan import BatchPlan
 from leakscope.types import Design, Records
 
@@ -85,9 +88,9 @@ def plain_net(records, design, recipe, model, seed=3):
     (net,) = initial_nets(recipe, inputs, np.array([model]), seed)
     plan = BatchPlan(design, np.array([model]), recipe.batch_size, seed)
     optimizer = plain_optimizer(recipe, [p for p in net.parameters() if p.requires_grad])
-    criterion = nn.CrossEntropyLoss(label_smoothing=recipe.label_smoothing)
     n_members = len(design.members(model))
-    for epoch, order in enumerate(plan.epochs(recipe.epochs)):
+    mixes = drawn_mixes(recipe.mixup or 1.0, plan)
+    for epoch, (order, mix) in enumerate(zip(plan.epochs(recipe.epochs), mixes, strict=False)):
         row_order = torch.from_numpy(order[:, 0].reshape(-1)[:n_members])
         for step in range(plan.steps):
             batch = row_order[step * plan.batch : (step + 1) * plan.batch]
@@ -95,14 +98,53 @@ def plain_net(records, design, recipe, model, seed=3):
             if len(batch) == 0:
                 _count_only(optimizer)
                 continue
-            x, y = inputs.x[batch], inputs.y[batch]
+            x, y, partner = inputs.x[batch], inputs.y[batch], mix.partner[step, 0, : len(batch)]
+            share = float(mix.share[step, 0]) if recipe.mixup else 1.0
             net.train()
             optimizer.zero_grad()
-            outputs = net(x)
-            loss = criterion(outputs, y) if records.is_classification else (outputs[:, 0] - y).square().mean()
+            outputs = net(share * x + (1 - share) * x[partner])
+            loss = share * plain_loss(recipe, outputs, y, epoch)
+            loss = loss + (1 - share) * plain_loss(recipe, outputs, y[partner], epoch)
             loss.backward()
             optimizer.step()
     return net
+
+
+def plain_loss(recipe, outputs, y, epoch):
+    """The loss of a batch as the publications write it."""
+    if y.is_floating_point():
+        return (outputs[:, 0] - y).square().mean()
+    if recipe.label_entropy:
+        return _hamp_loss(recipe, outputs, y)
+    losses = functional.cross_entropy(outputs, y, reduction="none", label_smoothing=recipe.label_smoothing)
+    if not recipe.relax_loss or losses.mean() >= recipe.relax_loss:
+        return losses.mean()
+    if epoch % 2 == 0:
+        return -losses.mean()
+    with torch.no_grad():
+        n_classes, flat = outputs.shape[1], torch.empty_like(outputs)
+        for row, (label, p) in enumerate(zip(y, outputs.softmax(1), strict=True)):
+            flat[row] = (1 - p[label]) / (n_classes - 1)
+            flat[row, label] = p[label]
+    is_wrong = outputs.argmax(1) != y
+    return (is_wrong * functional.cross_entropy(outputs, flat, reduction="none") - losses).mean()
+
+
+def _hamp_loss(recipe, outputs, y):
+    """Divergence from labels of the wanted entropy, less the weighted entropy of the outputs."""
+    n_classes = outputs.shape[1]
+
+    def labels_of(own):
+        return np.array([own, *[(1 - own) / (n_classes - 1)] * (n_classes - 1)])
+
+    own = optimize.brentq(
+        lambda p: entropy(labels_of(p)) - recipe.label_entropy * np.log(n_classes), 1 / n_classes, 1 - 1e-12
+    )
+    labels = torch.full_like(outputs, (1 - own) / (n_classes - 1))
+    labels[torch.arange(len(y)), y] = own
+    predicted = torch.distributions.Categorical(logits=outputs)
+    divergence = functional.kl_div(outputs.log_softmax(1), labels, reduction="batchmean")
+    return divergence - recipe.entropy_weight * predicted.entropy().mean()
 
 
 def plain_outputs(records, design, recipe, model, seed=3):

@@ -32,6 +32,13 @@ RECIPES = {
         sam_rho=0.05,
         epochs=2,
     ),
+    "dense mixup": Recipe(net="mlp", lr=0.01, mixup=0.4, epochs=3),
+    "dense relaxed": Recipe(net="mlp", optimizer="sgd", lr=0.2, relax_loss=0.5, epochs=4),
+    "soft labels and entropy": Recipe(net="mlp", lr=0.01, label_entropy=0.6, entropy_weight=0.1, epochs=3),
+    "mixed cnn": Recipe(net="cnn", net_options=(("channels", 4),), lr=0.01, mixup=0.4, epochs=2),
+    "relaxed cnn": Recipe(
+        net="cnn", net_options=(("channels", 4),), optimizer="sgd", lr=0.05, relax_loss=0.5, epochs=4
+    ),
     "views of a wide resnet": Recipe(
         net="wide_resnet",
         net_options=(("depth", 10), ("widen", 1)),

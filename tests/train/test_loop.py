@@ -11,7 +11,7 @@ from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals
 from leakscope.signals.residuals import label_spread
-from leakscope.train import loop, steps
+from leakscope.train import loop, queries, steps
 from leakscope.train.loop import (
     Follow,
     choose_trainer,
@@ -124,7 +124,7 @@ def test_answers_do_not_depend_on_how_many_rows_are_handled_at_once(
     columns = np.stack([np.random.default_rng(m).permutation(40) for m in range(4)])
     design = Design(in_mask, columns if with_columns else None)
     whole = answers_of(records, design, recipe, "dense").signals
-    monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", evaluated)
+    monkeypatch.setattr(queries, "EVALUATED_AT_ONCE", evaluated)
     monkeypatch.setattr(steps, "GATHERED_AT_ONCE", gathered)
     assert_same_answers(answers_of(records, design, recipe, "dense").signals, whole, rtol=1e-5, atol=1e-6)
 
@@ -134,7 +134,7 @@ def test_regression_answers_do_not_depend_on_how_many_rows_are_asked_at_once(mon
     design = make_design("balanced", 2, len(records), seed=0)
     kept = ("scaled_residual", "loss")
     whole = answers_of(records, design, recipe, "dense", kept=kept).signals
-    monkeypatch.setattr(loop, "EVALUATED_AT_ONCE", 70)
+    monkeypatch.setattr(queries, "EVALUATED_AT_ONCE", 70)
     assert_same_answers(
         answers_of(records, design, recipe, "dense", kept=kept).signals, whole, rtol=1e-5, atol=1e-6
     )

@@ -45,6 +45,8 @@ CASES: dict[str, tuple[str, Recipe, Records]] = {
     "momentum": ("dense", replace(USUAL, optimizer="sgd", momentum=0.9), FLAT),
     "stacked": ("stacked", replace(USUAL, net_options=DROPOUT, schedule="cosine"), FLAT),
     "sharpness-aware": ("stacked", replace(USUAL, net_options=DROPOUT, sam_rho=0.1), FLAT),
+    "mixup": ("dense", replace(USUAL, mixup=0.5), FLAT),
+    "relaxed": ("dense", replace(USUAL, relax_loss=1.0, lr=0.05, epochs=4, checkpoints=(4,)), FLAT),
     "serial": ("serial", Recipe(net=NOISY, net_options=(("width", 8),), epochs=3, batch_size=8), FLAT),
     "augmented": ("stacked", Recipe(net="cnn", epochs=4, batch_size=4, flips=True, crop=1), IMAGES),
     "bfloat16": ("serial", replace(USUAL, trainer="serial", precision="bfloat16"), FLAT),

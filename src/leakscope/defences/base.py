@@ -80,3 +80,9 @@ def why_no_classes(records: Records) -> str | None:
 def why_no_classifying_network(recipe: AnyRecipe, records: Records) -> str | None:
     """The reason of defences that act on the training loss of a classifier."""
     return why_no_network(recipe) or why_no_classes(records)
+
+
+def why_relaxed(recipe: AnyRecipe) -> str | None:
+    """The reason of defences that soften the labels, which RelaxLoss does itself."""
+    is_relaxed = isinstance(recipe, Recipe) and recipe.relax_loss > 0
+    return "the recipe has relax_loss, which has labels of its own" if is_relaxed else None

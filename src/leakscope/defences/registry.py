@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from leakscope.defences.base import Defence
+from leakscope.defences.deduplication import Deduplication
 from leakscope.defences.dropout import Dropout
 from leakscope.defences.early_stopping import EarlyStopping
+from leakscope.defences.hamp import Hamp
 from leakscope.defences.label_smoothing import LabelSmoothing
+from leakscope.defences.mixup import Mixup
+from leakscope.defences.relax_loss import RelaxLoss
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
 from leakscope.defences.temperature import Temperature
@@ -19,7 +23,11 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Dropout,
     EarlyStopping,
     LabelSmoothing,
+    Mixup,
     Sam,
+    RelaxLoss,
+    Hamp,
+    Deduplication,
     Temperature,
     Rounding,
     TopOne,

@@ -15,7 +15,7 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
-from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
     CLASSIFICATION,
@@ -120,6 +120,10 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             "flips and crop are for images (channels, height, width), "
             f"got records of shape {tuple(features.shape[1:])}"
         )
+    if isinstance(recipe, Recipe) and not request.records.is_classification:
+        unused = [name for name in OF_CLASSIFIERS if getattr(recipe, name)]
+        if unused:
+            raise InputError(f"{', '.join(unused)} would do nothing: these labels are numbers, not classes")
     if request.outputs != NO_FILTER and not request.records.is_classification:
         raise InputError("outputs are filtered only for classifiers; these labels are numbers")
     return request.identity

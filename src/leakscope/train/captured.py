@@ -18,6 +18,7 @@ from torch import Tensor
 from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.mixup import Mixes, mixed
 from leakscope.train.optimizer import sharpness_aware
 from leakscope.train.plan import BatchPlan
 from leakscope.train.side_by_side import new_stream
@@ -37,6 +38,7 @@ class CapturedSteps(Steps):
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
         self._index = torch.zeros(shape, dtype=torch.int64, device=device)
         self._views = Views(*(torch.zeros(shape, dtype=torch.int64, device=device) for _ in range(3)))
+        self._mixes = Mixes(torch.ones(shape[:2], device=device), torch.zeros_like(self._index))
         self._weight = torch.from_numpy(plan.row_weight).to(device)
         self._idle = torch.from_numpy(plan.idle).to(device) if plan.idle.any() else None
         self._lr = torch.zeros(plan.steps, device=device)
@@ -47,12 +49,21 @@ class CapturedSteps(Steps):
         _put(self._weight, torch.from_numpy(row_weight))
 
     def run_epoch(
-        self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
+        self,
+        order: AnyArray,
+        views: Views | None,
+        mixes: Mixes | None,
+        lr: list[float],
+        first: int,
+        after_step: AfterStep,
     ) -> None:
         """One epoch from step `first` on; returns before the device is done."""
         _put(self._index, torch.from_numpy(order))
         if views is not None:
             for place, drawn in zip(self._views, views, strict=True):
+                _put(place, drawn)
+        if mixes is not None:
+            for place, drawn in zip(self._mixes, mixes, strict=True):
                 _put(place, drawn)
         _put(self._lr, torch.tensor(lr))
         self._at.fill_(first)
@@ -92,6 +103,9 @@ class CapturedSteps(Steps):
         else:
             x = self._images[index]
         y = labels_at(self._labels, index)
+        if self._recipe.mixup:
+            share, partner = map(self._now, self._mixes)
+            x, y = mixed(x, share, partner), mixed(y, share, partner)
         changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
         gradients = sharpness_aware(

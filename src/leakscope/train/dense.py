@@ -49,7 +49,7 @@ class DenseStack:
         stacks = [pairs for pairs in layers if pairs is not None]
         self._activations = [activation for _, activation in stacks[0]]
         self._names = [name for name, _ in nets[0].named_parameters()]
-        self._objective = objective
+        self.objective = objective
         self._weights: list[Tensor] = []  # stored (models, short side, long side)
         self._biases: list[Tensor] = []  # (models, units, 1)
         self._is_tall: list[bool] = []
@@ -80,7 +80,7 @@ class DenseStack:
         ):
             torch.baddbmm(bias, weight, below, out=out)
             below = _activate_(activation, out)
-        slope = self._objective.output_gradient_(below, y, row_weight)
+        slope = self.objective.output_gradient_(below, y, row_weight)
         for level in range(len(work.outputs) - 1, 0, -1):
             self._layer_gradient(level, slope, work.outputs[level - 1], work.outputs_t[level - 1])
             slope = torch.bmm(self._maps_t[level], slope, out=work.slopes[level - 1])

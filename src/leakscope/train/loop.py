@@ -16,17 +16,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
 from leakscope.disk.saved_training import Saving
-from leakscope.disk.scratch import evict_pages
 from leakscope.errors import InputError, first_line
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
-from leakscope.signals.filtered import filtered
-from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import drawn_views, is_augmented
@@ -34,8 +32,9 @@ from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
-from leakscope.train.plan import BatchPlan
-from leakscope.train.queries import RandomQueries
+from leakscope.train.mixup import drawn_mixes
+from leakscope.train.plan import BatchPlan, without_duplicates
+from leakscope.train.queries import evaluate, random_queries
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.stages import Stages, stages_of
@@ -43,8 +42,6 @@ from leakscope.train.state import TrainingState, unsaved
 from leakscope.train.steps import HostSteps, Stack
 from leakscope.types import Design, Records
 
-EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are evaluated
-_MORE_ON_CUDA = 8  # times as many: with small batches a GPU waits for launches
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 
 _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
@@ -90,6 +87,7 @@ class Inputs:
     y_centre: float = 0.0  # what was subtracted from numeric labels to give y,
     y_unit: float = 1.0  # and what they were divided by
     outputs: OutputFilter = NO_FILTER
+    records: Records | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -140,7 +138,7 @@ def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = 
     y = torch.from_numpy(records.labels).to(device)
     on_disk = records.features if is_on_disk else None
     of_labels = 1.0 if records.is_classification else label_spread(records.labels)
-    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels, outputs=outputs)
+    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels, outputs=outputs, records=records)
 
 
 def with_standard_labels(inputs: Inputs) -> Inputs:
@@ -227,10 +225,10 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    stages = stages_of(recipe, design, models, seed, inputs.n_outputs)
+    stages = stages_of(recipe, trained_design(inputs, design, recipe), models, seed, inputs.n_outputs)
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
     state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, stages.sizes, stages.carried)
-    at_random, own, done = _random_queries(inputs, design, models, seed), design.take(models), 0.0
+    at_random, own, done = random_queries(inputs, design, models, seed), design.take(models), 0.0
     for stack, epoch in train_stages(inputs, own, recipe, stages, trainer, state):
         follow.progress(len(models) * (state.share(epoch) - done))
         done = state.share(epoch)
@@ -257,15 +255,25 @@ def train_stages(
         given = inputs if labels is None else replace(inputs, y=torch.from_numpy(labels).to(inputs.y.device))
         if stack is None or size.first == 0:
             nets = initial_nets(recipe, inputs, plan.models, plan.seed)
-            stack = _maker(trainer, plan, recipe)(nets, Objective.of(recipe), inputs.x.device)
+            objective = Objective.of(recipe, inputs.x.device)
+            stack = _maker(trainer, plan, recipe)(nets, objective, inputs.x.device)
         with _own_randomness(plan, inputs.x.device) if trainer == "serial" else nullcontext():
             for epoch in train(stack, given, plan, recipe, state, size.epochs):
                 signal = stages.reads(number, epoch)
                 if signal is not None:
-                    stages.read(number, evaluate(stack, inputs, own, (signal,))[signal])
+                    unfiltered = replace(inputs, outputs=NO_FILTER)  # early stages see what nobody else does
+                    stages.read(number, evaluate(stack, unfiltered, own, (signal,))[signal])
                 yield stack, epoch
         if number + 1 < len(stages.sizes):
             state.advance()
+
+
+def trained_design(inputs: Inputs, design: Design, recipe: Recipe) -> Design:
+    """What the models are trained on, of the records that they have according to the design."""
+    if not recipe.deduplicate:
+        return design
+    assert inputs.records is not None, "inputs were made by inputs_from"
+    return without_duplicates(design, inputs.records.duplicate_of)
 
 
 def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
@@ -294,14 +302,18 @@ def train(
         return
     shape, first, first_step = (plan.steps, len(plan.models), plan.batch), state.epoch, state.step
     views = drawn_views(recipe, plan.models, plan.seed, shape, first) if is_augmented(recipe) else None
+    mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup else None
     for epoch, order in enumerate(plan.epochs(until or recipe.epochs, first), first):
+        stack.objective.begin_epoch(epoch)
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
         after_step = partial(_after_step, state, epoch)
         weights = plan.weights_of(order)
         if weights is not None:
             steps.weigh(weights)
-        steps.run_epoch(order, None if views is None else next(views), lr, begin, after_step)
+        seen = None if views is None else next(views)
+        mixed = None if mixes is None else next(mixes)
+        steps.run_epoch(order, seen, mixed, lr, begin, after_step)
         yield epoch + 1
 
 
@@ -315,52 +327,16 @@ def _steps(
     stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note
 ) -> HostSteps | CapturedSteps:
     """Captured where there is a CUDA device and the step allows it."""
-    arguments = (stack, inputs.x, inputs.y, plan, recipe)
+    y = inputs.y
+    if recipe.mixup and not y.is_floating_point():
+        y = one_hot(y, inputs.n_outputs).float()
+    arguments = (stack, inputs.x, y, plan, recipe)
     if inputs.x.device.type == "cuda" and not isinstance(stack, SerialModel):
         try:
             return CapturedSteps(*arguments)
         except (RuntimeError, NotImplementedError) as error:
             note(f"steps launched one by one, not captured: {first_line(error)}")
     return HostSteps(*arguments, inputs.rows)
-
-
-def _random_queries(inputs: Inputs, design: Design, models: IntArray, seed: int) -> RandomQueries | None:
-    """Where queries return the values of random inputs: which."""
-    if not inputs.outputs.random_values:
-        return None
-    return RandomQueries.of(inputs.x, models.tolist(), seed, design.n_records)
-
-
-def evaluate(
-    stack: Stack,
-    inputs: Inputs,
-    design: Design,
-    signal_names: tuple[str, ...],
-    at_random: RandomQueries | None = None,
-) -> dict[str, AnyArray]:
-    """The block's signals on every column of the design; (models, columns[, classes]) each."""
-    n_models, n_columns = design.in_mask.shape
-    columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
-    at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
-    rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
-    parts: list[dict[str, Tensor]] = []
-    answers = None if at_random is None else at_random.asked(stack.outputs)
-    for start in range(0, n_columns, rows):
-        if columns is None:
-            x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
-            x, y = x.expand(n_models, *x.shape), y.expand(n_models, *y.shape)
-        else:
-            x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
-        z = stack.outputs(x).float()
-        if inputs.on_disk is not None:
-            evict_pages(inputs.on_disk)
-        if y.is_floating_point():
-            outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
-            parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
-        else:
-            instead = None if answers is None else answers(slice(start, start + rows))
-            parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, signal_names))
-    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
 def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:

@@ -9,6 +9,7 @@ Shapes and order depend on the design and the model only, never on the models tr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
 
@@ -34,6 +35,25 @@ class Lesson(NamedTuple):
     members: list[IntArray]
     largest: int
     weight: npt.NDArray[np.float32] | None = None
+
+
+def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:
+    """The design in which a model has only the first of its members that are equal.
+
+    `duplicate_of` is as `Records.duplicate_of`.
+    """
+    assert design.columns is None, "models of one universe of records"
+    repeated = np.flatnonzero(np.bincount(duplicate_of, minlength=len(duplicate_of))[duplicate_of] > 1)
+    if not len(repeated):
+        return design
+    repeated = repeated[np.argsort(duplicate_of[repeated], kind="stable")]
+    own = design.in_mask[:, repeated]
+    starts = np.flatnonzero(np.diff(duplicate_of[repeated], prepend=-1))
+    n_before = np.cumsum(own, axis=1) - own  # members to the left, those of other groups included
+    group = np.cumsum(np.diff(duplicate_of[repeated], prepend=duplicate_of[repeated[0]]) != 0)
+    in_mask = design.in_mask.copy()
+    in_mask[:, repeated] = own & (n_before == n_before[:, starts][:, group])
+    return replace(design, in_mask=in_mask)
 
 
 class BatchPlan:

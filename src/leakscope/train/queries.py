@@ -1,4 +1,4 @@
-"""What a query returns, where that is less than the model's outputs.
+"""Queries: trained models are evaluated on their records, and the answers become signals.
 
 `OutputFilter.random_values` answers with the probabilities of random inputs. These are uniform between the
 smallest and the largest value of each feature (of each channel of images) over all records, members and not.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,10 +18,19 @@ from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.scratch import evict_pages
 from leakscope.randomness import Purpose, generator
 from leakscope.signals.filtered import filtered
+from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import OutputFilter
+from leakscope.types import Design
 
+if TYPE_CHECKING:
+    from leakscope.train.loop import Inputs
+    from leakscope.train.steps import Stack
+
+EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are evaluated
+_MORE_ON_CUDA = 8  # times as many: with small batches a GPU waits for launches
 RANDOM_INPUTS = 256
 
 
@@ -56,6 +66,45 @@ class RandomQueries:
             return logits.gather(1, picks)
 
         return answers
+
+
+def random_queries(inputs: Inputs, design: Design, models: IntArray, seed: int) -> RandomQueries | None:
+    """Where queries return the values of random inputs: which."""
+    if not inputs.outputs.random_values:
+        return None
+    return RandomQueries.of(inputs.x, models.tolist(), seed, design.n_records)
+
+
+def evaluate(
+    stack: Stack,
+    inputs: Inputs,
+    design: Design,
+    signal_names: tuple[str, ...],
+    at_random: RandomQueries | None = None,
+) -> dict[str, AnyArray]:
+    """The block's signals on every column of the design; (models, columns[, classes]) each."""
+    n_models, n_columns = design.in_mask.shape
+    columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
+    at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
+    rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
+    parts: list[dict[str, Tensor]] = []
+    answers = None if at_random is None else at_random.asked(stack.outputs)
+    for start in range(0, n_columns, rows):
+        if columns is None:
+            x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
+            x, y = x.expand(n_models, *x.shape), y.expand(n_models, *y.shape)
+        else:
+            x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
+        z = stack.outputs(x).float()
+        if inputs.on_disk is not None:
+            evict_pages(inputs.on_disk)
+        if y.is_floating_point():
+            outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
+            parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
+        else:
+            instead = None if answers is None else answers(slice(start, start + rows))
+            parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, signal_names))
+    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
 
 
 def random_inputs(features: AnyArray, seed: int) -> AnyArray:

@@ -21,7 +21,7 @@ Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, Objective], Tensor]
 
 def weighted_loss(net: nn.Module, x: Tensor, y: Tensor, row_weight: Tensor, objective: Objective) -> Tensor:
     """The training loss of one network on one batch."""
-    return (objective.row_losses(net(x), y) * row_weight).sum()
+    return objective.loss(net(x), y, row_weight)
 
 
 @cache
@@ -44,7 +44,7 @@ class SideBySide:
         loss: Loss = weighted_loss,
     ) -> None:
         self.nets = [net.to(device) for net in nets]
-        self._objective, self._loss = objective, loss
+        self.objective, self._loss = objective, loss
         self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
         self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
         self._own = [_trained(net) for net in nets]
@@ -77,7 +77,7 @@ class SideBySide:
 
     def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         net = self.nets[lane].train()
-        loss = self._loss(net, self._laid_out(x), y, row_weight, self._objective)
+        loss = self._loss(net, self._laid_out(x), y, row_weight, self.objective)
         return list(torch.autograd.grad(loss, self._own[lane]))
 
     def _stacked(self, gradients: list[list[Tensor]]) -> list[Tensor]:

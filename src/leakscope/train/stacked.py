@@ -26,7 +26,7 @@ class VmapStack:
         self._frozen = {name: p for name, p in stacked.items() if name not in self._names}
         self._buffers = {name: b.detach().to(device) for name, b in buffers.items()}
         self.buffers = list(self._buffers.values())
-        self._objective = objective
+        self.objective = objective
         self._net.to("meta")  # only its structure is used from here on
         self.nets = [self._net]
 
@@ -63,7 +63,7 @@ class VmapStack:
         row_weight: Tensor,
     ) -> Tensor:
         outputs = self._forward(parameters, frozen, buffers, x)
-        return (self._objective.row_losses(outputs, y) * row_weight).sum()
+        return self.objective.loss(outputs, y, row_weight)
 
 
 def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None:

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.losses import Objective
+from leakscope.train.mixup import Mixes, mixed
 from leakscope.train.optimizer import Optimizer, sharpness_aware
 from leakscope.train.plan import BatchPlan
 
@@ -33,9 +35,10 @@ class Stack(Protocol):
     buffers: list[Tensor]
     nets: list[nn.Module]
     """Modules that run in training, whose attributes may change."""
+    objective: Objective
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
-        """Gradients of `sum(row_weight * loss)`, in the order of `parameters`."""
+        """Gradients of the objective on each model's batch, in the order of `parameters`."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """(models, rows, ...) -> (models, rows, outputs)."""
@@ -85,7 +88,13 @@ class HostSteps(Steps):
         self._row_weight = torch.from_numpy(row_weight).to(self._x.device).unbind()
 
     def run_epoch(
-        self, order: AnyArray, views: Views | None, lr: list[float], first: int, after_step: AfterStep
+        self,
+        order: AnyArray,
+        views: Views | None,
+        mixes: Mixes | None,
+        lr: list[float],
+        first: int,
+        after_step: AfterStep,
     ) -> None:
         """One epoch from step `first` on.
 
@@ -98,7 +107,10 @@ class HostSteps(Steps):
             else self._viewed(index, Views(*(drawn[first:] for drawn in views)))
         )
         changed = self._of_models
+        drawn = None if mixes is None else Mixes(*(t.to(self._x.device) for t in mixes))
         for step, (x, y) in enumerate(batches, first):
+            if drawn is not None:
+                x, y = (mixed(values, drawn.share[step], drawn.partner[step]) for values in (x, y))
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
                 self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])
             after_step(step + 1)
@@ -131,10 +143,11 @@ class HostSteps(Steps):
 def labels_at(y: Tensor, index: Tensor) -> Tensor:
     """The labels of the records at `index`, int64 (..., models, batch).
 
-    `y` is (records,), or has soft labels for each model (models, records, classes).
+    `y` is (records,), has soft labels (records, classes), or soft labels for each model (models, records,
+    classes).
     """
-    if y.ndim == 1:
-        return y.index_select(0, index.reshape(-1)).view(index.shape)
+    if y.ndim < 3:
+        return y.index_select(0, index.reshape(-1)).view(*index.shape, *y.shape[1:])
     return y[torch.arange(len(y), device=y.device)[:, None], index]
 
 

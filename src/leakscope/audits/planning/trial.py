@@ -25,6 +25,7 @@ from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
 from leakscope.train.losses import Objective
 from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
+from leakscope.train.queries import EVALUATED_AT_ONCE, evaluate
 from leakscope.train.steps import GATHERED_AT_ONCE
 from leakscope.types import Design, Records, Signals
 
@@ -85,7 +86,12 @@ class Networks:
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
-        self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
+        self._batches = BatchPlan(
+            loop.trained_design(self._inputs, request.design, recipe),
+            self._models,
+            recipe.batch_size,
+            self._seed,
+        )
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
         self.training = Training(
@@ -123,7 +129,7 @@ class Networks:
         gathered = min(max(GATHERED_AT_ONCE, rows * n_inputs), n_steps * rows * n_inputs)
         orders = min(max(DRAWN_AT_ONCE, n_steps * rows), recipe.epochs * n_steps * rows)
         training = 8 * (gathered + orders + n_steps * rows) + 4 * rows * sum(layers)
-        most_rows = max(1, loop.EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
+        most_rows = max(1, EVALUATED_AT_ONCE // (len(self._models) * max(1, n_inputs)))
         queried_rows = len(self._models) * min(most_rows, len(self._request.records))
         neighbours = max(map(sum, zip(layers, [*layers[1:], 0], strict=True)), default=0)
         querying = 4 * queried_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
@@ -144,7 +150,7 @@ class Networks:
     def _make_stack(self) -> None:
         nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
         make = loop.MAKERS[self.training.trainer]
-        self._stack = make(nets, Objective.of(self._recipe), self._device)
+        self._stack = make(nets, Objective.of(self._recipe, self._device), self._device)
 
     def _orders(self, n_epochs: int) -> _Work:
         return lambda: list(self._batches.epochs(n_epochs))
@@ -161,7 +167,7 @@ class Networks:
     def _queries(self, n_records: int) -> _Work:
         some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
         design, names = Design(self._in_mask[:, :n_records]), self._request.signal_names
-        return lambda: self._settled(loop.evaluate(self._stack, some, design, names))
+        return lambda: self._settled(evaluate(self._stack, some, design, names))
 
     def _settled(self, done: object) -> object:
         """`done`, when the device has really done it."""

@@ -1,0 +1,201 @@
+"""What every defence promises: text, strengths, settings that reproduce it, and models that it changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.tree import DecisionTreeClassifier
+
+from leakscope.array_types import AnyArray
+from leakscope.audits.config import read_config
+from leakscope.defences.base import Defence
+from leakscope.defences.registry import defence_classes, resolve_defence, strengths_of
+from leakscope.defences.settings import settings_of
+from leakscope.design import make_design
+from leakscope.engine.request import TrainingRequest, check_request
+from leakscope.engine.worker import Worker
+from leakscope.errors import InputError
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.types import Records
+
+SEED, N_MODELS = 3, 6
+RECIPE = Recipe(
+    net_options=(("width", 8),), optimizer="adam", lr=0.05, batch_size=8, epochs=8, checkpoints=(3, 8)
+)
+TREES = EstimatorRecipe(DecisionTreeClassifier(max_depth=3))
+SIGNALS = ("correct", "log_odds", "logits", "loss")
+NAMES = sorted(defence_classes())
+
+
+def people(is_classification: bool = True) -> Records:
+    """Three classes that overlap; every second record occurs twice."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    features = (rng.normal(size=(60, 4)) + labels[:, None]).astype(np.float32)
+    again = np.arange(0, 60, 2)
+    features, labels = np.concatenate([features, features[again]]), np.concatenate([labels, labels[again]])
+    ids = np.array([f"p{i}" for i in range(len(labels))])
+    if not is_classification:
+        return Records(features, features.sum(axis=1), ids, name="numbers")
+    return Records(features, labels, ids, name="people", class_names=("a", "b", "c"))
+
+
+def defended(defence: Defence, recipe: AnyRecipe = RECIPE) -> tuple[AnyRecipe, Records, OutputFilter]:
+    records = people()
+    return defence.recipe(recipe, records), defence.records(records), defence.outputs(NO_FILTER)
+
+
+def trained(recipe: AnyRecipe, records: Records, outputs: OutputFilter) -> dict[str, AnyArray]:
+    design = make_design("balanced", N_MODELS, len(records), SEED)
+    request = TrainingRequest(records, design, recipe, SEED, SIGNALS, "cpu", outputs=outputs)
+    check_request(request)
+    block = Worker(request, torch.device("cpu")).train(np.arange(N_MODELS))
+    assert (block.diverged_at == 0).all()
+    return block.signals
+
+
+@pytest.fixture(scope="module")
+def undefended() -> dict[str, AnyArray]:
+    return trained(RECIPE, people(), NO_FILTER)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestContract:
+    def test_it_says_what_it_is(self, name: str) -> None:
+        defence = defence_classes()[name]()
+        assert defence.name == name and defence.source
+        assert (type(defence).__doc__ or "").strip()
+
+    def test_its_strengths_are_several_and_survive_as_text(self, name: str) -> None:
+        strengths = strengths_of(name)
+        assert len(strengths) >= 3 or defence_classes()[name].strengths == ({},)
+        assert len(set(strengths)) == len(strengths)
+        for defence in strengths:
+            assert resolve_defence(defence.label) == defence
+            assert defence.why_not(RECIPE, people()) is None
+
+    def test_it_changes_what_it_says(self, name: str) -> None:
+        defence = strengths_of(name)[-1]
+        recipe, records, outputs = defended(defence)
+        assert (outputs != NO_FILTER) == ("outputs" in defence.changes)
+        assert (recipe != RECIPE or records is not people()) or "outputs" in defence.changes
+        assert len(records) == len(people())
+        assert (records.ids == people().ids).all()
+
+    def test_it_can_be_applied_twice(self, name: str) -> None:
+        """Applied to what has it already, it changes nothing; only a share of the epochs is one again."""
+        for defence in strengths_of(name):
+            recipe, records, outputs = defended(defence)
+            assert defence.outputs(outputs) == outputs
+            if name != "early_stopping" and defence.why_not(recipe, records) is None:
+                assert defence.recipe(recipe, records) == recipe
+
+    def test_its_settings_reproduce_it(self, name: str, tmp_path: Path) -> None:
+        for defence in strengths_of(name):
+            recipe, _, outputs = defended(defence)
+            path = tmp_path / "config.toml"
+            text = settings_of(Recipe(), recipe, NO_FILTER, outputs)
+            path.write_text(f'[data]\ndataset = "digits"\n\n{text}')
+            config = read_config(path)
+            assert (config.recipe(), config.outputs) == (recipe, outputs)
+            assert settings_of(RECIPE, recipe, NO_FILTER, outputs), "something must be set"
+
+    def test_models_with_it_have_finite_outputs(self, name: str) -> None:
+        strengths = strengths_of(name)
+        for values in trained(*defended(strengths[len(strengths) // 2])).values():
+            assert np.isfinite(values).all()
+
+    def test_the_strongest_setting_changes_the_models(
+        self, name: str, undefended: dict[str, AnyArray]
+    ) -> None:
+        found = trained(*defended(strengths_of(name)[-1]))
+        last = [signals["log_odds"][:, -1] for signals in (found, undefended)]
+        is_changed = (np.abs(last[0] - last[1]) > 1e-3).mean(axis=1)
+        assert (is_changed > 0.5).all(), "every model answers most queries differently"
+
+    def test_it_knows_what_it_cannot_protect(self, name: str) -> None:
+        """Estimators have outputs, and no training loop of ours; numbers have no probabilities."""
+        defence = defence_classes()[name]()
+        if defence.changes == "outputs":
+            assert defence.why_not(TREES, people()) is None
+            for values in trained(*defended(defence, TREES)).values():
+                assert np.isfinite(values).all()
+            assert defence.why_not(RECIPE, people(is_classification=False))
+        else:
+            assert defence.why_not(TREES, people())
+
+    def test_numbers_are_refused_or_trained(self, name: str) -> None:
+        defence, records = strengths_of(name)[0], people(is_classification=False)
+        design = make_design("balanced", N_MODELS, len(records), SEED)
+        recipe = defence.recipe(RECIPE, records)
+        request = TrainingRequest(
+            records, design, recipe, SEED, ("loss",), "cpu", outputs=defence.outputs(NO_FILTER)
+        )
+        if defence.why_not(RECIPE, records) is None:
+            block = Worker(request, torch.device("cpu")).train(np.arange(2))
+            assert np.isfinite(block.signals["loss"]).all()
+        else:
+            with pytest.raises(InputError, match="numbers"):
+                check_request(request)
+
+
+def test_an_unknown_defence_or_option_is_named_with_the_closest() -> None:
+    with pytest.raises(InputError, match="mixup"):
+        resolve_defence("mixpu")
+    with pytest.raises(InputError, match="unknown option beta; it takes alpha"):
+        resolve_defence("mixup(beta=1)")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "early_stopping(share=0)",
+        "early_stopping(share=1.5)",
+        "mixup(alpha=0)",
+        "relax_loss(target=0)",
+        "hamp(gamma=1.0)",
+        "hamp(gamma=0)",
+    ],
+)
+def test_an_option_out_of_range_is_refused(wrong: str) -> None:
+    with pytest.raises(InputError, match="must be"):
+        resolve_defence(wrong)
+
+
+def test_a_defence_weaker_than_the_recipe_does_not_weaken_it() -> None:
+    strong = Recipe(weight_decay=1.0, label_smoothing=0.5, sam_rho=1.0, net_options=(("dropout", 0.9),))
+    for name in ("weight_decay", "label_smoothing", "sam", "dropout"):
+        assert strengths_of(name)[0].recipe(strong, people()) == strong
+    assert resolve_defence("rounding(digits=3)").outputs(OutputFilter(digits=1)) == OutputFilter(digits=1)
+
+
+@pytest.mark.parametrize("name", ["mixup", "hamp"])
+def test_defences_that_exclude_each_other_say_so(name: str) -> None:
+    relaxed = resolve_defence("relax_loss").recipe(RECIPE, people())
+    assert "relax_loss" in (defence_classes()[name]().why_not(relaxed, people()) or "")
+    softened = defence_classes()[name]().recipe(RECIPE, people())
+    assert "labels of its own" in (resolve_defence("relax_loss").why_not(softened, people()) or "")
+
+
+def test_dropout_needs_a_network_that_has_it() -> None:
+    assert "has no option 'dropout'" in (
+        resolve_defence("dropout").why_not(Recipe(net="linear"), people()) or ""
+    )
+
+
+def test_deduplication_needs_duplicates() -> None:
+    once = people().take(np.arange(60))
+    assert "no two records are equal" in (resolve_defence("deduplication").why_not(RECIPE, once) or "")
+
+
+def test_early_stopping_keeps_the_checkpoints_that_are_left() -> None:
+    shorter = resolve_defence("early_stopping(share=0.5)").recipe(RECIPE, people())
+    assert isinstance(shorter, Recipe)
+    assert (shorter.epochs, shorter.checkpoints) == (4, (3,))
+    one = resolve_defence("early_stopping(share=0.01)").recipe(RECIPE, people())
+    assert isinstance(one, Recipe)
+    assert (one.epochs, one.checkpoints) == (1, ())
