@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from leakscope.defences.base import Defence
+from leakscope.defences.selena import Selena
+from leakscope.defences.targeted import Targeted
 from leakscope.defences.weight_decay import WeightDecay
 from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
 
-_SHIPPED: tuple[type[Defence], ...] = (WeightDecay,)
+_SHIPPED: tuple[type[Defence], ...] = (Selena, Targeted, WeightDecay)
 
 
 def defence_classes() -> dict[str, type[Defence]]:

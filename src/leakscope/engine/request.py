@@ -23,6 +23,7 @@ from leakscope.signals.registry import (
     find_signal,
     own_functions,
 )
+from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
@@ -115,6 +116,8 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             "flips and crop are for images (channels, height, width), "
             f"got records of shape {tuple(features.shape[1:])}"
         )
+    if isinstance(recipe, Recipe):
+        stages_of(recipe, request.design, np.arange(1), request.seed, request.records.n_classes)
     return request.identity
 
 

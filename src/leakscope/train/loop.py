@@ -260,8 +260,8 @@ def train_stages(
                 if signal is not None:
                     stages.read(number, evaluate(stack, inputs, own, (signal,))[signal])
                 yield stack, epoch
-        if number + 1 < len(stages.sizes):
-            state.advance()
+            if not state.is_last_stage:
+                state.advance()
 
 
 def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
