@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
-from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.recipe import Distillation, EstimatorRecipe, Recipe, Treatment
 
 
 def test_all_problems_are_reported_at_once():
@@ -98,6 +98,69 @@ def test_equal_recipes_are_equal_and_hash_alike_whatever_the_order_of_options():
     assert len({one, other, Recipe()}) == 2
 
 
+TREATMENTS = {
+    "how": "down_weight",
+    "choice": "random",
+    "share": 0.1,
+    "weight": 0.5,
+    "epochs": 3,
+    "restart": False,
+    "records": (3, 5),
+}
+
+
+@pytest.mark.parametrize("name", TREATMENTS)
+def test_every_setting_of_a_treatment_is_part_of_the_description(name):
+    more = {"records": {"choice": "listed"}}.get(name, {})
+    base = Recipe(treatment=Treatment(choice="listed", records=(1,)) if more else Treatment())
+    changed = Recipe(treatment=Treatment(**{name: TREATMENTS[name], **more}))
+    assert set(TREATMENTS) == set(asdict(Treatment()))
+    assert json.dumps(changed.description()) != json.dumps(base.description())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"how": "hide"}, "how='hide': choose one of leave_out, down_weight"),
+        ({"choice": "best"}, "choice='best': choose one of early, random, listed"),
+        ({"share": 0}, "share=0: must be above 0 and at most 0.5"),
+        ({"share": 0.6}, "share=0.6"),
+        ({"weight": 1.5}, r"weight=1.5: must be in \[0, 1\]"),
+        ({"epochs": 0}, "epochs=0: must be at least 1"),
+        ({"choice": "random", "epochs": 3}, "epochs=3 would do nothing: choice='random' needs no early"),
+        ({"choice": "listed"}, "records belong to choice='listed'"),
+        ({"records": (1,)}, "records belong to choice='listed'"),
+        ({"choice": "listed", "records": (1, -2)}, "records name -2"),
+    ],
+)
+def test_a_treatment_that_cannot_be_is_refused(wrong, problem):
+    with pytest.raises(InputError, match=f"treatment: .*{problem}"):
+        Treatment(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "problem"),
+    [
+        ({"epochs": 1, "treatment": Treatment()}, "epochs=1: must be below the recipe's epochs=1"),
+        ({"epochs": 8, "treatment": Treatment(epochs=8)}, "epochs=8: must be below"),
+        ({"treatment": Treatment(), "distillation": Distillation()}, "either treatment or distillation"),
+        (
+            {"epochs": 8, "treatment": Treatment(restart=False), "checkpoints": (2, 8)},
+            "checkpoint 2 lies in the early window of 2 epochs",
+        ),
+    ],
+)
+def test_stages_that_do_not_fit_the_recipe_are_refused(recipe, problem):
+    with pytest.raises(InputError, match=problem):
+        Recipe(**recipe)
+
+
+def test_distillation_leaves_some_sub_models_out_and_some_not():
+    for models, left_out in ((1, 1), (3, 3), (3, 0)):
+        with pytest.raises(InputError, match=f"left_out={left_out}: must be at least 1 and below"):
+            Distillation(models, left_out)
+
+
 def test_a_recipe_does_not_change():
     with pytest.raises(AttributeError):
         Recipe().lr = 1.0
@@ -128,6 +191,8 @@ CHANGES = {
     "epochs": 9,
     "checkpoints": (2,),
     "trainer": "serial",
+    "treatment": Treatment(),
+    "distillation": Distillation(),
 }
 
 

@@ -12,7 +12,7 @@ from leakscope.audits.config import AuditConfig, read_config
 from leakscope.audits.settings import AuditSettings
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import Distillation, EstimatorRecipe, FunctionRecipe, Recipe, Treatment
 from tests.train.test_functions import neighbours
 
 
@@ -58,6 +58,41 @@ def test_every_training_setting_reaches_the_recipe(tmp_path: Path) -> None:
         weight_decay=0.01, schedule="step", step_epochs=(3, 6), step_factor=0.3, label_smoothing=0.1,
         batch_size=7, epochs=9, checkpoints=(1, 9), trainer="serial",
     )  # fmt: skip
+
+
+def test_tables_inside_training_reach_the_recipe(tmp_path: Path) -> None:
+    start = "[data]\ndataset = 'digits'\n[training]\nepochs = 8\n"
+    treated = read(tmp_path, start + "[training.treatment]\nhow = 'down_weight'\nshare = 0.1\nepochs = 3\n")
+    assert treated.recipe() == Recipe(epochs=8, treatment=Treatment("down_weight", share=0.1, epochs=3))
+    listed = read(tmp_path, start + "treatment = {choice = 'listed', records = [3, 4]}")
+    assert listed.recipe() == Recipe(epochs=8, treatment=Treatment(choice="listed", records=(3, 4)))
+    distilled = read(tmp_path, start + "[training.distillation]\nmodels = 3\nleft_out = 1\n")
+    assert distilled.recipe() == Recipe(epochs=8, distillation=Distillation(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ("treatment = 3", "training.treatment=3: should be a table, written [training.treatment]"),
+        ("treatment = {shar = 0.1}", "training.treatment.shar is not a known setting; did you mean 'share'?"),
+        (
+            "treatment = {how = 'hide'}",
+            "training.treatment.how='hide': should be 'leave_out' or 'down_weight'",
+        ),
+        ("treatment = {share = 2}", "training.treatment: share=2.0: must be above 0 and at most 0.5"),
+        ("treatment = {share = 'x', weight = 'y'}", "training.treatment.weight='y'"),
+        ("treatment = {epochs = 30}", "training: treatment: epochs=30: must be below the recipe's epochs=30"),
+        ("distillation = {models = 2.5}", "training.distillation.models=2.5"),
+        (
+            "distillation = {models = 2, left_out = 2}",
+            "training.distillation: left_out=2: must be at least 1",
+        ),
+    ],
+)
+def test_mistakes_in_tables_inside_training_are_named(tmp_path: Path, table: str, named: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, f"[data]\ndataset = 'digits'\n[training]\n{table}")
+    assert named in str(error.value)
 
 
 def test_an_estimator_is_made_with_its_options(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import EvaluationConfig
-from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import Distillation, EstimatorRecipe, FunctionRecipe, Recipe, Treatment
 from leakscope.stats.roc import why_unresolvable
 from leakscope.types import Design, Records
 from tests.engine.small_population import RECIPE, complete, records, regression_records, use_blocks_of
@@ -295,6 +295,26 @@ def test_time_is_all_epochs_checkpoints_and_blocks(
     found = small_cost(recipe=replace(RECIPE, trainer=trainer)).time.training
     assert found.expected == pytest.approx(stacks * (n_steps + n_orders + n_queries))
     assert (found.low, found.high) == pytest.approx((0.75 * found.expected, 1.25 * found.expected))
+
+
+def test_time_has_the_early_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps and orders of the window, and a query after each of its epochs; of each sub-model its share."""
+    use_blocks_of(monkeypatch, 4)
+    monkeypatch.setattr(trial, "seconds_a_unit", lambda *_: Seconds(1.0, 1.0, 1.0))
+    monkeypatch.setattr(plan, "judging_seconds", lambda *_: Seconds(0.0, 0.0, 0.0))
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: 0.0)
+
+    def cost(**stages: Any) -> float:
+        return float(small_cost(recipe=replace(RECIPE, trainer="stacked", **stages)).time.training.expected)
+
+    an_epoch, a_query = 2 * (2 + 1), 2 * 24  # two blocks of two steps and an order; of 24 records
+    plain = cost()
+    assert cost(treatment=Treatment(epochs=2)) - plain == pytest.approx(2 * an_epoch + 2 * a_query)
+    assert cost(treatment=Treatment(choice="random")) == pytest.approx(plain)
+    continued = cost(treatment=Treatment(epochs=1, restart=False), checkpoints=(3, 4))
+    assert continued - plain == pytest.approx(a_query)
+    distilled = cost(distillation=Distillation(3, 1))
+    assert distilled - plain == pytest.approx(2 * RECIPE.epochs * an_epoch + 3 * a_query)
 
 
 def test_a_rare_class_is_never_left_out_of_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:

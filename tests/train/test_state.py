@@ -16,7 +16,7 @@ from leakscope.design import make_design
 from leakscope.disk.saved_training import STATES, Saving, last_saved
 from leakscope.disk.sealed import read_sealed, write_sealed
 from leakscope.randomness import Purpose, generator, skip_float32
-from leakscope.recipe import Recipe
+from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.train.loop import BlockSignals, Follow, inputs_from, train_block
 from leakscope.train.state import HAS_OWN_STATE
 from leakscope.types import Records
@@ -49,6 +49,30 @@ CASES: dict[str, tuple[str, Recipe, Records]] = {
     "relaxed": ("dense", replace(USUAL, relax_loss=1.0, lr=0.05, epochs=4, checkpoints=(4,)), FLAT),
     "serial": ("serial", Recipe(net=NOISY, net_options=(("width", 8),), epochs=3, batch_size=8), FLAT),
     "augmented": ("stacked", Recipe(net="cnn", epochs=4, batch_size=4, flips=True, crop=1), IMAGES),
+    "treated": ("dense", replace(USUAL, epochs=8, checkpoints=(), treatment=Treatment(share=0.3)), FLAT),
+    "treated in training": (
+        "stacked",
+        replace(
+            USUAL,
+            net_options=DROPOUT,
+            epochs=8,
+            checkpoints=(6, 8),
+            treatment=Treatment("down_weight", share=0.3, epochs=4, restart=False),
+        ),
+        FLAT,
+    ),
+    "treated alone": (
+        "serial",
+        Recipe(
+            net=NOISY,
+            net_options=(("width", 8),),
+            epochs=6,
+            batch_size=8,
+            treatment=Treatment(share=0.3, epochs=3, restart=False),
+        ),
+        FLAT,
+    ),
+    "distilled": ("dense", replace(USUAL, checkpoints=(), distillation=Distillation(3, 1)), FLAT),
     "bfloat16": ("serial", replace(USUAL, trainer="serial", precision="bfloat16"), FLAT),
 }
 
@@ -88,7 +112,7 @@ def interrupted(case: str, folder: Path, looks: int, seconds: float = SECONDS) -
         train(case, folder, Clock(looks), seconds)
 
 
-SLOW = ("augmented", "sharpness-aware", "bfloat16")
+SLOW = ("augmented", "sharpness-aware", "bfloat16", "treated in training")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +133,7 @@ def test_an_interruption_at_any_moment_changes_no_byte(tmp_path: Path, case: str
         assert resumed_clock.looks <= clock.looks - looks + LOST_LOOKS * n_units, "it does not start over"
 
 
-@pytest.mark.parametrize("case", ["stacked", "serial"])
+@pytest.mark.parametrize("case", ["stacked", "serial", "treated"])
 def test_it_can_be_interrupted_again_and_again(tmp_path: Path, case: str) -> None:
     expected = train(case, tmp_path / "undisturbed", Clock())
     resumed, n_interruptions = None, 0
@@ -146,6 +170,8 @@ HARM: dict[str, Callable[[Path], object]] = {
     "of other models": lambda state: other_header(state, models=[0, 1, 4]),
     "of another trainer": lambda state: other_header(state, trainer="stacked"),
     "an impossible position": lambda state: other_header(state, epoch=99),
+    "an impossible stage": lambda state: other_header(state, stage=1),
+    "no stage": lambda state: other_header(state, stage=None),
     "no position": lambda state: other_header(state, epoch="all"),
     "a folder in its place": lambda state: (state.unlink(), state.mkdir()),
 }

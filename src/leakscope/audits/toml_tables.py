@@ -6,7 +6,8 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Collection
-from typing import Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from leakscope.errors import InputError, did_you_mean
 
@@ -38,10 +39,20 @@ def table_values(
         if name not in known:
             note_unknown(name, known, problems, f"{section}.")
             continue
-        fits, checked = _fitting(hints[name], value, f"{section}.{name}", problems)
+        where, inner = f"{section}.{name}", _table_type(hints[name])
+        if inner is not None:
+            values[name] = made(inner, table_values({where: value}, where, inner, problems), where, problems)
+            continue
+        fits, checked = _fitting(hints[name], value, where, problems)
         if fits:
             values[name] = checked
     return values
+
+
+def _table_type(hint: Any) -> type | None:
+    """The dataclass that a table inside a table fills, of `Dataclass | None`; None for other settings."""
+    types = get_args(hint) if isinstance(hint, UnionType) else ()
+    return next((part for part in types if dataclasses.is_dataclass(part)), None)
 
 
 def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | None:
@@ -54,7 +65,8 @@ def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | No
     try:
         return cls(**values)
     except InputError as error:
-        problems.append(f"{section}: {str(error).removeprefix(f'{section}: ')}")
+        name = section.rpartition(".")[2]
+        problems.append(f"{section}: {str(error).removeprefix(f'{name}: ')}")
         return None
 
 

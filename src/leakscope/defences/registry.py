@@ -12,6 +12,8 @@ from leakscope.defences.mixup import Mixup
 from leakscope.defences.relax_loss import RelaxLoss
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
+from leakscope.defences.selena import Selena
+from leakscope.defences.targeted import Targeted
 from leakscope.defences.temperature import Temperature
 from leakscope.defences.top_1 import TopOne
 from leakscope.defences.weight_decay import WeightDecay
@@ -27,6 +29,8 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Sam,
     RelaxLoss,
     Hamp,
+    Selena,
+    Targeted,
     Deduplication,
     Temperature,
     Rounding,

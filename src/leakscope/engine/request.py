@@ -24,6 +24,7 @@ from leakscope.signals.registry import (
     find_signal,
     own_functions,
 )
+from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
@@ -126,6 +127,8 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             raise InputError(f"{', '.join(unused)} would do nothing: these labels are numbers, not classes")
     if request.outputs != NO_FILTER and not request.records.is_classification:
         raise InputError("outputs are filtered only for classifiers; these labels are numbers")
+    if isinstance(recipe, Recipe):
+        stages_of(recipe, request.design, np.arange(1), request.seed, request.records.n_classes)
     return request.identity
 
 

@@ -264,8 +264,8 @@ def train_stages(
                     unfiltered = replace(inputs, outputs=NO_FILTER)  # early stages see what nobody else does
                     stages.read(number, evaluate(stack, unfiltered, own, (signal,))[signal])
                 yield stack, epoch
-        if number + 1 < len(stages.sizes):
-            state.advance()
+            if not state.is_last_stage:
+                state.advance()
 
 
 def trained_design(inputs: Inputs, design: Design, recipe: Recipe) -> Design:

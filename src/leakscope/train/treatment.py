@@ -112,6 +112,8 @@ def _most_treated(treatment: Treatment, design: Design) -> int:
     n_members = design.in_mask.sum(axis=1)
     if treatment.choice == "listed":
         columns = np.arange(design.n_records) if design.columns is None else design.columns
+        if (highest := max(treatment.records)) > columns.max():
+            raise InputError(f"treatment: records name {highest:,}; the last record is {columns.max():,}")
         is_listed = np.isin(columns, treatment.records)
         n_flagged = (design.in_mask & is_listed).sum(axis=1)
     else:

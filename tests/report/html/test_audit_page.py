@@ -20,6 +20,7 @@ from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
 from leakscope.evaluate.results import AuditResults, Source, SourceKind
+from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
@@ -256,3 +257,24 @@ def test_the_page_says_what_was_audited_and_how_to_repeat_it(
 def test_a_recipe_as_text_whoever_trained() -> None:
     assert recipe_text({"saved": "logits"}) == "saved logits"
     assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sentence"),
+    [
+        (
+            Recipe(treatment=Treatment()),
+            "the 5% of each model's members that were most exposed early in training were left out of the "
+            "training, and still count as members",
+        ),
+        (
+            Recipe(treatment=Treatment("down_weight", "random", 0.1)),
+            "10% of each model's members, drawn at random, were given weight 0.1 in the training",
+        ),
+        (Recipe(treatment=Treatment(choice="listed", records=(1,))), "the listed records were left out"),
+        (Recipe(distillation=Distillation(7, 3)), "7 sub-models, of which 3 were not trained on the member"),
+    ],
+)
+def test_a_recipe_s_stages_are_on_the_page(recipe: Recipe, sentence: str) -> None:
+    assert sentence in recipe_text(recipe.description())
+    assert ";" not in recipe_text(Recipe().description())

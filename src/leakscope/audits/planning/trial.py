@@ -106,8 +106,8 @@ class Networks:
         order = seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
         step = seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
         query = seconds_a_unit(self._queries, min(64, n_records), n_records, _QUERIES_TRIAL)
-        block = (step * n_steps + order) * recipe.epochs + Seconds(set_up, set_up, set_up)
-        block += query * (n_records * len(recipe.evaluated_epochs))
+        block = (step * n_steps + order) * recipe.epochs_of_all_stages + Seconds(set_up, set_up, set_up)
+        block += query * (n_records * (len(recipe.evaluated_epochs) + recipe.early_reads))
         preparing = Seconds(self._preparing, self._preparing, self._preparing)
         return block * (self._request.design.n_models / len(self._models)) + preparing
 
@@ -116,7 +116,7 @@ class Networks:
         recipe = self._recipe
         return (
             f"training steps and queries of {_counted(len(self._models), 'model')} at once, times "
-            f"{_counted(recipe.epochs, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
+            f"{_counted(recipe.epochs_of_all_stages, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
             f"{_counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
         )
 

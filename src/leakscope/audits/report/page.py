@@ -137,8 +137,30 @@ def recipe_text(recipe: Mapping[str, Any]) -> str:
     options = "".join(f" {name} {value}" for name, value in recipe["net_options"].items())
     return (
         f"{recipe['net']}{options}, {recipe['optimizer']} with learning rate {recipe['lr']:g}, "
-        f"{recipe['epochs']} epochs, batch size {recipe['batch_size']}"
+        f"{recipe['epochs']} epochs, batch size {recipe['batch_size']}{_stages_text(recipe)}"
     )
+
+
+def _stages_text(recipe: Mapping[str, Any]) -> str:
+    """What early stages of the training are for; empty: there are none."""
+    treatment, distillation = recipe.get("treatment"), recipe.get("distillation")
+    if treatment:
+        share = f"{100 * treatment['share']:g}% of each model's members"
+        who = {
+            "early": f"the {share} that were most exposed early in training",
+            "random": f"{share}, drawn at random,",
+            "listed": "the listed records",
+        }[treatment["choice"]]
+        what = (
+            "left out of" if treatment["how"] == "leave_out" else f"given weight {treatment['weight']:g} in"
+        )
+        return f"; {who} were {what} the training, and still count as members"
+    if distillation:
+        return (
+            f"; trained on labels predicted by {distillation['models']} sub-models, of which "
+            f"{distillation['left_out']} were not trained on the member (SELENA)"
+        )
+    return ""
 
 
 def _models(results: AuditResults) -> str:
