@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leakscope.errors import InputError
+from leakscope.privacy import Privacy
 from leakscope.types import digest_arrays
 from leakscope.user_code import path_of
 
@@ -39,6 +40,8 @@ class Recipe:
         flips: mirror images left to right at random, each time they are trained on.
         crop: shift images by up to this many pixels in each direction at random, padded with the mean.
         precision: of forward and backward passes in training; weights and outputs are always float32.
+        privacy: train with DP-SGD; None: without. Batches are then drawn at random at every step, and
+            `batch_size` is their expected size.
         checkpoints: epochs after which the models are evaluated on every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
     """
@@ -58,6 +61,7 @@ class Recipe:
     flips: bool = False
     crop: int = 0
     precision: Literal["float32", "bfloat16"] = "float32"
+    privacy: Privacy | None = None
     batch_size: int = 64
     epochs: int = 30
     checkpoints: tuple[int, ...] = ()
@@ -218,4 +222,16 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
     bad = [e for e in recipe.checkpoints if not 1 <= e <= recipe.epochs]
     if bad or list(recipe.checkpoints) != sorted(set(recipe.checkpoints)):
         problems.append(f"checkpoints={list(recipe.checkpoints)}: must rise within 1..epochs={recipe.epochs}")
+    return [*problems, *_privacy_problems(recipe)]
+
+
+def _privacy_problems(recipe: Recipe) -> list[str]:
+    """What does not go with DP-SGD."""
+    if recipe.privacy is None:
+        return []
+    problems = []
+    if recipe.sam_rho:
+        problems.append("privacy and sam_rho: the second gradient of a step would not be private; use one")
+    if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
+        problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")
     return problems

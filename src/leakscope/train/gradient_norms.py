@@ -25,7 +25,7 @@ from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, initial_nets, train
 from leakscope.train.losses import PLAIN, Objective
-from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import plan_of
 from leakscope.train.side_by_side import SerialModel
 from leakscope.types import Design
 
@@ -78,7 +78,7 @@ def at_checkpoints(
     alone = np.array([model])
     (net,) = initial_nets(recipe, inputs, alone, seed)
     stack = SerialModel([net], Objective.of(recipe), inputs.x.device)
-    plan = BatchPlan(design, alone, recipe.batch_size, seed)
+    plan = plan_of(design, alone, recipe, seed)
     values = []
     for epoch in train(stack, inputs, plan, recipe):
         if epoch in recipe.evaluated_epochs:

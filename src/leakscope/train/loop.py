@@ -27,12 +27,13 @@ from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.residuals import label_spread
-from leakscope.train.augment import drawn_views, is_augmented
+from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import NOBODY, Plan, plan_of
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.state import TrainingState, unsaved
@@ -222,7 +223,7 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    plan = BatchPlan(design, models, recipe.batch_size, seed)
+    plan = plan_of(design, models, recipe, seed)
     stack = _maker(trainer, plan, recipe)(
         initial_nets(recipe, inputs, models, seed), Objective.of(recipe), inputs.x.device
     )
@@ -243,16 +244,16 @@ def train_block(
     return BlockSignals(signals, state.diverged_at, trainer, "; ".join(state.notes), state.seconds)
 
 
-def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
+def _maker(trainer: str, plan: Plan, recipe: Recipe) -> StackMaker:
     """How to make the block. Compiling takes about a minute, which only long training repays."""
     n_rows = plan.steps * len(plan.models) * plan.batch * recipe.epochs
-    if trainer == "side_by_side" and n_rows >= _COMPILED_FROM:
+    if trainer == "side_by_side" and n_rows >= _COMPILED_FROM and recipe.privacy is None:
         return partial(SideBySide, loss=compiled_loss())
     return MAKERS[trainer]
 
 
 def train(
-    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, state: TrainingState | None = None
+    stack: Stack, inputs: Inputs, plan: Plan, recipe: Recipe, state: TrainingState | None = None
 ) -> Iterator[int]:
     """Trains epoch by epoch; yields the number of epochs done (on CUDA: at least queued).
 
@@ -261,14 +262,26 @@ def train(
     state = state or unsaved(len(plan.models))
     steps = _steps(stack, inputs, plan, recipe, state.notes.append)
     state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel))
-    shape, first, first_step = (plan.steps, len(plan.models), plan.batch), state.epoch, state.step
-    views = drawn_views(recipe, plan.models, plan.seed, shape, first) if is_augmented(recipe) else None
-    for epoch, order in enumerate(plan.epochs(recipe.epochs, first), first):
+    first, first_step = state.epoch, state.step
+    for epoch, (order, views) in enumerate(_epochs(plan, recipe, first), first):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
-        after_step = partial(_after_step, state, epoch)
-        steps.run_epoch(order, None if views is None else next(views), lr, begin, after_step)
+        steps.start(epoch * plan.steps + begin)
+        steps.run_epoch(order, views, lr, begin, partial(_after_step, state, epoch))
         yield epoch + 1
+
+
+def _epochs(plan: Plan, recipe: Recipe, first: int) -> Iterator[tuple[IntArray, Views | None]]:
+    """The records of each epoch's batches, and how to look at them."""
+    orders = plan.epochs(recipe.epochs, first)
+    if not is_augmented(recipe):
+        yield from ((order, None) for order in orders)
+    elif isinstance(plan, BatchPlan):
+        shape = (plan.steps, len(plan.models), plan.batch)
+        yield from zip(orders, drawn_views(recipe, plan.models, plan.seed, shape, first), strict=False)
+    else:
+        for epoch, order in enumerate(orders, first):
+            yield order, views_of(recipe, plan.models, plan.seed, order != NOBODY, epoch)
 
 
 def _after_step(state: TrainingState, epoch: int, step: int) -> None:
@@ -277,9 +290,7 @@ def _after_step(state: TrainingState, epoch: int, step: int) -> None:
         state.passed(epoch, step)
 
 
-def _steps(
-    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note
-) -> HostSteps | CapturedSteps:
+def _steps(stack: Stack, inputs: Inputs, plan: Plan, recipe: Recipe, note: Note) -> HostSteps | CapturedSteps:
     """Captured where there is a CUDA device and the step allows it."""
     arguments = (stack, inputs.x, inputs.y, plan, recipe)
     if inputs.x.device.type == "cuda" and not isinstance(stack, SerialModel):

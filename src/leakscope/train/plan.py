@@ -54,6 +54,10 @@ class BatchPlan:
             orders = self._orders(min(together, n_epochs - start))
             yield from orders.reshape(-1, self.steps, n_models, self.batch)
 
+    def weights(self, order: IntArray) -> npt.NDArray[np.float32]:
+        """What each row of an epoch's batches weighs in the loss; float32 (steps, models, batch)."""
+        return self.row_weight
+
     def _orders(self, n_epochs: int) -> IntArray:
         """Every model's records in random order, filled up; (epochs, steps, models, batch)."""
         orders = np.empty((n_epochs, self.steps, len(self._members), self.batch), dtype=np.int64)
