@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leakscope.errors import InputError
-from leakscope.privacy import Privacy
+from leakscope.privacy.settings import Privacy
 from leakscope.types import digest_arrays
 from leakscope.user_code import path_of
 

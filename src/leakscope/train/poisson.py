@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, IntArray
-from leakscope.privacy import Sampling
+from leakscope.privacy.settings import Sampling
 from leakscope.randomness import Purpose, generator
 from leakscope.recipe import Recipe
 from leakscope.train.plan import BatchPlan

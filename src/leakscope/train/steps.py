@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.privacy import noise_multiplier
+from leakscope.privacy.accounting import noise_multiplier
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
 from leakscope.train.noise import Noise, noise_of
