@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,8 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
+from leakscope.privacy.accounting import privacy_spent
+from leakscope.privacy.settings import PRIVACY_SPENT, Sampling
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.registry import (
     CLASSIFICATION,
@@ -23,6 +25,7 @@ from leakscope.signals.registry import (
     find_signal,
     own_functions,
 )
+from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
 from leakscope.types import Design, Records
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
@@ -82,6 +85,11 @@ class TrainingRequest:
             description["net_sha256"] = digest_of_net(net)
             n_parameters = sum(p.numel() for p in net.parameters())
             code |= code_of_net(recipe, net)
+            if recipe.privacy is not None:
+                if has_batch_norm(net):  # the other reasons take records: the worker gives them
+                    raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
+                sampling = Sampling.of(design, recipe.batch_size)
+                description[PRIVACY_SPENT] = asdict(privacy_spent(recipe.privacy, sampling, recipe.epochs))
         else:
             code |= recipe.code
         if code:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from math import ceil, isfinite
 from typing import Any
 
 from leakscope.errors import InputError
@@ -55,15 +56,26 @@ def _solved(epsilon: float, delta: float, rate: float, steps: int) -> float:
                 lambda: _fresh_accountant(steps), lambda noise: _event(noise, rate, steps), epsilon, delta
             )
         )
+    solved = _rounded_up(solved)
     while _epsilon(solved, delta, rate, steps) > epsilon:  # the solver's own tolerance
-        solved *= 1 + 1e-6
+        solved = _rounded_up(solved * (1 + 1e-6))
     return solved
 
 
 @cache
 def _epsilon(multiplier: float, delta: float, rate: float, steps: int) -> float:
     with _quiet():
-        return float(_fresh_accountant(steps).compose(_event(multiplier, rate, steps)).get_epsilon(delta))
+        spent = _fresh_accountant(steps).compose(_event(multiplier, rate, steps)).get_epsilon(delta)
+    if not isfinite(spent):
+        raise InputError(
+            f"privacy.noise_multiplier={multiplier:g}: the accountant finds no finite epsilon; raise it"
+        )
+    return _rounded_up(float(spent))
+
+
+def _rounded_up(value: float) -> float:
+    """To six decimals: the last bits differ between machines, and belong to a bank's identity."""
+    return ceil(value * 1e6) / 1e6
 
 
 def _fresh_accountant(steps: int) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leakscope.errors import InputError
 from leakscope.types import Design
+
+PRIVACY_SPENT = "privacy_spent"
+"""Under which name a bank's description of its recipe has the guarantee of its training."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,12 @@ class PrivacySpent:
     sampling_rate: float
     steps: int
     accountant: str
+
+    @classmethod
+    def of_recipe(cls, description: Mapping[str, Any]) -> PrivacySpent | None:
+        """The guarantee in a bank's description of its recipe; None: models were trained without."""
+        stored = description.get(PRIVACY_SPENT)
+        return None if stored is None else cls(**stored)
 
 
 def _problems(privacy: Privacy) -> list[str]:

@@ -34,6 +34,7 @@ from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
 from leakscope.train.poisson import NOBODY, Plan, plan_of
+from leakscope.train.row_by_row import why_not_private
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.state import TrainingState, unsaved
@@ -183,10 +184,15 @@ def _train_in_bfloat16(net: nn.Module, device_type: str) -> None:
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     """(a name of `MAKERS`, note): the fastest trainer that fits the recipe's network and the device."""
-    if recipe.trainer == "serial":
+    if recipe.trainer == "serial" and recipe.privacy is None:
         return "serial", None
     nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
-    if recipe.precision == "float32" and dense_layers(nets[0]) is not None:
+    if recipe.privacy is not None:
+        _check_privacy(recipe, nets[0].to(inputs.x.device), inputs)
+    if recipe.trainer == "serial":
+        return "serial", None
+    views = 1 if recipe.privacy is None else recipe.privacy.views
+    if recipe.precision == "float32" and views == 1 and dense_layers(nets[0]) is not None:
         return "dense", None
     n_parameters = sum(p.numel() for p in nets[0].parameters())
     on_cpu = inputs.x.device.type == "cpu"
@@ -196,7 +202,7 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     side_by_side = recipe.trainer == "auto" and not on_cpu and has_convolutions
     if side_by_side:  # there precision is no obstacle; randomness shared by all models still is
         nets = initial_nets(replace(recipe, precision="float32"), inputs, np.arange(2), seed=0)
-    reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2])
+    reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2], recipe.privacy is not None)
     if reason is None:
         return "side_by_side" if side_by_side else "stacked", None
     if recipe.trainer == "stacked":
@@ -204,6 +210,13 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
             f"trainer='stacked': {recipe.net!r} cannot be stacked ({reason}); use trainer='auto'"
         )
     return "serial", f"trained one at a time: {reason}"
+
+
+def _check_privacy(recipe: Recipe, net: nn.Module, inputs: Inputs) -> None:
+    """Raises when DP-SGD cannot protect the training of this network."""
+    reason = why_not_private(net, inputs.x[:2], inputs.y[:2])
+    if reason is not None:
+        raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {reason}")
 
 
 def train_block(

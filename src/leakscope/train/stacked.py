@@ -84,12 +84,16 @@ class VmapStack:
         return (self._objective.row_losses(outputs, y) * row_weight).sum()
 
 
-def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None:
+def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor, clipped: bool = False) -> str | None:
     """None when two such nets train stacked on the two rows of x; else torch's reason."""
     try:
         stack = VmapStack(nets, PLAIN, x.device)
         pair, labels = torch.stack([x, x]), torch.stack([y, y])
-        stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
+        weights = torch.full_like(labels, 0.5, dtype=torch.float32)
+        if clipped:
+            stack.clipped_gradients(pair[:, :, None], labels, weights, 1.0)
+        else:
+            stack.gradients(pair, labels, weights)
         stack.outputs(pair)
     except (RuntimeError, NotImplementedError) as error:
         return first_line(error)
