@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "leakscope"
 
 ORDER = (
     "errors", "array_types", "user_code", "disk", "types", "code_identity", "randomness", "design",
-    "options", "recipe", "disclosure",
+    "options", "privacy", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
     "defences", "evaluate", "audits", "single_model", "compare", "studies", "runs", "cli",

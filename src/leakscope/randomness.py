@@ -23,6 +23,8 @@ class Purpose(IntEnum):
     DESIGN = 4
     BOOTSTRAP = 5
     AUGMENTATION = 6
+    NOISE = 7
+    SAMPLING = 8
     MIXUP = 9
     OUTPUTS = 10
     RANDOM_INPUTS = 11
@@ -31,9 +33,9 @@ class Purpose(IntEnum):
     DISTILLATION_SUB_MODEL = 22
 
 
-def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:
-    """A fresh generator for one model and one purpose."""
-    return np.random.Generator(np.random.PCG64(_sequence(run_seed, model, purpose)))
+def generator(run_seed: int, model: int, purpose: Purpose, part: int = 0) -> np.random.Generator:
+    """A fresh generator for one model and one purpose; each part of a training may have its own."""
+    return np.random.Generator(np.random.PCG64(_sequence(run_seed, model, purpose, part)))
 
 
 def seed_integer(run_seed: int, model: int, purpose: Purpose, bits: int = 63) -> int:
@@ -42,10 +44,10 @@ def seed_integer(run_seed: int, model: int, purpose: Purpose, bits: int = 63) ->
     return int(words[0] >> np.uint64(64 - bits))
 
 
-def _sequence(run_seed: int, model: int, purpose: Purpose) -> np.random.SeedSequence:
+def _sequence(run_seed: int, model: int, purpose: Purpose, part: int = 0) -> np.random.SeedSequence:
     if run_seed < 0:
         raise InputError(f"seed={run_seed}: must be 0 or more")
-    return np.random.SeedSequence([run_seed, model, int(purpose)])
+    return np.random.SeedSequence([run_seed, model, int(purpose), *([part] if part else [])])
 
 
 def skip_float32(rng: np.random.Generator, n: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leakscope.errors import InputError
+from leakscope.privacy.settings import Privacy
 from leakscope.types import digest_arrays
 from leakscope.user_code import path_of
 
@@ -120,6 +121,8 @@ class Recipe:
         flips: mirror images left to right at random, each time they are trained on.
         crop: shift images by up to this many pixels in each direction at random, padded with the mean.
         precision: of forward and backward passes in training; weights and outputs are always float32.
+        privacy: train with DP-SGD; None: without. Batches are then drawn at random at every step, and
+            `batch_size` is their expected size.
         checkpoints: epochs after which the models are evaluated on every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
         treatment: targeted treatment of the members most exposed early in training; None: without.
@@ -146,6 +149,7 @@ class Recipe:
     flips: bool = False
     crop: int = 0
     precision: Literal["float32", "bfloat16"] = "float32"
+    privacy: Privacy | None = None
     batch_size: int = 64
     epochs: int = 30
     checkpoints: tuple[int, ...] = ()
@@ -323,7 +327,7 @@ def _recipe_problems(recipe: Recipe) -> list[str]:
     bad = [e for e in recipe.checkpoints if not 1 <= e <= recipe.epochs]
     if bad or list(recipe.checkpoints) != sorted(set(recipe.checkpoints)):
         problems.append(f"checkpoints={list(recipe.checkpoints)}: must rise within 1..epochs={recipe.epochs}")
-    return problems + _stage_problems(recipe)
+    return [*problems, *_stage_problems(recipe), *_privacy_problems(recipe)]
 
 
 def _stage_problems(recipe: Recipe) -> list[str]:
@@ -371,4 +375,21 @@ def _loss_problems(recipe: Recipe) -> list[str]:
     soft = [name for name in SOFT_LABELS if getattr(recipe, name)]
     if recipe.relax_loss and soft:
         problems.append(f"relax_loss and {', '.join(soft)} exclude each other: it has labels of its own")
+    return problems
+
+
+def _privacy_problems(recipe: Recipe) -> list[str]:
+    """What does not go with DP-SGD."""
+    if recipe.privacy is None:
+        return []
+    problems = []
+    if recipe.sam_rho:
+        problems.append("privacy and sam_rho: the second gradient of a step would not be private; use one")
+    apart = [name for name in ("mixup", "relax_loss", "treatment", "distillation") if getattr(recipe, name)]
+    if apart:
+        problems.append(
+            f"privacy and {', '.join(apart)} exclude each other: batches or labels would mix records"
+        )
+    if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
+        problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")
     return problems

@@ -259,7 +259,7 @@ def test_sizes_grow_only_while_the_trial_lasts(monkeypatch: pytest.MonkeyPatch) 
     ("changes", "trainer"),
     [
         ({}, "dense"),
-        ({"recipe": Recipe(net_options=(("width", 4), ("batch_norm", True)), epochs=2)}, "stacked"),
+        ({"recipe": Recipe(net_options=(("width", 4), ("norm", "batch")), epochs=2)}, "stacked"),
         ({"recipe": Recipe(net_options=(("width", 4),), epochs=2, trainer="serial")}, "serial"),
         ({"recipe": TREE}, "estimators"),
         ({"recipe": FunctionRecipe(most_frequent)}, "function"),

@@ -20,7 +20,7 @@ from tests.engine.small_population import N_MODELS, RECIPE, complete, contents, 
 
 RECIPES: dict[str, AnyRecipe] = {
     "dense": RECIPE,
-    "stacked": Recipe(net_options=(("width", 4), ("batch_norm", True)), epochs=3, batch_size=8),
+    "stacked": Recipe(net_options=(("width", 4), ("norm", "batch")), epochs=3, batch_size=8),
     "serial": Recipe(net_options=(("width", 4),), epochs=3, batch_size=8, trainer="serial"),
     "estimators": EstimatorRecipe(LogisticRegression(), processes=1),
     "function": FunctionRecipe(centroids),

@@ -64,7 +64,7 @@ FOREST = EstimatorRecipe(RandomForestClassifier(n_estimators=40), processes=2)
 LARGE = "tests.faults.nets:noisy"  # draws from torch's global generator
 CASES = {
     "stacked perceptrons": Case(mlp(900, width=32)),
-    "stacked networks with dropout": Case(mlp(40, width=16, batch_norm=True, dropout=0.2)),
+    "stacked networks with dropout": Case(mlp(40, width=16, norm="batch", dropout=0.2)),
     "large networks, one at a time": Case(Recipe(net=LARGE, epochs=16, batch_size=16)),
     "images, flipped and cropped": Case(
         Recipe(

@@ -107,7 +107,7 @@ def layers(net):
 
 
 def test_an_mlp_has_depth_hidden_layers_of_its_width():
-    options = (("width", 7), ("depth", 2), ("activation", "tanh"), ("dropout", 0.1), ("batch_norm", True))
+    options = (("width", 7), ("depth", 2), ("activation", "tanh"), ("dropout", 0.1), ("norm", "batch"))
     net = build(Recipe(net="mlp", net_options=options), (2, 3), 4)
     hidden = ["Linear", "BatchNorm1d", "Tanh", "Dropout"]
     assert layers(net) == ["Flatten", *hidden, *hidden, "Linear"]
@@ -116,13 +116,36 @@ def test_an_mlp_has_depth_hidden_layers_of_its_width():
 
 def test_a_cnn_without_batch_norm_has_biases_instead():
     with_norm, without = (
-        build(Recipe(net="cnn", net_options=(("batch_norm", on), ("channels", 2))), (1, 8, 8), 3)
-        for on in (True, False)
+        build(Recipe(net="cnn", net_options=(("norm", norm), ("channels", 2))), (1, 8, 8), 3)
+        for norm in ("batch", "none")
     )
     assert layers(with_norm).count("BatchNorm2d") == 2
     assert layers(without).count("BatchNorm2d") == 0
     assert with_norm[0].bias is None
     assert without[0].bias is not None
+
+
+@pytest.mark.parametrize("net", ["mlp", "cnn", "deep_cnn", "resnet18", "wide_resnet"])
+def test_group_norm_takes_the_place_of_every_batch_norm(net):
+    small = {"mlp": {"width": 12}, "wide_resnet": {"depth": 10}}.get(net, {"channels": 4})
+    batch, group = (
+        build(Recipe(net=net, net_options=tuple({**small, "norm": norm}.items())), (2, 8, 8), 3)
+        for norm in ("batch", "group")
+    )
+    n_norms = sum(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in batch.modules())
+    assert n_norms > 0
+    assert [isinstance(m, nn.GroupNorm) for m in group.modules()].count(True) == n_norms
+    assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in group.modules())
+    names = [name for name, _ in batch.named_parameters()]
+    assert [name for name, _ in group.named_parameters()] == names
+    rows = torch.randn(3, 2, 8, 8)
+    torch.testing.assert_close(group(rows)[:1], group(rows[:1]), rtol=1e-4, atol=1e-5)
+
+
+def test_an_unknown_norm_is_refused():
+    for net, norm in (("mlp", "layer"), ("cnn", "layer"), ("resnet18", "none")):
+        with pytest.raises(InputError, match=f"{net}: norm='{norm}': choose"):
+            build(Recipe(net=net, net_options=(("norm", norm),)), (1, 8, 8), 3)
 
 
 class TestDigest:

@@ -11,6 +11,7 @@ from leakscope.train.loop import initial_nets, inputs_from, train
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
 from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import plan_of
 from leakscope.types import Design, Records
 
 CPU = torch.device("cpu")
@@ -58,7 +59,7 @@ def trained(stack_maker, records, design, recipe, models=None, seed=3):
     inputs = inputs_from(records, CPU)
     models = np.arange(design.n_models) if models is None else models
     stack = stack_maker(initial_nets(recipe, inputs, models, seed), Objective.of(recipe), CPU)
-    for _ in train(stack, inputs, BatchPlan(design, models, recipe.batch_size, seed), recipe):
+    for _ in train(stack, inputs, plan_of(design, models, recipe, seed), recipe):
         pass
     return stack
 

@@ -267,7 +267,7 @@ class TestChoice:
     @pytest.mark.parametrize("trainer", ["auto", "stacked"])
     def test_what_vmap_can_do_is_stacked(self, trainer):
         assert self.choose(Recipe(net="cnn", trainer=trainer), image_records()) == ("stacked", None)
-        dropped = Recipe(net="mlp", net_options=(("dropout", 0.2), ("batch_norm", True)), trainer=trainer)
+        dropped = Recipe(net="mlp", net_options=(("dropout", 0.2), ("norm", "batch")), trainer=trainer)
         assert self.choose(dropped) == ("stacked", None)
         for own in ("gelu", "half_frozen", "tied"):
             assert self.choose(Recipe(net=f"tests.train.nets:{own}", trainer=trainer)) == ("stacked", None)

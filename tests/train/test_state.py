@@ -38,7 +38,7 @@ def records(shape: tuple[int, ...] = (5,)) -> Records:
 
 FLAT, IMAGES = records(), records((1, 8, 8))
 USUAL = Recipe(net_options=(("width", 6),), epochs=3, batch_size=4, checkpoints=(1, 3))
-DROPOUT = (("batch_norm", True), ("dropout", 0.3), ("width", 6))
+DROPOUT = (("dropout", 0.3), ("norm", "batch"), ("width", 6))
 CASES: dict[str, tuple[str, Recipe, Records]] = {
     "dense": ("dense", USUAL, FLAT),
     "one step per epoch": ("dense", replace(USUAL, batch_size=64, epochs=12, checkpoints=(5, 12)), FLAT),

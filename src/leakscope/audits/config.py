@@ -18,6 +18,7 @@ from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
@@ -222,13 +223,32 @@ def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditCo
     predictions = _section(PredictionsSection, content, "predictions", problems)
     model = _section(ModelSection, content, "model", problems) or ModelSection()
     names = [field.name for field in fields(Recipe) if field.name not in ("net", "net_options")]
-    of_training = table_values(content, "training", Recipe, problems, names)
+    of_training = table_values(_without_privacy(content), "training", Recipe, problems, names)
+    of_training |= _privacy(tables.get("training", {}), problems)
     training = made(Recipe, of_training, "training", problems)
     outputs = _section(OutputFilter, content, "outputs", problems) or NO_FILTER
     settings = _settings(path, content, text, problems)
     if training is None or settings is None:
         return None
     return AuditConfig(path, settings, data, model, training, target, predictions, outputs)
+
+
+def _without_privacy(content: Toml) -> Toml:
+    """The file without `[training.privacy]`, a table of its own."""
+    training = content.get("training")
+    if not isinstance(training, dict):
+        return content
+    return {**content, "training": {k: v for k, v in training.items() if k != "privacy"}}
+
+
+def _privacy(training: Toml, problems: Problems) -> Toml:
+    """`[training.privacy]` as an argument of the recipe."""
+    name, before = "training.privacy", len(problems)
+    if "privacy" not in training:
+        return {}
+    values = table_values({name: training["privacy"]}, name, Privacy, problems)
+    privacy = made(Privacy, values, name, problems) if len(problems) == before else None
+    return {"privacy": privacy}
 
 
 def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> Any:

@@ -15,6 +15,8 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
+from leakscope.privacy.accounting import privacy_spent
+from leakscope.privacy.settings import PRIVACY_SPENT, Sampling
 from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
@@ -24,6 +26,7 @@ from leakscope.signals.registry import (
     find_signal,
     own_functions,
 )
+from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
 from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
 
@@ -86,6 +89,11 @@ class TrainingRequest:
             description["net_sha256"] = digest_of_net(net)
             n_parameters = sum(p.numel() for p in net.parameters())
             code |= code_of_net(recipe, net)
+            if recipe.privacy is not None:
+                if has_batch_norm(net):  # the other reasons take records: the worker gives them
+                    raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
+                sampling = Sampling.of(design, recipe.batch_size)
+                description[PRIVACY_SPENT] = asdict(privacy_spent(recipe.privacy, sampling, recipe.epochs))
         else:
             code |= recipe.code
         if self.outputs != NO_FILTER:

@@ -36,6 +36,7 @@ from leakscope.evaluate.results import (
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
+from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
@@ -267,6 +268,7 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> PopulationFigu
         diverged_models={str(model): epoch for model, epoch in bank.diverged.items()},
         seed=bank.identity.seed,
         recipe=bank.identity.recipe,
+        privacy=PrivacySpent.of_recipe(bank.identity.recipe),
         records_sha256=bank.identity.records.sha256,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.leakage.checkpoints import LeakageFigures
+from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.estimate import Estimate
 
 MEMBERS_SHA256 = "member list sha256"
@@ -235,6 +236,8 @@ class PopulationFigures:
         diverged_models: index of each model that diverged -> the epoch in which it did.
         seed: seed that all randomness derives from; one per part where runs were merged or extended.
         recipe: how one model was trained.
+        privacy: the guarantee that training gives each record; null: models were trained without
+            differential privacy, or elsewhere.
         records_sha256: sha256 of the records.
     """
 
@@ -245,6 +248,7 @@ class PopulationFigures:
     diverged_models: Mapping[str, int]
     seed: int | tuple[int, ...]
     recipe: Mapping[str, Any]
+    privacy: PrivacySpent | None
     records_sha256: str
 
 

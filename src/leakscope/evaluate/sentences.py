@@ -23,6 +23,7 @@ def summary(results: AuditResults) -> list[str]:
     return [
         *opening_sentences(results),
         population_sentence(results),
+        *privacy_sentences(results),
         *accuracy_sentences(results),
         *([] if has_failed_check(results) else _figure_sentences(results)),
         *diverged_sentences(results),
@@ -39,6 +40,7 @@ def key_findings(results: AuditResults) -> list[str]:
         *gate_sentences(results),
         *([] if is_void else [*exposed_sentences(results), *leakage_sentences(results)]),
         " ".join([population_sentence(results), *accuracy_sentences(results)]),
+        *privacy_sentences(results),
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
     ]
@@ -103,6 +105,27 @@ def population_sentence(results: AuditResults) -> str:
     trained = ", trained for this audit" if results.config.source.kind == "given model" else ""
     models = "model" if n_references == 1 else "models"
     return f"{sentence}, with {n_references} reference {models}{trained}."
+
+
+def privacy_sentences(results: AuditResults) -> list[str]:
+    """The guarantee of DP-SGD, and whether the attacks contradict it; none for other trainings."""
+    spent = results.population.privacy
+    if spent is None:
+        return []
+    guarantee = (
+        f"The models were trained with DP-SGD: epsilon = {spent.epsilon:.3g} at delta = {spent.delta:g} for "
+        f"each record (noise multiplier {spent.noise_multiplier:.3g}, clipping norm {spent.clip:g}, "
+        f"{spent.steps:,} steps with sampling rate {spent.sampling_rate:.3g})."
+    )
+    bounds = [figures.epsilon.general.value for figures in results.attacks.values()]
+    largest = max((bound for bound in bounds if bound is not None), default=0.0)
+    if largest <= spent.epsilon or results.config.delta < spent.delta:
+        return [guarantee]
+    return [
+        guarantee,
+        f"Warning: the attacks contradict this guarantee, with a lower bound of {largest:.3g} on epsilon. "
+        "Either records depend on each other (duplicates, for example), or the training is at fault.",
+    ]
 
 
 def accuracy_sentences(results: AuditResults) -> list[str]:

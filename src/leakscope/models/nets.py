@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 from torch.nn import functional
 
 from leakscope.errors import InputError
 
+Norm = Literal["batch", "group", "none"]
+"""Batch norm mixes the rows of a batch, which rules out DP-SGD; group norm treats every row by itself."""
+
+_GROUPS = 8  # of channels, where their number allows it
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -25,7 +30,7 @@ def mlp(
     depth: int = 1,
     activation: str = "relu",
     dropout: float = 0.0,
-    batch_norm: bool = False,
+    norm: Norm = "none",
 ) -> nn.Module:
     """`depth` hidden layers of `width` units on the flattened input."""
     if width < 1 or depth < 1:
@@ -35,9 +40,7 @@ def mlp(
     layers: list[nn.Module] = [nn.Flatten()]
     n_in = prod(input_shape)
     for _ in range(depth):
-        layers.append(nn.Linear(n_in, width))
-        if batch_norm:
-            layers.append(nn.BatchNorm1d(width))
+        layers += [nn.Linear(n_in, width), *_norms("mlp", norm, width, nn.BatchNorm1d)]
         layers.append(_ACTIVATIONS[activation]())
         if dropout:
             layers.append(nn.Dropout(dropout))
@@ -45,36 +48,39 @@ def mlp(
     return nn.Sequential(*layers, nn.Linear(n_in, n_classes))
 
 
-def cnn(
-    input_shape: tuple[int, ...], n_classes: int, channels: int = 16, batch_norm: bool = True
-) -> nn.Module:
+def cnn(input_shape: tuple[int, ...], n_classes: int, channels: int = 16, norm: Norm = "batch") -> nn.Module:
     """Two 3x3 convolutions with pooling, then a linear layer on a 4 x 4 map; for images from 4 x 4."""
     _check_images("cnn", input_shape, smallest=4)
     layers: list[nn.Module] = []
     for n_in, n_out in ((input_shape[0], channels), (channels, 2 * channels)):
-        layers.append(nn.Conv2d(n_in, n_out, 3, padding=1, bias=not batch_norm))
-        if batch_norm:
-            layers.append(nn.BatchNorm2d(n_out))
-        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+        layers.append(nn.Conv2d(n_in, n_out, 3, padding=1, bias=norm == "none"))
+        layers += [*_norms("cnn", norm, n_out), nn.ReLU(), nn.MaxPool2d(2)]
     head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(2 * channels * 16, n_classes)]
     return nn.Sequential(*layers, *head)
 
 
-def deep_cnn(input_shape: tuple[int, ...], n_classes: int, channels: int = 32) -> nn.Module:
+def deep_cnn(
+    input_shape: tuple[int, ...], n_classes: int, channels: int = 32, norm: Norm = "batch"
+) -> nn.Module:
     """VGG's pattern: three stages of two 3x3 convolutions that halve the image and double the channels."""
     _check_images("deep_cnn", input_shape, smallest=8)
     layers: list[nn.Module] = []
     n_in = input_shape[0]
     for n_out in (channels, 2 * channels, 4 * channels):
         for _ in range(2):
-            layers += [nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()]
+            layers.append(nn.Conv2d(n_in, n_out, 3, padding=1, bias=norm == "none"))
+            layers += [*_norms("deep_cnn", norm, n_out), nn.ReLU()]
             n_in = n_out
         layers.append(nn.MaxPool2d(2))
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, n_classes))
 
 
 def resnet18(
-    input_shape: tuple[int, ...], n_classes: int, channels: int = 64, stem: str = "small"
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    channels: int = 64,
+    stem: str = "small",
+    norm: Norm = "batch",
 ) -> nn.Module:
     """ResNet-18 (He et al. 2016): a stem and four stages of two blocks.
 
@@ -85,11 +91,11 @@ def resnet18(
     if stem not in ("small", "large"):
         raise InputError(f"resnet18: stem={stem!r}: choose small or large")
     layers: list[nn.Module] = (
-        [_conv3(input_shape[0], channels), nn.BatchNorm2d(channels), nn.ReLU()]
+        [_conv3(input_shape[0], channels), _norm("resnet18", norm, channels), nn.ReLU()]
         if stem == "small"
         else [
             nn.Conv2d(input_shape[0], channels, 7, 2, padding=3, bias=False),
-            nn.BatchNorm2d(channels),
+            _norm("resnet18", norm, channels),
             nn.ReLU(),
             nn.MaxPool2d(3, 2, padding=1),
         ]
@@ -97,7 +103,8 @@ def resnet18(
     n_in = channels
     for stage in range(4):
         n_out = channels * 2**stage
-        layers += [ResidualBlock(n_in, n_out, stride=1 if stage == 0 else 2), ResidualBlock(n_out, n_out)]
+        stride = 1 if stage == 0 else 2
+        layers += [ResidualBlock(n_in, n_out, stride, norm), ResidualBlock(n_out, n_out, 1, norm)]
         n_in = n_out
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, n_classes))
 
@@ -105,14 +112,14 @@ def resnet18(
 class ResidualBlock(nn.Module):
     """Two convolutions and a shortcut, which is a 1x1 convolution where the shape changes."""
 
-    def __init__(self, n_in: int, n_out: int, stride: int = 1) -> None:
+    def __init__(self, n_in: int, n_out: int, stride: int = 1, norm: Norm = "batch") -> None:
         super().__init__()
-        self.first, self.first_norm = _conv3(n_in, n_out, stride), nn.BatchNorm2d(n_out)
-        self.second, self.second_norm = _conv3(n_out, n_out), nn.BatchNorm2d(n_out)
+        self.first, self.first_norm = _conv3(n_in, n_out, stride), _norm("resnet18", norm, n_out)
+        self.second, self.second_norm = _conv3(n_out, n_out), _norm("resnet18", norm, n_out)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or n_in != n_out:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
+                nn.Conv2d(n_in, n_out, 1, stride, bias=False), _norm("resnet18", norm, n_out)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -126,7 +133,12 @@ def _conv3(n_in: int, n_out: int, stride: int = 1) -> nn.Conv2d:
 
 
 def wide_resnet(
-    input_shape: tuple[int, ...], n_classes: int, depth: int = 28, widen: int = 2, dropout: float = 0.0
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    depth: int = 28,
+    widen: int = 2,
+    dropout: float = 0.0,
+    norm: Norm = "batch",
 ) -> nn.Module:
     """WRN-`depth`-`widen` (Zagoruyko and Komodakis 2016): three stages of (depth - 4) / 6 blocks."""
     _check_images("wide_resnet", input_shape, smallest=8)
@@ -140,19 +152,19 @@ def wide_resnet(
     for stage, (n_in, n_out) in enumerate(pairwise(widths)):
         for block in range((depth - 4) // 6):
             stride = 2 if stage > 0 and block == 0 else 1
-            layers.append(PreactivationBlock(n_in if block == 0 else n_out, n_out, stride, dropout))
-    head = [nn.BatchNorm2d(widths[-1]), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+            layers.append(PreactivationBlock(n_in if block == 0 else n_out, n_out, stride, dropout, norm))
+    head = [_norm("wide_resnet", norm, widths[-1]), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers, *head, nn.Linear(widths[-1], n_classes))
 
 
 class PreactivationBlock(nn.Module):
     """Norm, relu, convolution, twice; where the shape changes the shortcut starts after the first relu."""
 
-    def __init__(self, n_in: int, n_out: int, stride: int, dropout: float) -> None:
+    def __init__(self, n_in: int, n_out: int, stride: int, dropout: float, norm: Norm = "batch") -> None:
         super().__init__()
-        self.first_norm = nn.BatchNorm2d(n_in)
+        self.first_norm = _norm("wide_resnet", norm, n_in)
         self.first = nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False)
-        self.second_norm = nn.BatchNorm2d(n_out)
+        self.second_norm = _norm("wide_resnet", norm, n_out)
         self.second = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
         self.dropout: nn.Module = nn.Dropout(dropout) if dropout else nn.Identity()
         self.shortcut: nn.Module | None = None
@@ -166,6 +178,23 @@ class PreactivationBlock(nn.Module):
         outer: Tensor = x if self.shortcut is None else self.shortcut(active)
         outputs: Tensor = outer + self.second(inner)
         return outputs
+
+
+def _norm(net: str, kind: Norm, n: int) -> nn.Module:
+    """The norm of a network that has one after every convolution."""
+    if kind == "none":
+        raise InputError(f"{net}: norm='none': choose batch or group")
+    (norm,) = _norms(net, kind, n)
+    return norm
+
+
+def _norms(net: str, kind: Norm, n: int, batch: type[nn.Module] = nn.BatchNorm2d) -> list[nn.Module]:
+    """The norm of `n` channels, if any; group norm has 8 groups, or fewer where they would not be equal."""
+    if kind not in get_args(Norm):
+        raise InputError(f"{net}: norm={kind!r}: choose one of {', '.join(get_args(Norm))}")
+    if kind == "none":
+        return []
+    return [batch(n) if kind == "batch" else nn.GroupNorm(gcd(_GROUPS, n), n)]
 
 
 def _check_images(net: str, input_shape: tuple[int, ...], smallest: int) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leakscope.array_types import IntArray
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.recipe import Recipe
 
@@ -42,14 +43,38 @@ def drawn_views(
         skip_float32(rng, first * 3 * steps * batch)
     while True:
         drawn = np.stack([rng.random((3, steps, batch), dtype=np.float32) for rng in rngs], axis=2)
-        mirrored = (drawn[0] < 0.5) & recipe.flips
-        top, left = (drawn[1:] * (2 * recipe.crop + 1)).astype(np.int64)  # (steps, models, batch) each
-        yield Views(*map(torch.from_numpy, (mirrored.astype(np.int64), top, left)))
+        yield _views(recipe, drawn)  # (steps, models, batch) each
+
+
+def views_of(recipe: Recipe, models: IntArray, seed: int, is_row: BoolArray, epoch: int) -> Views:
+    """The views of an epoch of DP-SGD, drawn for the rows that are someone; (steps, models, width, views).
+
+    `is_row` is bool (steps, models, width). The number of rows differs from epoch to epoch, so each epoch has
+    generators of its own.
+    """
+    assert recipe.privacy is not None, "other trainings have one view per row"
+    drawn = np.zeros((3, *is_row.shape, recipe.privacy.views), dtype=np.float32)
+    for at, model in enumerate(models.tolist()):
+        rng, rows = generator(seed, model, Purpose.AUGMENTATION, epoch + 1), is_row[:, at]
+        numbers = rng.random((int(rows.sum()), 3, recipe.privacy.views), dtype=np.float32)
+        drawn[:, :, at][:, rows] = numbers.transpose(1, 0, 2)
+    return _views(recipe, drawn)
+
+
+def _views(recipe: Recipe, drawn: npt.NDArray[np.float32]) -> Views:
+    mirrored = (drawn[0] < 0.5) & recipe.flips
+    top, left = (drawn[1:] * (2 * recipe.crop + 1)).astype(np.int64)
+    return Views(*map(torch.from_numpy, (mirrored.astype(np.int64), top, left)))
 
 
 def padded(x: Tensor, crop: int) -> Tensor:
     """Images with a margin of `crop` zeros (the mean, of standardised pixels) on every side."""
     return functional.pad(x, (crop, crop, crop, crop)) if crop else x
+
+
+def views_at(images: Tensor, index: Tensor, views: Views, crop: int) -> Tensor:
+    """As `gathered`, with several views of each record: `views` has one axis more, which comes last."""
+    return gathered(images, index[..., None].expand_as(views.top), views, crop)
 
 
 def gathered(images: Tensor, index: Tensor, views: Views, crop: int) -> Tensor:

@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from leakscope.array_types import AnyArray
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
-from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
 from leakscope.train.mixup import Mixes, mixed
-from leakscope.train.optimizer import sharpness_aware
-from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import NOBODY, Plan
 from leakscope.train.side_by_side import new_stream
 from leakscope.train.steps import AfterStep, Stack, Steps, labels_at
 
@@ -30,23 +28,24 @@ _WARM_UP_STEPS = 3
 class CapturedSteps(Steps):
     """The steps of one block on a CUDA device."""
 
-    def __init__(self, stack: Stack, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe) -> None:
-        super().__init__(stack, recipe)
+    def __init__(self, stack: Stack, x: Tensor, y: Tensor, plan: Plan, recipe: Recipe) -> None:
+        super().__init__(stack, plan, recipe)
         self._plan = plan
         self._images, self._labels = padded(x, recipe.crop) if is_augmented(recipe) else x, y
-        device, shape = x.device, (plan.steps, len(plan.models), plan.batch)
-        self._at = torch.zeros(1, dtype=torch.int64, device=device)
-        self._index = torch.zeros(shape, dtype=torch.int64, device=device)
-        self._views = Views(*(torch.zeros(shape, dtype=torch.int64, device=device) for _ in range(3)))
-        self._mixes = Mixes(torch.ones(shape[:2], device=device), torch.zeros_like(self._index))
-        self._weight = torch.from_numpy(plan.row_weight).to(device)
-        self._idle = torch.from_numpy(plan.idle).to(device) if plan.idle.any() else None
-        self._lr = torch.zeros(plan.steps, device=device)
-        self._graph = self._captured()
+        self._at = torch.zeros(1, dtype=torch.int64, device=x.device)
+        self._idle = torch.from_numpy(plan.idle).to(x.device) if plan.idle.any() else None
+        self._lr = torch.zeros(plan.steps, device=x.device)
+        self._widen(plan.batch)
 
-    def weigh(self, row_weight: npt.NDArray[np.float32]) -> None:
-        """Gives the rows of the next epoch their weights, float32 (steps, models, batch)."""
-        _put(self._weight, torch.from_numpy(row_weight))
+    def _widen(self, width: int) -> None:
+        """Makes place for batches of `width` rows, and captures a step on them."""
+        device, shape = self._at.device, (self._plan.steps, len(self._plan.models), width)
+        of_views = shape if self._recipe.privacy is None else (*shape, self._recipe.privacy.views)
+        self._index = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._views = Views(*(torch.zeros(of_views, dtype=torch.int64, device=device) for _ in range(3)))
+        self._mixes = Mixes(torch.ones(shape[:2], device=device), torch.zeros_like(self._index))
+        self._weight = torch.zeros(shape, device=device)
+        self._graph = self._captured()
 
     def run_epoch(
         self,
@@ -58,10 +57,12 @@ class CapturedSteps(Steps):
         after_step: AfterStep,
     ) -> None:
         """One epoch from step `first` on; returns before the device is done."""
-        _put(self._index, torch.from_numpy(order))
+        if order.shape[2] > self._index.shape[2]:  # a rare epoch of DP-SGD
+            self._widen(order.shape[2])
+        self._put_rows(order)
         if views is not None:
             for place, drawn in zip(self._views, views, strict=True):
-                _put(place, drawn)
+                _put(place[:, :, : drawn.shape[2]], drawn)
         if mixes is not None:
             for place, drawn in zip(self._mixes, mixes, strict=True):
                 _put(place, drawn)
@@ -70,6 +71,13 @@ class CapturedSteps(Steps):
         for step in range(first, self._plan.steps):
             self._graph.replay()
             after_step(step + 1)
+
+    def _put_rows(self, order: IntArray) -> None:
+        """The records of an epoch and their weights; places beyond the epoch's width are nobody's."""
+        width = self._index.shape[2] - order.shape[2]
+        wide = np.pad(order, ((0, 0), (0, 0), (0, width)), constant_values=NOBODY) if width else order
+        _put(self._index, torch.from_numpy(np.maximum(wide, 0)))
+        _put(self._weight, torch.from_numpy(self._plan.weights(wide)))
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         """The graph of one step; models and optimizer are as before, whether it works or raises."""
@@ -98,26 +106,23 @@ class CapturedSteps(Steps):
 
     def _step(self) -> None:
         index, weight = self._now(self._index), self._now(self._weight)
-        if is_augmented(self._recipe):
-            x = gathered(self._images, index, Views(*map(self._now, self._views)), self._recipe.crop)
-        else:
-            x = self._images[index]
-        y = labels_at(self._labels, index)
+        x, y = self._rows(index), labels_at(self._labels, index)
         if self._recipe.mixup:
             share, partner = map(self._now, self._mixes)
             x, y = mixed(x, share, partner), mixed(y, share, partner)
         changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
-        gradients = sharpness_aware(
-            lambda: self._stack.gradients(x, y, weight),
-            self._stack.parameters,
-            self._stack.buffers,
-            self._recipe.sam_rho,
-        )
-        self._optimizer.step(gradients, self._now(self._lr))
+        self._optimizer.step(self._gradients(x, y, weight), self._now(self._lr))
         if self._idle is not None:
             _put_back(changed, before, self._now(self._idle))
         self._at += 1
+
+    def _rows(self, index: Tensor) -> Tensor:
+        is_private, crop = self._recipe.privacy is not None, self._recipe.crop
+        if is_augmented(self._recipe):
+            gather = views_at if is_private else gathered
+            return gather(self._images, index, Views(*map(self._now, self._views)), crop)
+        return self._images[index][:, :, None] if is_private else self._images[index]
 
     def _now(self, planned: Tensor) -> Tensor:
         """The entry of the current step."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from leakscope.train.clipping import clip_factor
 from leakscope.train.losses import Objective
 
 _ACTIVATIONS = (nn.ReLU, nn.Tanh)
+_MOST_WORKSPACES = 16  # batches of DP-SGD vary in size
 
 
 def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None]] | None:
@@ -67,26 +69,45 @@ class DenseStack:
         self.buffers: list[Tensor] = []
         self.nets: list[nn.Module] = []  # its own code runs, not theirs
         self._gradients = [torch.empty_like(p) for p in self.parameters]
-        self._work: _Workspace | None = None
+        self._work: dict[int, _Workspace] = {}  # by the number of rows
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`; overwritten by the next call."""
         x = x.flatten(2).transpose(1, 2)  # (models, inputs, rows)
-        if self._work is None or self._work.rows != x.shape[2]:
-            self._work = _Workspace(self._maps, x.shape[2])
-        work, below = self._work, x
-        for bias, weight, activation, out in zip(
-            self._biases, self._maps, self._activations, work.outputs, strict=True
-        ):
-            torch.baddbmm(bias, weight, below, out=out)
-            below = _activate_(activation, out)
-        slope = self.objective.output_gradient_(below, y, row_weight)
+        work = self._passed(x)
+        slope = self.objective.output_gradient_(work.outputs[-1], y, row_weight)
         for level in range(len(work.outputs) - 1, 0, -1):
             self._layer_gradient(level, slope, work.outputs[level - 1], work.outputs_t[level - 1])
             slope = torch.bmm(self._maps_t[level], slope, out=work.slopes[level - 1])
             _differentiate_(self._activations[level - 1], slope, work.outputs[level - 1])
         self._layer_gradient(0, slope, x, x.transpose(1, 2))
         return self._gradients
+
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+        """Weighted sum of the rows' gradients, each scaled down to norm `clip`; overwritten by the next call.
+
+        A row's gradient in a layer is the product of slopes and inputs, so its norm is that of both: it is
+        known without the gradient, and scaling the slopes scales the gradient.
+        """
+        assert x.shape[2] == 1, "several views of a row are another trainer's"
+        x = x.flatten(2).transpose(1, 2)
+        work = self._passed(x)
+        below = [x, *work.outputs[:-1]]
+        slopes = [*work.slopes, self.objective.output_gradient_(work.outputs[-1], y, work.ones)]
+        squares = _squared_norms(below[-1], slopes[-1])
+        for level in range(len(slopes) - 1, 0, -1):
+            torch.bmm(self._maps_t[level], slopes[level], out=slopes[level - 1])
+            _differentiate_(self._activations[level - 1], slopes[level - 1], below[level])
+            squares += _squared_norms(below[level - 1], slopes[level - 1])
+        factor = (row_weight * clip_factor(squares, clip))[:, None]
+        for level, (inputs, slope) in enumerate(zip(below, slopes, strict=True)):
+            self._layer_gradient(level, slope.mul_(factor), inputs, inputs.transpose(1, 2))
+        return self._gradients
+
+    def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Views of tensors like `parameters`, in the shapes of the networks' own parameters."""
+        pairs = zip(tensors[::2], tensors[1::2], self._is_tall, strict=True)
+        return [t for w, b, tall in pairs for t in (w.transpose(1, 2) if tall else w, b[:, :, 0])]
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
@@ -97,8 +118,22 @@ class DenseStack:
 
     def state(self) -> dict[str, Tensor]:
         """Parameters under the module's own names and shapes, with a leading models axis."""
-        flat = [t for w, b in zip(self._maps, self._biases, strict=True) for t in (w, b[:, :, 0])]
-        return dict(zip(self._names, flat, strict=True))
+        return dict(zip(self._names, self.in_own_shapes(self.parameters), strict=True))
+
+    def _passed(self, x: Tensor) -> _Workspace:
+        """The layers' outputs for x (models, inputs, rows)."""
+        rows = x.shape[2]
+        if rows not in self._work:
+            if len(self._work) == _MOST_WORKSPACES:
+                self._work.clear()
+            self._work[rows] = _Workspace(self._maps, rows)
+        work, below = self._work[rows], x
+        for bias, weight, activation, out in zip(
+            self._biases, self._maps, self._activations, work.outputs, strict=True
+        ):
+            torch.baddbmm(bias, weight, below, out=out)
+            below = _activate_(activation, out)
+        return work
 
     def _layer_gradient(self, level: int, slope: Tensor, below: Tensor, below_t: Tensor) -> None:
         weight, bias = self._gradients[2 * level], self._gradients[2 * level + 1]
@@ -113,10 +148,15 @@ class _Workspace:
     """Where one step's activations and slopes go: (models, units, rows), the same memory every step."""
 
     def __init__(self, maps: list[Tensor], rows: int) -> None:
-        self.rows = rows
         self.outputs = [m.new_empty(m.shape[0], m.shape[1], rows) for m in maps]
         self.outputs_t = [out.transpose(1, 2) for out in self.outputs]
         self.slopes = [torch.empty_like(out) for out in self.outputs[:-1]]
+        self.ones = self.outputs[0].new_ones(len(maps[0]), rows)
+
+
+def _squared_norms(inputs: Tensor, slopes: Tensor) -> Tensor:
+    """Of the rows' gradients in one layer, weights and biases; (models, rows)."""
+    return inputs.square().sum(1).add_(1).mul_(slopes.square().sum(1))
 
 
 def _activate_(activation: type[nn.Module] | None, a: Tensor) -> Tensor:

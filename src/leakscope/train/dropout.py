@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-_MULTIPLIERS = (-4658895280553007687, -7723592293110705685)  # splitmix64's two, as signed integers
-_WEYL = -7046029254386353131  # splitmix64's odd increment, from one position to the next
-_PASS = 2685821657736338717  # another odd number: by the same one, a pass would be the last one shifted
+from leakscope.train.hashing import WEYL, mixed, shifted
+
+PASS_KEY_STRIDE = 2685821657736338717  # another odd number: by WEYL, a pass would be the last one shifted
+ROW_KEY_STRIDE = 0x2545F4914F6CDD1D  # from one row's key to the next, where rows are passed one by one
 LAYER_KEY_STRIDE = 0x5851F42D4C957F2D  # from one layer's key to the next
 _N_SHARED_AXES: dict[type[nn.Module], int] = {
     nn.Dropout: 0,
@@ -44,7 +45,7 @@ class SeededDropout(nn.Module):
         own_axes = x.ndim - self.n_shared_axes
         shape = (*x.shape[:own_axes], *(1 for _ in range(self.n_shared_axes)))
         mask = _uniform(self.key, shape) >= self.p
-        self.key.add_(_PASS)
+        self.key.add_(PASS_KEY_STRIDE)
         return x * mask / (1 - self.p) if self.p < 1 else torch.zeros_like(x)
 
 
@@ -77,13 +78,5 @@ def dropout_passes(net: nn.Module, x: Tensor, n_passes: int) -> npt.NDArray[np.f
 
 def _uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Uniform numbers in [0, 1) with 24 bits, a hash of key and position."""
-    bits = torch.arange(prod(shape), device=key.device) * _WEYL + key
-    for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
-        bits = (bits ^ _shifted(bits, shift)) * multiplier
-    bits = bits ^ _shifted(bits, 31)
-    return (_shifted(bits, 40).to(torch.float32) * 2.0**-24).reshape(shape)
-
-
-def _shifted(bits: Tensor, by: int) -> Tensor:
-    """Logical shift right; torch's shift of a signed integer copies the sign."""
-    return (bits >> by) & ((1 << (64 - by)) - 1)
+    bits = mixed(torch.arange(prod(shape), device=key.device) * WEYL + key)
+    return (shifted(bits, 40).to(torch.float32) * 2.0**-24).reshape(shape)

@@ -27,14 +27,16 @@ from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.residuals import label_spread
-from leakscope.train.augment import drawn_views, is_augmented
+from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
 from leakscope.train.plan import BatchPlan, without_duplicates
+from leakscope.train.poisson import NOBODY, Plan
 from leakscope.train.queries import evaluate, random_queries
+from leakscope.train.row_by_row import why_not_private
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.stages import Stages, stages_of
@@ -185,10 +187,15 @@ def _train_in_bfloat16(net: nn.Module, device_type: str) -> None:
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     """(a name of `MAKERS`, note): the fastest trainer that fits the recipe's network and the device."""
-    if recipe.trainer == "serial":
+    if recipe.trainer == "serial" and recipe.privacy is None:
         return "serial", None
     nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
-    if recipe.precision == "float32" and dense_layers(nets[0]) is not None:
+    if recipe.privacy is not None:
+        _check_privacy(recipe, nets[0].to(inputs.x.device), inputs)
+    if recipe.trainer == "serial":
+        return "serial", None
+    views = 1 if recipe.privacy is None else recipe.privacy.views
+    if recipe.precision == "float32" and views == 1 and dense_layers(nets[0]) is not None:
         return "dense", None
     n_parameters = sum(p.numel() for p in nets[0].parameters())
     on_cpu = inputs.x.device.type == "cpu"
@@ -198,7 +205,7 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     side_by_side = recipe.trainer == "auto" and not on_cpu and has_convolutions
     if side_by_side:  # there precision is no obstacle; randomness shared by all models still is
         nets = initial_nets(replace(recipe, precision="float32"), inputs, np.arange(2), seed=0)
-    reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2])
+    reason = why_not_stackable(nets, inputs.x[:2], inputs.y[:2], recipe.privacy is not None)
     if reason is None:
         return "side_by_side" if side_by_side else "stacked", None
     if recipe.trainer == "stacked":
@@ -206,6 +213,13 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
             f"trainer='stacked': {recipe.net!r} cannot be stacked ({reason}); use trainer='auto'"
         )
     return "serial", f"trained one at a time: {reason}"
+
+
+def _check_privacy(recipe: Recipe, net: nn.Module, inputs: Inputs) -> None:
+    """Raises when DP-SGD cannot protect the training of this network."""
+    reason = why_not_private(net, inputs.x[:2], inputs.y[:2])
+    if reason is not None:
+        raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {reason}")
 
 
 def train_block(
@@ -276,10 +290,10 @@ def trained_design(inputs: Inputs, design: Design, recipe: Recipe) -> Design:
     return without_duplicates(design, inputs.records.duplicate_of)
 
 
-def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
+def _maker(trainer: str, plan: Plan, recipe: Recipe) -> StackMaker:
     """How to make the block. Compiling takes about a minute, which only long training repays."""
     n_rows = plan.steps * len(plan.models) * plan.batch * recipe.epochs
-    if trainer == "side_by_side" and n_rows >= _COMPILED_FROM:
+    if trainer == "side_by_side" and n_rows >= _COMPILED_FROM and recipe.privacy is None:
         return partial(SideBySide, loss=compiled_loss())
     return MAKERS[trainer]
 
@@ -287,7 +301,7 @@ def _maker(trainer: str, plan: BatchPlan, recipe: Recipe) -> StackMaker:
 def train(
     stack: Stack,
     inputs: Inputs,
-    plan: BatchPlan,
+    plan: Plan,
     recipe: Recipe,
     state: TrainingState | None = None,
     until: int | None = None,
@@ -300,21 +314,29 @@ def train(
     steps = _steps(stack, inputs, plan, recipe, state.notes.append)
     if not state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel)):
         return
-    shape, first, first_step = (plan.steps, len(plan.models), plan.batch), state.epoch, state.step
-    views = drawn_views(recipe, plan.models, plan.seed, shape, first) if is_augmented(recipe) else None
-    mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup else None
-    for epoch, order in enumerate(plan.epochs(until or recipe.epochs, first), first):
+    first, first_step = state.epoch, state.step
+    mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup and isinstance(plan, BatchPlan) else None
+    for epoch, (order, views) in enumerate(_epochs(plan, recipe, first, until or recipe.epochs), first):
         stack.objective.begin_epoch(epoch)
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
-        after_step = partial(_after_step, state, epoch)
-        weights = plan.weights_of(order)
-        if weights is not None:
-            steps.weigh(weights)
-        seen = None if views is None else next(views)
+        steps.start(epoch * plan.steps + begin)
         mixed = None if mixes is None else next(mixes)
-        steps.run_epoch(order, seen, mixed, lr, begin, after_step)
+        steps.run_epoch(order, views, mixed, lr, begin, partial(_after_step, state, epoch))
         yield epoch + 1
+
+
+def _epochs(plan: Plan, recipe: Recipe, first: int, until: int) -> Iterator[tuple[IntArray, Views | None]]:
+    """The records of the batches of each epoch from `first` to `until`, and how to look at them."""
+    orders = plan.epochs(until, first)
+    if not is_augmented(recipe):
+        yield from ((order, None) for order in orders)
+    elif isinstance(plan, BatchPlan):
+        shape = (plan.steps, len(plan.models), plan.batch)
+        yield from zip(orders, drawn_views(recipe, plan.models, plan.seed, shape, first), strict=False)
+    else:
+        for epoch, order in enumerate(orders, first):
+            yield order, views_of(recipe, plan.models, plan.seed, order != NOBODY, epoch)
 
 
 def _after_step(state: TrainingState, epoch: int, step: int) -> None:
@@ -323,9 +345,7 @@ def _after_step(state: TrainingState, epoch: int, step: int) -> None:
         state.passed(epoch, step)
 
 
-def _steps(
-    stack: Stack, inputs: Inputs, plan: BatchPlan, recipe: Recipe, note: Note
-) -> HostSteps | CapturedSteps:
+def _steps(stack: Stack, inputs: Inputs, plan: Plan, recipe: Recipe, note: Note) -> HostSteps | CapturedSteps:
     """Captured where there is a CUDA device and the step allows it."""
     y = inputs.y
     if recipe.mixup and not y.is_floating_point():
@@ -349,7 +369,7 @@ def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:
 
 
 @contextmanager
-def _own_randomness(plan: BatchPlan, device: torch.device) -> Iterator[None]:
+def _own_randomness(plan: Plan, device: torch.device) -> Iterator[None]:
     """Seeds torch's global generators for one model, whose module may draw from them (functional dropout)."""
     own_seed = seed_integer(plan.seed, int(plan.models[0]), Purpose.DROPOUT)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

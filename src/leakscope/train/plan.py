@@ -49,7 +49,7 @@ def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:
     repeated = repeated[np.argsort(duplicate_of[repeated], kind="stable")]
     own = design.in_mask[:, repeated]
     starts = np.flatnonzero(np.diff(duplicate_of[repeated], prepend=-1))
-    n_before = np.cumsum(own, axis=1) - own  # members to the left, those of other groups included
+    n_before: IntArray = np.cumsum(own, axis=1) - own  # members to the left, those of other groups included
     group = np.cumsum(np.diff(duplicate_of[repeated], prepend=duplicate_of[repeated[0]]) != 0)
     in_mask = design.in_mask.copy()
     in_mask[:, repeated] = own & (n_before == n_before[:, starts][:, group])
@@ -90,10 +90,10 @@ class BatchPlan:
             orders = self._orders(min(together, n_epochs - start))
             yield from orders.reshape(-1, self.steps, n_models, self.batch)
 
-    def weights_of(self, order: IntArray) -> npt.NDArray[np.float32] | None:
-        """`row_weight` times the weights of the records of one epoch; None where all count once."""
+    def weights(self, order: IntArray) -> npt.NDArray[np.float32]:
+        """What each row of an epoch's batches weighs in the loss; float32 (steps, models, batch)."""
         if self._weight is None:
-            return None
+            return self.row_weight
         weights: npt.NDArray[np.float32] = (
             self.row_weight * self._weight[np.arange(len(self.models))[:, None], order]
         )

@@ -14,6 +14,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from leakscope.train.clipping import ClippedSum, Weights
 from leakscope.train.losses import Objective
 
 Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, Objective], Tensor]
@@ -48,22 +49,32 @@ class SideBySide:
         self.parameters = [_shared(own) for own in zip(*map(_trained, nets), strict=True)]
         self.buffers = [_shared(own) for own in zip(*(list(net.buffers()) for net in nets), strict=True)]
         self._own = [_trained(net) for net in nets]
+        self._names = [name for name, p in nets[0].named_parameters() if p.requires_grad]
+        self._clipped: ClippedSum | None = None
         has_streams = device.type == "cuda" and len(nets) > 1
         self._streams = [new_stream(device) for _ in nets] if has_streams else []
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""
-        if not self._streams:
-            return self._stacked([self._lane_gradients(m, x[m], y[m], row_weight[m]) for m in range(len(x))])
-        main = torch.cuda.current_stream(x.device)
-        gradients = []
-        for lane, stream in enumerate(self._streams):
-            stream.wait_stream(main)
-            with torch.cuda.stream(stream):
-                gradients.append(self._lane_gradients(lane, x[lane], y[lane], row_weight[lane]))
-        for stream in self._streams:
-            main.wait_stream(stream)
-        return self._stacked(gradients)
+        return self._by_lanes(lambda m: self._lane_gradients(m, x[m], y[m], row_weight[m]))
+
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+        """Weighted sum of the rows' gradients, each scaled down to norm `clip`."""
+        if self._clipped is None:
+            self._clipped = ClippedSum(self._names, self.objective)
+            self.nets[0].train()
+            self._clipped.prepare(self.nets[0], self._weights(0), x[0, :2], y[0, :2])
+        clipped = self._clipped
+
+        def of_lane(m: int) -> list[Tensor]:
+            rows = self._laid_out(x[m].flatten(0, 1)).reshape(x[m].shape)
+            return clipped(self.nets[m].train(), self._weights(m), rows, y[m], row_weight[m], clip)
+
+        return self._by_lanes(of_lane)
+
+    def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Tensors like `parameters`, in the shapes of the networks' own parameters."""
+        return tensors
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
@@ -74,6 +85,26 @@ class SideBySide:
         """Parameters under the module's own names and shapes, with a leading models axis."""
         named = [dict(net.named_parameters()) for net in self.nets]
         return {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+
+    def _weights(self, lane: int) -> Weights:
+        named = {name: p.detach() for name, p in self.nets[lane].named_parameters()}
+        trained = [named.pop(name) for name in self._names]
+        return Weights(trained, named, dict(self.nets[lane].named_buffers()))
+
+    def _by_lanes(self, of_lane: Callable[[int], list[Tensor]]) -> list[Tensor]:
+        """The lanes' gradients together, each lane on its stream."""
+        if not self._streams:
+            return self._stacked([of_lane(lane) for lane in range(len(self.nets))])
+        device = self.parameters[0].device
+        main = torch.cuda.current_stream(device)
+        gradients = []
+        for lane, stream in enumerate(self._streams):
+            stream.wait_stream(main)
+            with torch.cuda.stream(stream):
+                gradients.append(of_lane(lane))
+        for stream in self._streams:
+            main.wait_stream(stream)
+        return self._stacked(gradients)
 
     def _lane_gradients(self, lane: int, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         net = self.nets[lane].train()

@@ -6,11 +6,14 @@ per model (`dropout.py`).
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from leakscope.errors import first_line
+from leakscope.train.clipping import ClippedSum, Weights
 from leakscope.train.losses import PLAIN, Objective
 
 
@@ -29,12 +32,27 @@ class VmapStack:
         self.objective = objective
         self._net.to("meta")  # only its structure is used from here on
         self.nets = [self._net]
+        self._clipped: ClippedSum | None = None
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""
         self._net.train()
         state = (self.parameters, self._frozen, self._buffers)
         return list(vmap(grad(self._loss))(*state, x, y, row_weight))
+
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+        """Weighted sum of the rows' gradients, each scaled down to norm `clip`."""
+        self._net.train()
+        weights = Weights(self.parameters, self._frozen, self._buffers)
+        if self._clipped is None:
+            self._clipped = ClippedSum(self._names, self.objective)
+            self._clipped.prepare(self._net, weights.of_model(0), x[0, :2], y[0, :2])
+        clipped = partial(self._clipped, self._net, clip=clip)
+        return list(vmap(clipped)(weights, x, y, row_weight))
+
+    def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Tensors like `parameters`, in the shapes of the networks' own parameters."""
+        return tensors
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
@@ -66,12 +84,16 @@ class VmapStack:
         return self.objective.loss(outputs, y, row_weight)
 
 
-def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor) -> str | None:
+def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor, clipped: bool = False) -> str | None:
     """None when two such nets train stacked on the two rows of x; else torch's reason."""
     try:
         stack = VmapStack(nets, PLAIN, x.device)
         pair, labels = torch.stack([x, x]), torch.stack([y, y])
-        stack.gradients(pair, labels, torch.full_like(labels, 0.5, dtype=torch.float32))
+        weights = torch.full_like(labels, 0.5, dtype=torch.float32)
+        if clipped:
+            stack.clipped_gradients(pair[:, :, None], labels, weights, 1.0)
+        else:
+            stack.gradients(pair, labels, weights)
         stack.outputs(pair)
     except (RuntimeError, NotImplementedError) as error:
         return first_line(error)

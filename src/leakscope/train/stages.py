@@ -14,7 +14,7 @@ from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.train.distillation import Distilled
-from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import Plan, plan_of
 from leakscope.train.state import StageSize
 from leakscope.train.treatment import Treated
 from leakscope.types import Design
@@ -31,7 +31,7 @@ class Stages(Protocol):
     def carried(self) -> Mapping[str, AnyArray]:
         """What early stages found out, by name; saved with the state of the training."""
 
-    def plan(self, stage: int) -> BatchPlan:
+    def plan(self, stage: int) -> Plan:
         """The batches of a stage; its `seed` is that of everything random in the stage."""
 
     def reads(self, stage: int, epoch: int) -> str | None:
@@ -48,7 +48,7 @@ class Stages(Protocol):
 class Single:
     """One stage, on all members alike."""
 
-    only: BatchPlan
+    only: Plan
     epochs: int
     carried: Mapping[str, AnyArray] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Single:
         """The one stage."""
         return (StageSize(self.epochs, self.only.steps),)
 
-    def plan(self, stage: int) -> BatchPlan:
+    def plan(self, stage: int) -> Plan:
         """All members in batches."""
         return self.only
 
@@ -81,4 +81,4 @@ def stages_of(recipe: Recipe, design: Design, models: IntArray, seed: int, n_out
         if n_outputs < 2:
             raise InputError("distillation is for classification: a numeric label has no probabilities")
         return Distilled(recipe, recipe.distillation, design, models, seed, n_outputs)
-    return Single(BatchPlan(design, models, recipe.batch_size, seed), recipe.epochs)
+    return Single(plan_of(design, models, recipe, seed), recipe.epochs)

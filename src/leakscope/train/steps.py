@@ -8,21 +8,23 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.privacy.accounting import noise_multiplier
 from leakscope.recipe import Recipe
-from leakscope.train.augment import Views, gathered, is_augmented, padded
+from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import Mixes, mixed
+from leakscope.train.noise import Noise, noise_of
 from leakscope.train.optimizer import Optimizer, sharpness_aware
-from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
 
 GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 
 _NOTHING = nullcontext()
+_WIDTH_UNIT = 8  # rows; batches of DP-SGD have few widths, so that memory is used again
 
 AfterStep = Callable[[int], None]
 """Called with the number of steps of the epoch that are done."""
@@ -40,6 +42,15 @@ class Stack(Protocol):
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the objective on each model's batch, in the order of `parameters`."""
 
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+        """`sum(row_weight * gradient)` over rows, each row's gradient scaled down to norm `clip`.
+
+        x is (models, rows, views, ...); the gradients of a row's views are averaged first.
+        """
+
+    def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Views of tensors like `parameters`, in the shapes of the networks' own parameters."""
+
     def outputs(self, x: Tensor) -> Tensor:
         """(models, rows, ...) -> (models, rows, outputs)."""
 
@@ -50,9 +61,21 @@ class Stack(Protocol):
 class Steps:
     """What the steps of a block have in common, whoever launches them."""
 
-    def __init__(self, stack: Stack, recipe: Recipe) -> None:
+    def __init__(self, stack: Stack, plan: Plan, recipe: Recipe) -> None:
         self._stack, self._recipe = stack, recipe
         self._optimizer = Optimizer(recipe, stack.parameters)
+        self._noise: Noise | None = None
+        if isinstance(plan, PoissonPlan):
+            assert recipe.privacy is not None, "plan_of() makes such plans for DP-SGD"
+            multiplier = noise_multiplier(recipe.privacy, plan.sampling, recipe.epochs)
+            scale = multiplier * recipe.privacy.clip / plan.sampling.batch_size
+            own = stack.in_own_shapes(stack.parameters)
+            self._noise = noise_of(plan.seed, plan.models, own, scale)
+
+    def start(self, step: int) -> None:
+        """The next step is number `step` of the training."""
+        if self._noise is not None:
+            self._noise.start(step)
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -64,6 +87,17 @@ class Steps:
         """Those whose first axis is the model."""
         return [*self._optimizer.tensors, *self._stack.buffers]
 
+    def _gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+        stack, recipe = self._stack, self._recipe
+        if recipe.privacy is not None and self._noise is not None:
+            gradients = stack.clipped_gradients(x, y, row_weight, recipe.privacy.clip)
+            self._noise.add_(stack.in_own_shapes(gradients))
+            return gradients
+        if recipe.sam_rho == 0:  # small models take microseconds: not one call more than needed
+            return stack.gradients(x, y, row_weight)
+        here = partial(stack.gradients, x, y, row_weight)
+        return sharpness_aware(here, stack.parameters, stack.buffers, recipe.sam_rho)
+
 
 class HostSteps(Steps):
     """Steps launched by the host; `rows` gives the records at an index, by default those of `x`."""
@@ -73,19 +107,15 @@ class HostSteps(Steps):
         stack: Stack,
         x: Tensor,
         y: Tensor,
-        plan: BatchPlan,
+        plan: Plan,
         recipe: Recipe,
         rows: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        super().__init__(stack, recipe)
+        super().__init__(stack, plan, recipe)
+        self._plan = plan
         self._rows = rows or partial(torch.index_select, x, 0)
         self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
-        self._row_weight = torch.from_numpy(plan.row_weight).to(x.device).unbind()
         self._idle = [np.flatnonzero(models) for models in plan.idle]
-
-    def weigh(self, row_weight: npt.NDArray[np.float32]) -> None:
-        """Gives the rows of the next epoch their weights, float32 (steps, models, batch)."""
-        self._row_weight = torch.from_numpy(row_weight).to(self._x.device).unbind()
 
     def run_epoch(
         self,
@@ -100,27 +130,23 @@ class HostSteps(Steps):
 
         `order` has the records, int64 (steps, models, batch), and `lr` one learning rate per step.
         """
-        index = torch.from_numpy(order[first:]).to(self._x.device)
-        batches = (
-            self._batches(index)
-            if views is None
-            else self._viewed(index, Views(*(drawn[first:] for drawn in views)))
-        )
+        device = self._x.device
+        row_weight = torch.from_numpy(self._plan.weights(order)).to(device).unbind()
+        drawn = None if views is None else Views(*(v[first:].to(device) for v in views))
+        if self._noise is not None:
+            batches = self._private(order[first:], drawn)
+        else:
+            index = torch.from_numpy(order[first:]).to(device)
+            batches = self._batches(index) if drawn is None else self._viewed(index, drawn)
         changed = self._of_models
-        drawn = None if mixes is None else Mixes(*(t.to(self._x.device) for t in mixes))
+        mixing = None if mixes is None else Mixes(*(t.to(device) for t in mixes))
         for step, (x, y) in enumerate(batches, first):
-            if drawn is not None:
-                x, y = (mixed(values, drawn.share[step], drawn.partner[step]) for values in (x, y))
+            if mixing is not None:
+                x, y = (mixed(values, mixing.share[step], mixing.partner[step]) for values in (x, y))
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
-                self._optimizer.step(self._gradients(x, y, self._row_weight[step]), lr[step])
+                weight = row_weight[step][:, : x.shape[1]]
+                self._optimizer.step(self._gradients(x, y, weight), lr[step])
             after_step(step + 1)
-
-    def _gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
-        stack, rho = self._stack, self._recipe.sam_rho
-        if rho == 0:  # small models take microseconds: not one call more than needed
-            return stack.gradients(x, y, row_weight)
-        here = partial(stack.gradients, x, y, row_weight)
-        return sharpness_aware(here, stack.parameters, stack.buffers, rho)
 
     def _batches(self, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
@@ -134,9 +160,21 @@ class HostSteps(Steps):
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of one epoch, each record flipped and cropped as drawn."""
-        drawn = Views(*(v.to(index.device) for v in views))
         for step, rows in enumerate(index):
-            x = gathered(self._x, rows, Views(*(v[step] for v in drawn)), self._recipe.crop)
+            x = gathered(self._x, rows, Views(*(v[step] for v in views)), self._recipe.crop)
+            yield x, labels_at(self._y, rows)
+
+    def _private(self, order: IntArray, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of one epoch of DP-SGD, (models, rows, views, ...): as wide as their largest."""
+        index = torch.from_numpy(np.maximum(order, 0)).to(self._x.device)
+        largest = (order != NOBODY).sum(axis=2).max(axis=1)
+        widths = np.clip(-(-largest // _WIDTH_UNIT) * _WIDTH_UNIT, 1, order.shape[2])
+        for step, width in enumerate(widths.tolist()):
+            rows = index[step, :, :width]
+            if views is None:
+                x = self._rows(rows.reshape(-1)).view(*rows.shape, 1, *self._x.shape[1:])
+            else:
+                x = views_at(self._x, rows, Views(*(v[step, :, :width] for v in views)), self._recipe.crop)
             yield x, labels_at(self._y, rows)
 
 

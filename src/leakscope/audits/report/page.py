@@ -36,6 +36,7 @@ from leakscope.evaluate.sentences import (
     strongest_sentence,
     title,
 )
+from leakscope.privacy.settings import PrivacySpent
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import Badge, Page
 from leakscope.report.roc_bands import roc_bands
@@ -105,6 +106,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Members", f"{population.members:,}{per_model}"),
         ("Models", _models(results)),
         ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
+        ("Privacy", "" if population.privacy is None else _privacy_text(population.privacy)),
         ("Attacks", ", ".join(results.attacks)),
         ("Seed", "" if is_saved else seeds_text(population)),
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
@@ -161,6 +163,12 @@ def _stages_text(recipe: Mapping[str, Any]) -> str:
             f"{distillation['left_out']} were not trained on the member (SELENA)"
         )
     return ""
+
+
+def _privacy_text(spent: PrivacySpent) -> str:
+    return (
+        f"DP-SGD, epsilon {spent.epsilon:.3g} at delta {spent.delta:g} for each record ({spent.accountant})"
+    )
 
 
 def _models(results: AuditResults) -> str:

@@ -1,0 +1,1 @@
+"""Differential privacy of a training: what a recipe requests, and what the training spends."""
