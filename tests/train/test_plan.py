@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakscope.train import plan as plan_module
-from leakscope.train.plan import BatchPlan
+from leakscope.train.loop import inputs_from, train_block
+from leakscope.train.plan import BatchPlan, without_duplicates
 from leakscope.types import Design
+from tests.train.problems import CPU, class_records, mlp_recipe
 
 designs = st.tuples(st.integers(1, 5), st.integers(2, 23), st.integers(0, 1000)).map(
     lambda s: np.random.default_rng(s[2]).random((s[0], s[1])) < 0.5
@@ -115,3 +119,37 @@ def test_columns_are_resolved_to_records():
     design = Design(np.array([[True, False, True]]), np.array([[50, 60, 70]]))
     (order,) = plan_of(design, 2, 0).epochs(1)
     assert sorted(order.reshape(-1).tolist()) == [50, 70]
+
+
+class TestDuplicates:
+    @settings(deadline=None)
+    @given(designs.map(with_members), st.integers(1, 8), st.integers(0, 100))
+    def test_each_model_keeps_the_first_of_equal_members(self, design, n_kinds, seed):
+        kinds = np.random.default_rng(seed).integers(n_kinds, size=design.n_records)
+        _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+        found = without_duplicates(design, first[kind])
+        for m in range(design.n_models):
+            wanted, seen = [], set()
+            for record in design.members(m):
+                if kinds[record] not in seen:
+                    seen.add(kinds[record])
+                    wanted.append(record)
+            assert found.members(m).tolist() == wanted
+
+    def test_without_duplicates_nothing_changes(self):
+        design = with_members(np.random.default_rng(0).random((3, 9)) < 0.5)
+        assert without_duplicates(design, np.arange(9)) is design
+
+    def test_models_are_trained_as_if_copies_were_not_there(self):
+        """The same outputs as where the design itself leaves copies out, on all records, copies included."""
+        records = class_records(40)
+        records.features[30:], records.labels[30:] = records.features[:30:3], records.labels[:30:3]
+        design = Design(np.random.default_rng(1).random((4, 40)) < 0.6)
+        clean = without_duplicates(design, records.duplicate_of)
+        assert (clean.in_mask.sum(axis=1) < design.in_mask.sum(axis=1)).all()
+        recipe = mlp_recipe(epochs=2)
+        found, wanted = (
+            train_block(inputs_from(records, CPU), some, r, np.arange(4), 3, ("logits",), "dense").signals
+            for some, r in ((design, replace(recipe, deduplicate=True)), (clean, recipe))
+        )
+        np.testing.assert_array_equal(found["logits"], wanted["logits"])
