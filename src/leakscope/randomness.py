@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     DESIGN = 4
     BOOTSTRAP = 5
     AUGMENTATION = 6
+    CANARIES = 7
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:

@@ -14,6 +14,7 @@ from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
+from leakscope.train.plan import rows_of
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
@@ -59,7 +60,7 @@ def _fit_and_evaluate(
         raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
-    members, queried = design.members(model), _queried(design, model)
+    members, queried = rows_of(design, model, records.copies), _queried(design, model)
     x = records.features.reshape(len(records), -1)
     try:
         fitted.fit(x[members], records.labels[members])
@@ -87,7 +88,7 @@ def _call_and_evaluate(
     """The outputs of one model of the user's function; probabilities become floored logarithms."""
     name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
     with user_errors(name):
-        predict = recipe.train(records, design.members(model), own_seed)
+        predict = recipe.train(records, rows_of(design, model, records.copies), own_seed)
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
     features = np.array(records.features[_queried(design, model)])

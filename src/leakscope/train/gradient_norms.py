@@ -78,7 +78,7 @@ def at_checkpoints(
     alone = np.array([model])
     (net,) = initial_nets(recipe, inputs, alone, seed)
     stack = SerialModel([net], Objective.of(recipe), inputs.x.device)
-    plan = BatchPlan(design, alone, recipe.batch_size, seed)
+    plan = BatchPlan(design, alone, recipe.batch_size, seed, inputs.copies)
     values = []
     for epoch in train(stack, inputs, plan, recipe):
         if epoch in recipe.evaluated_epochs:

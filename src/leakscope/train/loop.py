@@ -85,6 +85,7 @@ class Inputs:
     label_spread: float = 1.0  # of numeric labels, in their own unit
     y_centre: float = 0.0  # what was subtracted from numeric labels to give y,
     y_unit: float = 1.0  # and what they were divided by
+    copies: IntArray | None = None  # int64 (records,), how often each is trained on; None: once
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -135,7 +136,7 @@ def inputs_from(records: Records, device: torch.device) -> Inputs:
     y = torch.from_numpy(records.labels).to(device)
     on_disk = records.features if is_on_disk else None
     of_labels = 1.0 if records.is_classification else label_spread(records.labels)
-    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels)
+    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels, copies=records.copies)
 
 
 def with_standard_labels(inputs: Inputs) -> Inputs:
@@ -222,7 +223,7 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    plan = BatchPlan(design, models, recipe.batch_size, seed)
+    plan = BatchPlan(design, models, recipe.batch_size, seed, inputs.copies)
     stack = _maker(trainer, plan, recipe)(
         initial_nets(recipe, inputs, models, seed), Objective.of(recipe), inputs.x.device
     )

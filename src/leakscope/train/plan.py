@@ -21,6 +21,16 @@ from leakscope.types import Design
 DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
 
 
+def rows_of(design: Design, model: int, copies: IntArray | None) -> IntArray:
+    """The records a model is trained on, each as often as it has copies (None: once); int64 (rows,)."""
+    members = design.members(model)
+    return members if copies is None else np.repeat(members, copies[members])
+
+
+def _n_rows(design: Design, model: int, copies: IntArray | None) -> int:
+    return int(design.in_mask[model].sum() if copies is None else copies[design.members(model)].sum())
+
+
 class BatchPlan:
     """The batches of a block of models, epoch after epoch.
 
@@ -33,12 +43,19 @@ class BatchPlan:
         idle: bool (steps, models): the model has no record left at this step, and must not move.
     """
 
-    def __init__(self, design: Design, models: IntArray, batch_size: int, seed: int) -> None:
+    def __init__(
+        self,
+        design: Design,
+        models: IntArray,
+        batch_size: int,
+        seed: int,
+        copies: IntArray | None = None,
+    ) -> None:
         self.models, self.seed = models, seed
-        largest = int(design.in_mask.sum(axis=1).max())
+        largest = max(_n_rows(design, model, copies) for model in range(design.n_models))
         self.batch = min(batch_size, largest)
         self.steps = ceil(largest / self.batch)
-        self._members = [design.members(int(m)) for m in models]
+        self._members = [rows_of(design, int(m), copies) for m in models]
         self._rngs = [generator(seed, int(m), Purpose.BATCH_ORDER) for m in models]
         n_members = np.array([len(rows) for rows in self._members])
         self.row_weight = self._weights(n_members)

@@ -85,7 +85,9 @@ class Networks:
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
-        self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
+        self._batches = BatchPlan(
+            request.design, self._models, recipe.batch_size, self._seed, self._inputs.copies
+        )
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
         self.training = Training(
