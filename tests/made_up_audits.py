@@ -30,7 +30,7 @@ N_RECORDS, N_MODELS = 120, 16
 def quick_single_records() -> Iterator[None]:
     """Evaluates single records with LiRA, which fits no model to all records at once."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("evaluate.judge", "compare.audits"):
+        for module in ("evaluate.attacked", "evaluate.judge", "compare.audits"):
             patch.setattr(f"leakscope.{module}.PER_RECORD", Lira())
         yield
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leakscope.audits.population import TrainedPopulation as TrainedPopulation
     from leakscope.audits.predictions import SavedPredictions as SavedPredictions
     from leakscope.audits.run import audit as audit
+    from leakscope.data.canaries import Canaries as Canaries
     from leakscope.data.files import read_table as read_table
     from leakscope.data.registry import load as load
     from leakscope.dynamics.monitor import Monitor as Monitor
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Attack": "leakscope.attacks.base",
+    "Canaries": "leakscope.data.canaries",
     "Design": "leakscope.types",
     "EstimatorRecipe": "leakscope.recipe",
     "FittedEstimator": "leakscope.models.given",

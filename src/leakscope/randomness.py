@@ -28,6 +28,7 @@ class Purpose(IntEnum):
     MIXUP = 9
     OUTPUTS = 10
     RANDOM_INPUTS = 11
+    CANARIES = 12
     TREATMENT = 20
     DISTILLATION_PARTS = 21
     DISTILLATION_SUB_MODEL = 22

@@ -47,6 +47,9 @@ class Records:
         class_names: one per class; empty for a regression target.
         feature_names: one per feature of flat features, for display; empty: unknown.
         picture_shape: (channels, height, width) of flat features that are an image; None: they are not.
+        is_canary: bool (records,), true for planted records; None: there are none.
+        copies: int64 (records,), how often a model that is trained on the record sees it in an epoch; None:
+            once.
     """
 
     features: AnyArray
@@ -57,6 +60,8 @@ class Records:
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     picture_shape: tuple[int, int, int] | None = None
+    is_canary: BoolArray | None = None
+    copies: IntArray | None = None
 
     def __post_init__(self) -> None:
         problems = _record_problems(self)
@@ -80,9 +85,9 @@ class Records:
     def digest(self) -> str:
         """Sha256 of everything that defines the records."""
         groups = [a for key in sorted(self.groups) for a in (np.array([key]), self.groups[key])]
-        return digest_arrays(
-            self.features, self.labels, self.ids, np.array(self.class_names, dtype=np.str_), *groups
-        )
+        names = np.array(self.class_names, dtype=np.str_)
+        planted = [array for array in (self.is_canary, self.copies) if array is not None]
+        return digest_arrays(self.features, self.labels, self.ids, names, *groups, *planted)
 
     @cached_property
     def duplicate_of(self) -> IntArray:
@@ -103,6 +108,8 @@ class Records:
             labels=self.labels[index],
             ids=self.ids[index],
             groups={key: values[index] for key, values in self.groups.items()},
+            is_canary=None if self.is_canary is None else self.is_canary[index],
+            copies=None if self.copies is None else self.copies[index],
         )
 
 
@@ -116,8 +123,10 @@ def _record_problems(records: Records) -> list[str]:
         problems.append(f"features must be float32 or uint8, got {records.features.dtype}")
     if records.labels.dtype not in (np.int64, np.float32):
         problems.append(f"labels must be int64 (classes) or float32 (regression), got {records.labels.dtype}")
-    for what, array in {"features": records.features, "ids": records.ids, **records.groups}.items():
-        if len(array) != n:
+    columns: dict[str, AnyArray | None] = {"features": records.features, "ids": records.ids, **records.groups}
+    columns |= {"is_canary": records.is_canary, "copies": records.copies}
+    for what, array in columns.items():
+        if array is not None and len(array) != n:
             problems.append(f"{what} has {len(array)} rows but there are {n} labels")
     if problems:
         return problems

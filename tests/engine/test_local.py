@@ -17,7 +17,8 @@ import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import BankMismatchError, InputError, TrainingError
-from leakscope.evaluate.judge import converged_models, judge
+from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.types import Design, Records

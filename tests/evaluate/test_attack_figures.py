@@ -15,6 +15,7 @@ from leakscope.attacks.thresholds import LossThreshold
 from leakscope.disk.scratch import IN_MEMORY, Scratch, small_blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
+from leakscope.evaluate.record_sets import RecordSet, figures_in_set
 from leakscope.evaluate.results import AttackFigures, EvaluationConfig
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.epsilon import epsilon_of_split
@@ -47,7 +48,8 @@ def figures(
     signals = Signals({"loss": -scores[:, None]}, (1,), np.zeros(scores.shape[1]))
     sample = Sample.of(signals, Design(in_mask), np.arange(len(scores)))
     evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.records)
-    return attack_figures(evidence, config, groups or {}, scratch)
+    most_exposed = figures_in_set("loss", RecordSet(None, "not chosen"), None, ())
+    return attack_figures(evidence, config, groups or {}, most_exposed, scratch=scratch)
 
 
 @settings(max_examples=60, deadline=None)

@@ -20,6 +20,7 @@ from leakscope.evaluate.results import (
     EpsilonFigures,
     ExposedRecords,
     Figure,
+    SetFigures,
     TprAtFpr,
 )
 
@@ -40,6 +41,7 @@ def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | No
         epsilon=EpsilonFigures(general, general),
         groups={},
         targets=1,
+        most_exposed=SetFigures("lira", 0, *[Figure(None, None, None, sd=None)] * 2, (), "1 model"),
     )
 
 

@@ -18,7 +18,7 @@ from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
 from leakscope.errors import CorruptBankError
-from leakscope.evaluate.attack_figures import figure_of_targets
+from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.gate import Gate, TprLimit
 from leakscope.evaluate.results import AuditResults, Source
 from leakscope.stats.intervals import clopper_pearson

@@ -59,7 +59,7 @@ def trained(stack_maker, records, design, recipe, models=None, seed=3):
     inputs = inputs_from(records, CPU)
     models = np.arange(design.n_models) if models is None else models
     stack = stack_maker(initial_nets(recipe, inputs, models, seed), Objective.of(recipe), CPU)
-    for _ in train(stack, inputs, plan_of(design, models, recipe, seed), recipe):
+    for _ in train(stack, inputs, plan_of(design, None, models, recipe, seed), recipe):
         pass
     return stack
 

@@ -1,8 +1,8 @@
 """Config files: TOML in, the settings and the source of an audit out.
 
 The sections are read into the dataclasses that the rest of the package uses: `[training]` is a `Recipe`,
-`[gate]` a `Gate`, `[population]` and `[attacks]` are `AuditSettings`. Nothing is defined twice, and all
-problems of a file are reported at once.
+`[gate]` a `Gate`, `[canaries]` are `Canaries`, `[population]` and `[attacks]` are `AuditSettings`. Nothing is
+defined twice, and all problems of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
+from leakscope.data.canaries import Canaries
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.settings import Privacy
@@ -26,8 +27,8 @@ from leakscope.user_code import import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
-_OF_MODELS = ("data", "model", "training", "population", "target", "outputs")
-_SECTIONS = ("data", "model", "training", "population", "attacks", "gate", "target", "predictions", "outputs")
+_OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
+_SECTIONS = (*_OF_MODELS, "attacks", "gate", "predictions")
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,8 @@ def _settings(path: Path, content: Toml, text: str, problems: Problems) -> Audit
     if "gate" in content:
         of_gate = table_values(content, "gate", Gate, problems)
         given["gate"] = made(Gate, of_gate, "gate", problems)
+    if "canaries" in content:
+        given["canaries"] = _section(Canaries, content, "canaries", problems)
     try:
         for name in filter(names_code, given.get("signals") or ()):
             # Makes a module beside the config file importable.

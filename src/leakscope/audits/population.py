@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD, default_attacks
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
+from leakscope.audits.settings import (
+    DEFAULT_FPR_BUDGETS,
+    JUDGING,
+    PLANTED,
+    STORED,
+    TRAINING,
+    ResolvedSettings,
+)
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
 from leakscope.evaluate.record_metadata import describe_records
@@ -39,7 +46,7 @@ class TrainedPopulation:
     recipe: AnyRecipe
     outputs: OutputFilter = NO_FILTER
 
-    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING | PLANTED
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property
@@ -54,12 +61,16 @@ class TrainedPopulation:
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
-        request, engine = training_request(self.records, self.recipe, settings, self.outputs)
+        canaries, records = settings.canaries, self.records
         facts = {
             "models": f"{settings.models}, each trained on a random half of the records",
             "design": settings.design,
             **output_facts(self.outputs),
         }
+        if canaries is not None:
+            facts["canaries"] = canaries.describe(len(records))
+            records = canaries.planted(records, settings.seed)
+        request, engine = training_request(records, self.recipe, settings, self.outputs)
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 
@@ -67,9 +78,12 @@ class TrainedPopulation:
             from leakscope.audits.extension import trained_bank
 
             bank = trained_bank(folder, request, settings.design, engine, progress)
-            return Evidence(bank, describe_records(self.records, bank.design()), config, self.records)
+            return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        return PreparedAudit(config, request.design.in_mask, settings.models, collect, request)
+        is_member = request.design.in_mask
+        if records.is_canary is not None:
+            is_member = is_member[:, ~records.is_canary]
+        return PreparedAudit(config, is_member, settings.models, collect, request)
 
 
 def training_request(

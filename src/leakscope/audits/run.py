@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.settings import AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
@@ -140,7 +142,7 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     config = _with_earlier_attacks(evidence.config, folder)
     judged = judge(evidence.bank, config, evidence.metadata)
     evidence.metadata.write(folder)
-    write_record_table(folder, evidence.metadata, judged)
+    write_record_table(folder, evidence.metadata.without_canaries(), judged)
     results = write_results(folder, judged.results)
     pages = pages_to_write(folder, disclosure)
     _write_previews(folder, evidence, judged, is_private=not pages[0].redacted)
@@ -169,8 +171,9 @@ def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private
     elif evidence.records is not None:
         advantage = None if judged.risk is None else judged.risk.column("advantage")
         bits = None if judged.leakage is None else judged.leakage.bits
-        order = exposure_order(advantage, bits, len(evidence.records), MOST_PREVIEWS)
-        previews_of(evidence.records, order).write(folder)
+        population = np.setdiff1d(np.arange(len(evidence.records)), evidence.metadata.canaries)
+        order = exposure_order(advantage, bits, len(population), MOST_PREVIEWS)
+        replace(previews_of(evidence.records, population[order]), records=order).write(folder)
 
 
 def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
@@ -183,6 +186,7 @@ def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
 def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -> None:
     """Writes one of the reports again, from the results and the bank."""
     from leakscope.audits.report.page import write_report
-    from leakscope.evaluate.judge import attacked
+    from leakscope.evaluate.attacked import attacked
 
-    write_report(results, attacked(Bank.open(folder), results.config), disclosure)
+    everyone = attacked(Bank.open(folder), results.config)
+    write_report(results, everyone.without(RecordMetadata.read(folder).canaries), disclosure)

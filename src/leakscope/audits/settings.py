@@ -15,6 +15,7 @@ from typing import Any, Literal
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import AttackSpec, resolve, resolve_all, spec_of
+from leakscope.data.canaries import Canaries
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
@@ -27,11 +28,14 @@ JUDGING = frozenset({"attacks", "fpr", "gate"})
 """Settings of the evaluation, which every audit uses."""
 TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
 """Settings of the population that is trained."""
+PLANTED = frozenset({"canaries"})
+"""What is planted among the records, before models are trained on them."""
 STORED = frozenset({"reuse", "fresh"})
 """What to do with models that the run folder holds already."""
 
 _TYPES: dict[str, tuple[type[Any], str]] = {
     "gate": (Gate, "leakscope.Gate(max_auc=0.6)"),
+    "canaries": (Canaries, "leakscope.Canaries(number=50)"),
     "models": (Integral, "64"),
     "design": (str, "'balanced'"),
     "seed": (Integral, "0"),
@@ -55,6 +59,7 @@ class AuditSettings:
         attacks: attacks by name, as text with options, or as objects; by default those the source allows.
         fpr: false positive rates at which the true positive rate is reported.
         gate: limits; `Verdict.outcome` says whether they hold.
+        canaries: records to plant among the others, which get figures of their own; by default none.
         models: number of models to train, 64 by default; every model is the target in turn.
         design: "balanced" (the default), "bernoulli" or "pairs".
         seed: all randomness derives from it; 0 by default.
@@ -72,6 +77,7 @@ class AuditSettings:
     attacks: Sequence[AttackSpec] | None = None
     fpr: Sequence[float] | None = None
     gate: Gate | None = None
+    canaries: Canaries | None = None
     models: int | None = None
     design: Literal["balanced", "bernoulli", "pairs"] | None = None
     seed: int | None = None
@@ -95,7 +101,7 @@ class AuditSettings:
     def given(self) -> frozenset[str]:
         """The settings that were given and whose effect depends on the source."""
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None) & (
-            JUDGING | TRAINING | STORED
+            JUDGING | TRAINING | STORED | PLANTED
         )
 
     def resolve(
@@ -107,6 +113,8 @@ class AuditSettings:
             InputError: a setting is not in `uses`, or an attack is not for models of this task.
         """
         unused = sorted(self.given - uses)
+        if unused == ["canaries"] and uses & TRAINING:
+            raise InputError("canaries cannot be planted into a model that is trained already; remove them")
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
@@ -120,6 +128,7 @@ class AuditSettings:
             attacks=attacks,
             fpr_budgets=tuple(dict.fromkeys([*fpr_budgets, *of_gate])),
             gate=self.gate,
+            canaries=self.canaries,
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or "balanced",
             seed=DEFAULT_SEED if self.seed is None else self.seed,
@@ -146,6 +155,7 @@ class ResolvedSettings:
     attacks: tuple[Attack, ...]
     fpr_budgets: tuple[float, ...]
     gate: Gate | None
+    canaries: Canaries | None
     models: int
     design: str
     seed: int

@@ -187,10 +187,11 @@ def _alarms(verdict: Verdict) -> list[str]:
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
-    from leakscope.audits.report.cells import attack_table, remarks
+    from leakscope.audits.report.cells import attack_table, remarks, sets_remarks, sets_table
     from leakscope.report.page import page_path
 
     results, attacks = verdict.results, attack_table(verdict.results)
+    sets = sets_table(results)
     n_targets = results.population.targets
     targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
 
@@ -202,7 +203,8 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         screen.print()
         whose = " for records like these" if n_targets > 1 else ""
         screen.print(text_table(f"{targets} ± 95% interval{whose}", attacks.head, attacks.rows))
-        for line in remarks(results):
+        screen.print(text_table("The strongest attack on each set of records", sets.head, sets.rows))
+        for line in dict.fromkeys([*remarks(results), *sets_remarks(results)]):
             screen.print(line, style="dim")
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"
         print_lines(screen, [where, f"Open {page_path(verdict.folder)} for the whole report"])

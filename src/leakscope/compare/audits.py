@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from leakscope.array_types import IntArray
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND as AUDIT
@@ -36,7 +37,8 @@ class FinishedAudit:
         folder: its run folder.
         results: its results.
         bank: the outputs of its models.
-        groups: the groups of its records.
+        groups: the groups of its records, without canaries.
+        canaries: int64, the canaries among its records; a comparison does not count them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class FinishedAudit:
     results: AuditResults
     bank: Bank
     groups: Groups
+    canaries: IntArray
 
     @property
     def design_sha256(self) -> str:
@@ -99,8 +102,9 @@ def open_audits(folders: list[Path]) -> list[FinishedAudit]:
 
 def _open_audit(name: str, folder: Path) -> FinishedAudit:
     results, metadata = read_results(folder, AuditResults), RecordMetadata.read(folder)
-    groups = {"label": metadata.labels, **metadata.groups}
-    return FinishedAudit(name, folder, results, Bank.open(folder), groups)
+    population = metadata.without_canaries()
+    groups = {"label": population.labels, **population.groups}
+    return FinishedAudit(name, folder, results, Bank.open(folder), groups, metadata.canaries)
 
 
 def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:

@@ -41,7 +41,7 @@ from leakscope.compare.spec import LEVEL, ComparisonSpec, FigureKey
 from leakscope.compare.tables import all_differences
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, inherited, stay_redacted
 from leakscope.errors import ExitCode, printable
-from leakscope.evaluate.judge import converged_models
+from leakscope.evaluate.attacked import converged_models, without_records
 from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
@@ -172,9 +172,10 @@ def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAu
         return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0])
     # Models of the same design are compared in pairs, so one that diverged in any run counts in none.
     diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
-    design = audit.bank.design()
+    bank = audit.bank
+    signals, design = without_records(bank.signals(), bank.design(), audit.canaries, bank.scratch)
     converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
-    return population_figures(audit.bank.signals(), design, spec, audit.groups, converged)
+    return population_figures(signals, design, spec, audit.groups, converged)
 
 
 def _compared(

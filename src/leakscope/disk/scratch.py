@@ -91,16 +91,19 @@ def blocks(n_records: int, at_once: int) -> Iterator[slice]:
     return (slice(start, min(start + at_once, n_records)) for start in range(0, n_records, at_once))
 
 
-def gather_records(array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int) -> npt.NDArray[Any]:
-    """The scattered records of every model, in memory; `array` is (models, ...), records lie along `axis`.
+def gather_records(
+    array: npt.NDArray[Any], records: npt.NDArray[np.int64], axis: int, scratch: Scratch = IN_MEMORY
+) -> npt.NDArray[Any]:
+    """The scattered records of every model, on `scratch`; `array` is (models, ...), records lie along `axis`.
 
     Touching one number of a memory map can load 2 MiB of it, so pages are released model by model.
     """
-    gathered = []
-    for own in array:
-        gathered.append(np.take(own, records, axis - 1))
-        evict_pages(array)
-    return np.stack(gathered)
+    shape = (*array.shape[:axis], len(records), *array.shape[axis + 1 :])
+    gathered = scratch.empty(shape, array.dtype)
+    for own, row in zip(gathered, array, strict=True):
+        own[...] = np.take(row, records, axis - 1)
+        evict_pages(array, gathered)
+    return gathered
 
 
 def evict_pages(*arrays: npt.NDArray[Any]) -> None:

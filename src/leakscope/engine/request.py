@@ -136,7 +136,8 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
     if request.outputs != NO_FILTER and not request.records.is_classification:
         raise InputError("outputs are filtered only for classifiers; these labels are numbers")
     if isinstance(recipe, Recipe):
-        stages_of(recipe, request.design, np.arange(1), request.seed, request.records.n_classes)
+        records = request.records
+        stages_of(recipe, request.design, records.copies, np.arange(1), request.seed, records.n_classes)
     return request.identity
 
 

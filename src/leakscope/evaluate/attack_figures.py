@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, worker_threads
 from leakscope.errors import InputError
+from leakscope.evaluate.figure import UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
     CalibratedRate,
@@ -38,6 +39,7 @@ from leakscope.evaluate.results import (
     Figure,
     GroupFigures,
     Precision,
+    SetFigures,
     TprAtFpr,
     TprFigure,
 )
@@ -45,7 +47,7 @@ from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, CurveVariances, Repl
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split, wilson
+from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.parts import best_threshold, halves
 from leakscope.stats.roc import (
     SplitScores,
@@ -59,9 +61,6 @@ from leakscope.stats.thresholds import share_reaching, thresholds_of_others
 from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
-_LEVEL = 0.95
-_ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
-_UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 Groups = Mapping[str, Grouping]
 Result = TypeVar("Result")
 
@@ -84,7 +83,12 @@ class Scored:
 
 
 def attack_figures(
-    scored: Scored, config: EvaluationConfig, groups: Groups, scratch: Scratch = IN_MEMORY
+    scored: Scored,
+    config: EvaluationConfig,
+    groups: Groups,
+    most_exposed: SetFigures,
+    canaries: SetFigures | None = None,
+    scratch: Scratch = IN_MEMORY,
 ) -> AttackFigures:
     """Every figure of one attack; as many targets' scores are in memory at a time as there are cores.
 
@@ -92,6 +96,8 @@ def attack_figures(
         scored: the scores.
         config: FPRs, and delta and confidence of epsilon.
         groups: column name -> each record's group.
+        most_exposed: figures of the most exposed records.
+        canaries: figures of the canaries; None where there are none.
         scratch: where the sorted scores of all targets are stored when they are many.
     """
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
@@ -114,6 +120,8 @@ def attack_figures(
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
         targets=len(sides),
+        most_exposed=most_exposed,
+        canaries=canaries,
     )
     evict_pages(scores, in_mask)
     return figures
@@ -146,43 +154,6 @@ def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScore
 
     with worker_threads() as threads:
         return list(threads.map(released, sides))
-
-
-def figure_of_targets(
-    values: FloatArray,
-    variance: Variance,
-    otherwise: Callable[[float], Interval],
-    *,
-    is_rate: bool = True,
-) -> Figure:
-    """The mean over targets with both intervals, or the value of the only target with one; all from 0 to 1.
-
-    Args:
-        values: float64 (targets,); NaN: undefined.
-        variance: of the mean.
-        otherwise: the interval where the variance is 0, as for an attack that is always right.
-        is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
-    """
-    defined = values[~np.isnan(values)]
-    if not len(defined):
-        return _UNDEFINED
-    mean, several = float(defined.mean()), len(values) > 1
-    value = min(max(mean, 0.0), 1.0)
-    sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
-    if (several and not variance.degrees) or not np.isfinite(variance.like_these):
-        return replace(_UNDEFINED, value=value, sd=sd)
-
-    def ends(*, these_records: bool) -> tuple[float, float]:
-        error = variance.standard_error(these_records=these_records)
-        if error < _ROUNDING:
-            return otherwise(value).low, otherwise(value).high
-        quantile = variance.quantile(_LEVEL, these_records=these_records)
-        if is_rate and 0 < value < 1:
-            return wilson(value, error, quantile)
-        low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
-        return low, high
-
-    return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
 
 
 def _curve_figures(
@@ -311,7 +282,7 @@ def _reached(
 ) -> CalibratedRate:
     reason = _why_not_calibrated(budget, sides)
     if reason:
-        return CalibratedRate(budget, _UNDEFINED, _UNDEFINED, reason)
+        return CalibratedRate(budget, UNDEFINED, UNDEFINED, reason)
 
     def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
         rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])

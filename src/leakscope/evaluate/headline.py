@@ -13,8 +13,9 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import evict_pages
-from leakscope.evaluate.attack_figures import Scored, figure_of_targets
-from leakscope.evaluate.results import Headline
+from leakscope.evaluate.attack_figures import Scored
+from leakscope.evaluate.figure import figure_of_targets
+from leakscope.evaluate.results import Figure
 from leakscope.evaluate.uncertainty import half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
@@ -51,8 +52,10 @@ def half_aucs(scored: Scored) -> HalfAucs:
     )
 
 
-def headline(aucs: Mapping[str, HalfAucs], n_in_left_out: FloatArray | None, n_records: int) -> Headline:
-    """The strongest attack of several.
+def strongest(
+    aucs: Mapping[str, HalfAucs], n_in_left_out: FloatArray | None, n_records: int
+) -> tuple[str, Figure]:
+    """The strongest attack of several, and its AUC.
 
     Args:
         aucs: label -> AUCs of each attack.
@@ -71,18 +74,18 @@ def headline(aucs: Mapping[str, HalfAucs], n_in_left_out: FloatArray | None, n_r
         )
         for label, one in aucs.items()
     }
-    strongest = max(means, key=lambda label: float(means[label].mean()))
-    reach = float(means[strongest].mean()) - 2 * variances[strongest].standard_error(these_records=False)
+    best = max(means, key=lambda label: float(means[label].mean()))
+    reach = float(means[best].mean()) - 2 * variances[best].standard_error(these_records=False)
     # Another sample may choose any attack within reach, so the least certain of these counts.
     variance = max(
-        (variances[label] for label in aucs if label == strongest or float(means[label].mean()) >= reach),
+        (variances[label] for label in aucs if label == best or float(means[label].mean()) >= reach),
         key=lambda own: own.standard_error(these_records=False),
     )
     n_pairs = max(n_records // 4, 1)
     figure = figure_of_targets(
         of_targets, variance, lambda auc: clopper_pearson(round(auc * n_pairs), n_pairs)
     )
-    return Headline(strongest, figure)
+    return best, figure
 
 
 def _auc(scores: FloatArray, is_member: BoolArray, records: BoolArray) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,13 @@ import numpy.typing as npt
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
-from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
-from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.attack_figures import Groups
+from leakscope.evaluate.attacked import Attacked, attacked
+from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
-from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
+from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -26,11 +26,9 @@ from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
     AccuracyFigures,
-    AttackFigures,
     AuditResults,
     EvaluationConfig,
     Figure,
-    Headline,
     PopulationFigures,
 )
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
@@ -49,31 +47,13 @@ _MOST_GROUPS = 50
 _CHECKED_RECORDS = 200_000
 
 
-class Attacked(NamedTuple):
-    """A bank and the scores of the attacks on its models; models that diverged are left out.
-
-    Attributes:
-        bank: the bank.
-        signals: signals of the models that converged.
-        design: who was in which training set.
-        targets: int64 (targets,), the models attacked.
-        scores: label of each attack -> its scores.
-    """
-
-    bank: Bank
-    signals: Signals
-    design: Design
-    targets: IntArray
-    scores: Mapping[str, Scores]
-
-
 @dataclass(frozen=True, eq=False)
 class Judged:
     """The results of an audit, and what they were computed from.
 
     Attributes:
         results: the content of results.json, with NaN where a figure is undefined.
-        attacked: signals, design and scores.
+        attacked: signals, design and scores; without canaries.
         risk: each record's exposure over the targets; None where single records cannot be evaluated.
         leakage: bits of each record at the last checkpoint; None where the results say why.
     """
@@ -90,12 +70,18 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     Signals and scores are processed in blocks of records; what stays in memory are a few vectors with one
     number per record (docs/scale.md lists them).
 
+    Canaries are attacked together with the other records, and have figures of their own; no other figure
+    counts them.
+
     Args:
         bank: a complete bank.
         config: what to measure, and on which models.
         metadata: what is known of the records; None: no groups are evaluated and nothing is checked.
     """
-    evidence = attacked(bank, config)
+    everyone = attacked(bank, config)
+    canaries = np.empty(0, np.int64) if metadata is None else metadata.canaries
+    metadata = None if metadata is None else metadata.without_canaries()
+    evidence = everyone.without(canaries)
     signals, design, targets = evidence.signals, evidence.design, evidence.targets
     groups, groups_left_out = _evaluated_groups(metadata)
     in_mask = design.rows(targets)
@@ -104,14 +90,13 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
     hygiene = () if metadata is None else _hygiene(evidence, metadata)
     leakage = bank_leakage(*_models_of_bits(evidence, config))
-    sample = Sample.of(signals, design, targets)
-    attacks, strongest = _attack_figures(evidence, config, groups, sample)
+    attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     results = AuditResults(
         experiment="audit",
         config=config,
-        population=_population(bank, design, targets),
-        accuracy=_accuracy(signals, design, sample),
-        headline=strongest,
+        population=_population(bank, design, targets, len(canaries)),
+        accuracy=_accuracy(signals, design, Sample.of(signals, design, targets)),
+        headline=headline,
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
@@ -120,26 +105,6 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene),
     )
     return Judged(results, evidence, risk, leakage.last)
-
-
-def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
-    """Runs the attacks, and the per-record attack where several targets allow it."""
-    signals, design = converged_models(bank)
-    targets = np.arange(design.n_models) if config.targets is None else np.array(config.targets, np.int64)
-    attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
-    if len(targets) > 1 and all(name in signals.arrays for name in PER_RECORD.reads_from(signals)):
-        attacks.setdefault(PER_RECORD.label, PER_RECORD)
-    scores = {label: attack(signals, design, targets, bank.scratch) for label, attack in attacks.items()}
-    return Attacked(bank, signals, design, targets, scores)
-
-
-def converged_models(bank: Bank) -> tuple[Signals, Design]:
-    """Signals and design of the models that converged."""
-    design = bank.design()
-    if not bank.diverged:
-        return bank.signals(), design
-    converged = np.setdiff1d(np.arange(design.n_models), list(bank.diverged))
-    return bank.signals().take(converged), design.take(converged)
 
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
@@ -164,24 +129,6 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
         return columns
 
     write_rows(folder / RECORDS, len(metadata.ids), rows)
-
-
-def _attack_figures(
-    evidence: Attacked, config: EvaluationConfig, groups: Groups, sample: Sample
-) -> tuple[dict[str, AttackFigures], Headline]:
-    """The figures of each attack, and of the strongest."""
-    in_mask, attacks = evidence.design.rows(evidence.targets), resolve_all(config.attacks)
-    figures: dict[str, AttackFigures] = {}
-    halves: dict[str, HalfAucs] = {}
-    for attack in attacks:
-        scores, replicates = evidence.scores[attack.label].values, sample.replicates(attack)
-        scored = Scored(scores, in_mask, replicates, sample.records)
-        figures[attack.label] = attack_figures(scored, config, groups, evidence.bank.scratch)
-        if len(attacks) > 1:
-            halves[attack.label] = half_aucs(scored)
-    if len(attacks) == 1:
-        return figures, Headline(attacks[0].label, figures[attacks[0].label].auc)
-    return figures, headline(halves, replicates.n_in_left_out, evidence.design.n_records)
 
 
 def _hygiene(evidence: Attacked, metadata: RecordMetadata) -> tuple[Outcome, ...]:
@@ -259,11 +206,12 @@ def _evaluated_groups(metadata: RecordMetadata | None) -> tuple[Groups, dict[str
     return {name: grouping for name, grouping in groupings.items() if name not in left_out}, left_out
 
 
-def _population(bank: Bank, design: Design, targets: IntArray) -> PopulationFigures:
+def _population(bank: Bank, design: Design, targets: IntArray, n_canaries: int) -> PopulationFigures:
     return PopulationFigures(
         models=design.n_models,
         targets=len(targets),
         records=design.n_records,
+        canaries=n_canaries,
         members=int(design.rows(targets).sum(axis=1).mean().round()),
         diverged_models={str(model): epoch for model, epoch in bank.diverged.items()},
         seed=bank.identity.seed,

@@ -45,6 +45,7 @@ class RecordMetadata:
         duplicate_of: int64, the first record with equal features and label; None: features unknown.
         shift_scores: float64, how much a record's features look like those of the first target's members, by
             a classifier trained on other records; NaN for records outside its sample. None: features unknown.
+        is_canary: bool, the records that were planted; None: there are none.
     """
 
     ids: npt.NDArray[np.str_]
@@ -52,10 +53,37 @@ class RecordMetadata:
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     duplicate_of: IntArray | None = None
     shift_scores: FloatArray | None = None
+    is_canary: BoolArray | None = None
+
+    @property
+    def canaries(self) -> IntArray:
+        """Indices of the canaries, ascending; int64 (canaries,)."""
+        return np.empty(0, np.int64) if self.is_canary is None else np.flatnonzero(self.is_canary)
+
+    def without_canaries(self) -> RecordMetadata:
+        """The same of the other records."""
+        if self.is_canary is None:
+            return self
+        own = np.flatnonzero(~self.is_canary)
+        first = None
+        if self.duplicate_of is not None:
+            _, at, group = np.unique(self.duplicate_of[own], return_index=True, return_inverse=True)
+            first = at[group]
+        return RecordMetadata(
+            self.ids[own],
+            self.labels[own],
+            {name: values[own] for name, values in self.groups.items()},
+            first,
+            None if self.shift_scores is None else self.shift_scores[own],
+        )
 
     def write(self, folder: Path) -> None:
         """Writes facts.parquet."""
-        optional = {"duplicate_of": self.duplicate_of, "shift_score": self.shift_scores}
+        optional = {
+            "duplicate_of": self.duplicate_of,
+            "shift_score": self.shift_scores,
+            "is_canary": self.is_canary,
+        }
         write_columns(
             folder / FACTS,
             {
@@ -89,6 +117,7 @@ class RecordMetadata:
             {k.removeprefix(_GROUP): v for k, v in columns.items() if k.startswith(_GROUP)},
             columns.get("duplicate_of"),
             columns.get("shift_score"),
+            columns.get("is_canary"),
         )
 
 
@@ -101,7 +130,7 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
     shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift)
+    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift, records.is_canary)
 
 
 def _array(series: pl.Series) -> AnyArray:
@@ -112,7 +141,7 @@ def _array(series: pl.Series) -> AnyArray:
 
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
-    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f"}
+    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")

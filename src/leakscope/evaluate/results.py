@@ -184,6 +184,41 @@ class GroupFigures:
 
 
 @dataclass(frozen=True)
+class SetTpr(TprFigure):
+    """True positive rate at a false positive rate within a set of records, all targets pooled.
+
+    Attributes:
+        reason: why the rate cannot be measured; None where it can.
+    """
+
+    reason: str | None = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class SetFigures:
+    """What an attack achieves within a set of records, all targets pooled.
+
+    Members and non-members, and so every rate, are those of the set. `sd` is None: a target has too few
+    records of the set for figures of its own.
+
+    Attributes:
+        attack: label of the attack; where several were compared, of the strongest within the set.
+        records: number of records per target.
+        auc: area under the ROC curve.
+        advantage: TPR - FPR on each half of the records, at the threshold that is best on the other half.
+        tpr_at_fpr: one entry per FPR budget.
+        reason: why nothing was measured; None where it was.
+    """
+
+    attack: str
+    records: int
+    auc: Figure
+    advantage: Figure
+    tpr_at_fpr: tuple[SetTpr, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class AttackFigures:
     """What one attack achieves.
 
@@ -196,6 +231,9 @@ class AttackFigures:
         epsilon: lower bounds on epsilon.
         groups: column -> figures of its groups.
         targets: number of targets.
+        most_exposed: figures of the 1% of records that are most exposed, chosen for each target on the other
+            models.
+        canaries: figures of the canaries; None where there are none.
     """
 
     auc: Figure
@@ -206,6 +244,8 @@ class AttackFigures:
     epsilon: EpsilonFigures
     groups: Mapping[str, tuple[GroupFigures, ...]]
     targets: int
+    most_exposed: SetFigures
+    canaries: SetFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -213,15 +253,20 @@ class Headline:
     """What the strongest attack achieves.
 
     The attack that is strongest on one half of the records is measured on the other half, so the choice among
-    several attacks does not raise the figure.
+    several attacks does not raise the figure. Each set of records has a strongest attack of its own, chosen
+    in the same way.
 
     Attributes:
         attack: label of the strongest attack.
         auc: area under the ROC curve within halves of the records.
+        most_exposed: figures of the strongest attack on the most exposed 1% of the records.
+        canaries: figures of the strongest attack on the canaries; None where there are none.
     """
 
     attack: str
     auc: Figure
+    most_exposed: SetFigures
+    canaries: SetFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -231,7 +276,8 @@ class PopulationFigures:
     Attributes:
         models: number of models that converged.
         targets: number of models that were attacked.
-        records: number of records.
+        records: number of records; canaries do not count.
+        canaries: number of canaries.
         members: members per target, on average.
         diverged_models: index of each model that diverged -> the epoch in which it did.
         seed: seed that all randomness derives from; one per part where runs were merged or extended.
@@ -244,6 +290,7 @@ class PopulationFigures:
     models: int
     targets: int
     records: int
+    canaries: int
     members: int
     diverged_models: Mapping[str, int]
     seed: int | tuple[int, ...]

@@ -6,7 +6,8 @@ from typing import Literal
 
 from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
-from leakscope.evaluate.results import AuditResults, PopulationFigures
+from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
+from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.stats.estimate import Estimate
 
 _MOST_NAMED = 5
@@ -38,7 +39,7 @@ def key_findings(results: AuditResults) -> list[str]:
     is_void = has_failed_check(results)
     return [
         *gate_sentences(results),
-        *([] if is_void else [*exposed_sentences(results), *leakage_sentences(results)]),
+        *([] if is_void else _figure_sentences(results)[1:]),
         " ".join([population_sentence(results), *accuracy_sentences(results)]),
         *privacy_sentences(results),
         *diverged_sentences(results),
@@ -47,7 +48,12 @@ def key_findings(results: AuditResults) -> list[str]:
 
 
 def _figure_sentences(results: AuditResults) -> list[str]:
-    return [strongest_sentence(results), *exposed_sentences(results), *leakage_sentences(results)]
+    return [
+        strongest_sentence(results),
+        *set_sentences(results),
+        *exposed_sentences(results),
+        *leakage_sentences(results),
+    ]
 
 
 def has_failed_check(results: AuditResults) -> bool:
@@ -96,7 +102,8 @@ def population_sentence(results: AuditResults) -> str:
     population, name = results.population, results.config.records
     records = f"{population.records:,} records" + ("" if name == "records" else f" ({name})")
     if not results.is_of_one_model:
-        return f"{population.models} models were each trained on a random half of {records}."
+        planted = f", and of {_canaries(population.canaries)}" if population.canaries else ""
+        return f"{population.models} models were each trained on a random half of {records}{planted}."
     members = f"{population.members:,} of them members of its training set"
     sentence = f"One model was audited by its outputs on {records}, {members}"
     n_references = population.models - 1
@@ -156,6 +163,30 @@ def how_often(results: AuditResults) -> str:
             f"about {auc.low:.1%} to {auc.high:.1%} for records like these"
         )
     return f"{auc.value or 0:.1%} of the time ({interval}; guessing gives 50%)"
+
+
+def set_sentences(results: AuditResults) -> list[str]:
+    """What the strongest attack achieves on the most exposed records, and on canaries."""
+    most_exposed, canaries = results.headline.most_exposed, results.headline.canaries
+    sentences = []
+    if most_exposed.reason is None:
+        share = f"most exposed {MOST_EXPOSED_SHARE:.0%} of the records, which were chosen on other models"
+        sentences.append(f"Among the {share}: {_how_often_in(most_exposed)}.")
+    if canaries is not None and canaries.reason is None:
+        sentences.append(f"Among the {_canaries(canaries.records)}: {_how_often_in(canaries)}.")
+    elif canaries is not None:
+        sentences.append(f"The canaries were not measured: {canaries.reason}.")
+    return sentences
+
+
+def _how_often_in(figures: SetFigures) -> str:
+    auc = figures.auc
+    interval = "" if auc.low is None else f", 95% interval {auc.low:.1%} to {auc.high:.1%}"
+    return f"{auc.value or 0:.1%} of the time ({figures.attack}{interval})"
+
+
+def _canaries(number: int) -> str:
+    return "1 canary" if number == 1 else f"{number:,} canaries"
 
 
 def exposed_sentences(results: AuditResults) -> list[str]:

@@ -51,10 +51,12 @@ class Replicate:
     Attributes:
         values: float64 (targets, records).
         in_mask: bool (targets, records).
+        rows: int64 (targets,), which of all targets these are.
     """
 
     values: FloatArray
     in_mask: BoolArray
+    rows: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,19 @@ class Replicates:
             in_mask = replicate.in_mask[:, columns]
             n_members = in_mask.sum(axis=1)
             counts = np.minimum(n_members, len(columns) - n_members) >= FEWEST_PER_SIDE
-            return Replicate(replicate.values[counts][:, columns], in_mask[counts])
+            return Replicate(replicate.values[counts][:, columns], in_mask[counts], replicate.rows[counts])
 
+        return self._with(some, columns)
+
+    def of_population(self, columns: IntArray) -> Replicates:
+        """Of some of the records, and of all targets."""
+        if len(columns) == self.whole.values.shape[1]:
+            return self
+        return self._with(
+            lambda one: Replicate(one.values[:, columns], one.in_mask[:, columns], one.rows), columns
+        )
+
+    def _with(self, some: Callable[[Replicate], Replicate], columns: IntArray) -> Replicates:
         counts = None if self.n_in_left_out is None else self.n_in_left_out[:, columns]
         return Replicates(some(self.whole), tuple(map(some, self.without)), counts, self.uses_references)
 
@@ -131,12 +144,21 @@ class Sample:
     n_records: int
 
     @classmethod
-    def of(cls, signals: Signals, design: Design, targets: IntArray) -> Sample:
-        """All records, or as many drawn at random that all models together have 640,000 outputs."""
+    def of(
+        cls, signals: Signals, design: Design, targets: IntArray, canaries: IntArray | None = None
+    ) -> Sample:
+        """All records, or as many drawn at random that all models together have 640,000 outputs.
+
+        Of `canaries`, int64 (canaries,), a third as many are drawn in addition: all, unless they are many.
+        """
         n_records, n_drawn = design.n_records, SAMPLED_SCORES // design.n_models
         if n_records <= n_drawn:
             return cls(signals, design, targets, np.arange(n_records), n_records)
-        drawn = np.sort(np.random.default_rng(0).choice(n_records, n_drawn, replace=False))
+        planted = np.empty(0, np.int64) if canaries is None else canaries
+        rng, others = np.random.default_rng(0), np.setdiff1d(np.arange(n_records), planted)
+        drawn = rng.choice(others, min(n_drawn, len(others)), replace=False)
+        drawn_canaries = rng.choice(planted, min(n_drawn // 3, len(planted)), replace=False)
+        drawn = np.sort(np.concatenate([drawn, drawn_canaries]))
         arrays = {name: gather_records(array, drawn, 2) for name, array in signals.arrays.items()}
         labels = signals.labels[..., drawn]
         sampled = Design(gather_records(design.in_mask, drawn, 1), None, design.models)
@@ -167,17 +189,17 @@ class Sample:
         self, values: FloatArray, without: Callable[[IntArray, IntArray], FloatArray] | None
     ) -> Replicates:
         in_mask, models = self.design.rows(self.targets), np.arange(self.design.n_models)
-        whole = Replicate(np.asarray(values), in_mask)
+        whole = Replicate(np.asarray(values), in_mask, np.arange(len(in_mask)))
         groups = self._groups()
 
         def replicate(group: IntArray) -> Replicate:
             others = np.setdiff1d(models, group)
             is_left = np.isin(self.targets, others)
+            rows = np.flatnonzero(is_left)
             if without is None:
-                return Replicate(values[is_left], in_mask[is_left])
-            return Replicate(
-                without(others, np.searchsorted(others, self.targets[is_left])), in_mask[is_left]
-            )
+                return Replicate(values[rows], in_mask[rows], rows)
+            left = without(others, np.searchsorted(others, self.targets[rows]))
+            return Replicate(left, in_mask[rows], rows)
 
         with worker_threads() as threads:  # numpy releases Python's lock
             replicates = tuple(threads.map(replicate, groups))

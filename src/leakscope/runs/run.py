@@ -26,7 +26,8 @@ from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import read_run
 from leakscope.disk.parquet import read_stored
 from leakscope.errors import InputError
-from leakscope.evaluate.judge import RECORDS, converged_models
+from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict

@@ -17,6 +17,7 @@ from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress
+from leakscope.train.plan import rows_of
 from leakscope.train.queries import random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
@@ -73,7 +74,7 @@ def _fit_and_evaluate(
         raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
-    members = design.members(model)
+    members = rows_of(design, model, records.copies)
     x = records.features.reshape(len(records), -1)
     queried = _inputs(records, design, model, at_random).reshape(-1, x.shape[1])
     try:
@@ -102,7 +103,7 @@ def _call_and_evaluate(
     """The outputs of one model of the user's function, with logarithms of probabilities, floored."""
     name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
     with user_errors(name):
-        predict = recipe.train(records, design.members(model), own_seed)
+        predict = recipe.train(records, rows_of(design, model, records.copies), own_seed)
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
     features = np.array(_inputs(records, design, model, at_random))

@@ -90,6 +90,7 @@ class Inputs:
     y_unit: float = 1.0  # and what they were divided by
     outputs: OutputFilter = NO_FILTER
     records: Records | None = None
+    copies: IntArray | None = None  # int64 (records,), how often each is trained on; None: once
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -140,7 +141,16 @@ def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = 
     y = torch.from_numpy(records.labels).to(device)
     on_disk = records.features if is_on_disk else None
     of_labels = 1.0 if records.is_classification else label_spread(records.labels)
-    return Inputs(x.to(device), y, records.n_classes, on_disk, of_labels, outputs=outputs, records=records)
+    return Inputs(
+        x.to(device),
+        y,
+        records.n_classes,
+        on_disk,
+        of_labels,
+        outputs=outputs,
+        records=records,
+        copies=records.copies,
+    )
 
 
 def with_standard_labels(inputs: Inputs) -> Inputs:
@@ -239,7 +249,7 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    stages = stages_of(recipe, trained_design(inputs, design, recipe), models, seed, inputs.n_outputs)
+    stages = stages_of(recipe, *trained_on(inputs, design, recipe), models, seed, inputs.n_outputs)
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
     state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, stages.sizes, stages.carried)
     at_random, own, done = random_queries(inputs, design, models, seed), design.take(models), 0.0
@@ -282,12 +292,15 @@ def train_stages(
                 state.advance()
 
 
-def trained_design(inputs: Inputs, design: Design, recipe: Recipe) -> Design:
-    """What the models are trained on, of the records that they have according to the design."""
+def trained_on(inputs: Inputs, design: Design, recipe: Recipe) -> tuple[Design, IntArray | None]:
+    """What the models are trained on, of the records that they have according to the design, and how often.
+
+    A recipe that leaves duplicates out trains on each record once.
+    """
     if not recipe.deduplicate:
-        return design
+        return design, inputs.copies
     assert inputs.records is not None, "inputs were made by inputs_from"
-    return without_duplicates(design, inputs.records.duplicate_of)
+    return without_duplicates(design, inputs.records.duplicate_of), None
 
 
 def _maker(trainer: str, plan: Plan, recipe: Recipe) -> StackMaker:

@@ -56,6 +56,12 @@ def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:
     return replace(design, in_mask=in_mask)
 
 
+def rows_of(design: Design, model: int, copies: IntArray | None) -> IntArray:
+    """The records a model is trained on, each as often as it has copies (None: once); int64 (rows,)."""
+    members = design.members(model)
+    return members if copies is None else np.repeat(members, copies[members])
+
+
 class BatchPlan:
     """The batches of a block of models, epoch after epoch.
 
@@ -117,10 +123,13 @@ class BatchPlan:
         return weights
 
 
-def all_members(design: Design, models: IntArray) -> Lesson:
-    """Every member, once."""
-    largest = int(design.in_mask.sum(axis=1).max())
-    return Lesson([design.members(int(m)) for m in models], largest)
+def all_members(design: Design, models: IntArray, copies: IntArray | None = None) -> Lesson:
+    """Every member, as often as it has copies."""
+    if copies is None:
+        largest = int(design.in_mask.sum(axis=1).max())
+    else:
+        largest = max(len(rows_of(design, model, copies)) for model in range(design.n_models))
+    return Lesson([rows_of(design, int(m), copies) for m in models], largest)
 
 
 def batch_shape(largest: int, batch_size: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from leakscope.array_types import BoolArray, IntArray
 from leakscope.privacy.settings import Sampling
 from leakscope.randomness import Purpose, generator
 from leakscope.recipe import Recipe
-from leakscope.train.plan import BatchPlan
+from leakscope.train.plan import BatchPlan, Lesson, all_members
 from leakscope.types import Design
 
 NOBODY = -1
@@ -36,11 +36,13 @@ class PoissonPlan:
         idle: bool (steps, models), all false: also a model without a record moves, by noise.
     """
 
-    def __init__(self, design: Design, models: IntArray, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, design: Design, models: IntArray, batch_size: int, seed: int, lesson: Lesson | None = None
+    ) -> None:
         self.models, self.seed = models, seed
         self.sampling = Sampling.of(design, batch_size)
         self.steps = self.sampling.steps_per_epoch
-        self._members = [design.members(int(m)) for m in models]
+        self._members = (lesson or all_members(design, models)).members
         largest = max(len(members) for members in self._members)
         expected = largest * self.sampling.rate
         self.batch = max(1, min(largest, ceil(expected + _WIDE * sqrt(expected))))
@@ -74,10 +76,10 @@ class PoissonPlan:
 Plan = BatchPlan | PoissonPlan
 
 
-def plan_of(design: Design, models: IntArray, recipe: Recipe, seed: int) -> Plan:
-    """The batches of a recipe."""
+def plan_of(design: Design, copies: IntArray | None, models: IntArray, recipe: Recipe, seed: int) -> Plan:
+    """The batches of a recipe; `copies` says how often each record is trained on, None: once."""
     kind = BatchPlan if recipe.privacy is None else PoissonPlan
-    return kind(design, models, recipe.batch_size, seed)
+    return kind(design, models, recipe.batch_size, seed, all_members(design, models, copies))
 
 
 def successes(rng: np.random.Generator, n_trials: int, rate: float) -> IntArray:

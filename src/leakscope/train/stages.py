@@ -73,12 +73,22 @@ class Single:
         return None
 
 
-def stages_of(recipe: Recipe, design: Design, models: IntArray, seed: int, n_outputs: int) -> Stages:
-    """The stages that a recipe has for these models."""
+def stages_of(
+    recipe: Recipe,
+    design: Design,
+    copies: IntArray | None,
+    models: IntArray,
+    seed: int,
+    n_outputs: int,
+) -> Stages:
+    """The stages that a recipe has for these models; `copies` says how often each record is trained on."""
+    if copies is not None and (recipe.treatment or recipe.distillation):
+        name = "treatment" if recipe.treatment else "distillation"
+        raise InputError(f"{name} does not go with duplicated canaries; choose canaries of another kind")
     if recipe.treatment is not None:
         return Treated(recipe, recipe.treatment, design, models, seed)
     if recipe.distillation is not None:
         if n_outputs < 2:
-            raise InputError("distillation is for classification: a numeric label has no probabilities")
+            raise InputError("distillation is for classification: numbers have no probabilities")
         return Distilled(recipe, recipe.distillation, design, models, seed, n_outputs)
-    return Single(plan_of(design, models, recipe, seed), recipe.epochs)
+    return Single(plan_of(design, copies, models, recipe, seed), recipe.epochs)

@@ -87,8 +87,8 @@ class Networks:
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
-        design = loop.trained_design(self._inputs, request.design, recipe)
-        self._batches = plan_of(design, self._models, recipe, self._seed)
+        trained_on = loop.trained_on(self._inputs, request.design, recipe)
+        self._batches = plan_of(*trained_on, self._models, recipe, self._seed)
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
         self.training = Training(
@@ -156,7 +156,7 @@ class Networks:
         """Epochs of so many steps: every model has so many batches of members."""
         n_before = self._in_mask.cumsum(axis=1) - self._in_mask
         some = Design(self._in_mask & (n_before < n_steps * self._batches.batch))
-        batches = plan_of(some, self._models, self._recipe, self._seed)
+        batches = plan_of(some, None, self._models, self._recipe, self._seed)
         recipe = replace(self._recipe, epochs=self._recipe.epochs + _MOST_ROUNDS)
         epochs = loop.train(self._stack, self._inputs, batches, recipe)
         return lambda: self._settled(next(epochs))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from leakscope.evaluate.results import AuditResults, Figure
+from collections.abc import Sequence
+
+from leakscope.evaluate.results import AuditResults, Figure, SetFigures, TprFigure
+from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
@@ -27,6 +30,55 @@ def attack_table(results: AuditResults) -> Table:
         else "One target ± half the width of its 95% interval over records."
     )
     return Table(head, rows, caption)
+
+
+def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
+    """The strongest attack on all records, on the most exposed and on the canaries, one row each.
+
+    Args:
+        results: the results.
+        fewest_records: a set of fewer records is left out.
+    """
+    headline, population = results.headline, results.population
+    points = results.attacks[headline.attack].tpr_at_fpr
+    head = ["records", "number", "attack", "AUC", *(f"TPR at {percent(point.fpr)} FPR" for point in points)]
+    rows = [_set_row("all", population.records, headline.attack, headline.auc, points)]
+    for name, figures in sets_of(results):
+        if figures.records >= fewest_records or figures.reason is not None:
+            number = figures.records or NOT_MEASURABLE
+            rows.append(_set_row(name, number, figures.attack, figures.auc, figures.tpr_at_fpr))
+    kind = "for records like these" if population.targets > 1 else "over records"
+    caption = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
+    return Table(head, rows, caption)
+
+
+def sets_of(results: AuditResults) -> list[tuple[str, SetFigures]]:
+    """The sets of records that have figures of their own, by name."""
+    headline = results.headline
+    sets = [(f"most exposed {percent(MOST_EXPOSED_SHARE)}", headline.most_exposed)]
+    return [*sets, *([] if headline.canaries is None else [("canaries", headline.canaries)])]
+
+
+def _set_row(
+    name: str, n_records: int | str, attack: str, auc: Figure, points: Sequence[TprFigure]
+) -> list[str]:
+    number = n_records if isinstance(n_records, str) else f"{n_records:,}"
+    return [name, number, attack, _plus_minus(auc), *(_plus_minus(p, 100, 1, "%") for p in points)]
+
+
+def sets_remarks(results: AuditResults) -> list[str]:
+    """How the sets were chosen, and why some cells have no number."""
+    sets = sets_of(results)
+    chosen = "The most exposed records are chosen for each target by the outputs of the other models."
+    unmeasured = [f"Not measurable, {name}: {own.reason}." for name, own in sets if own.reason is not None]
+    rates = [
+        f"Not measurable, {name}: {point.reason}."
+        for name, own in sets
+        if own.reason is None
+        for point in own.tpr_at_fpr
+        if point.reason
+    ]
+    return [*([chosen] if sets[0][1].reason is None else []), *unmeasured, *rates]
 
 
 def interval_table(results: AuditResults) -> list[Table]:

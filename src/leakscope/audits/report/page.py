@@ -11,6 +11,7 @@ from leakscope.audits.report.page_figures import (
     precision_section,
     roc_section,
     scores_section,
+    sets_section,
 )
 from leakscope.audits.report.page_method import (
     bounds_section,
@@ -22,9 +23,9 @@ from leakscope.audits.report.page_records import RecordRows, record_rows, record
 from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
+from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
-from leakscope.evaluate.judge import Attacked
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
@@ -63,6 +64,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         headline=headline(results),
         facts=facts(results),
         sections=[
+            sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),

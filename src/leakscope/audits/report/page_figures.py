@@ -15,9 +15,11 @@ from leakscope.audits.report.cells import (
     percent,
     rate,
     remarks,
+    sets_remarks,
+    sets_table,
 )
 from leakscope.disk.scratch import evict_pages, over_blocks
-from leakscope.evaluate.judge import Attacked
+from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.leakage.checkpoints import CheckpointLeakage
 from leakscope.report.blocks import Absent, Body, Raw, Table
@@ -43,6 +45,16 @@ _START_PRIOR = 0.1
 _BINS = 80
 _TAIL = 0.02
 _SAMPLED = 2_000_000  # scores that set the range of the histogram
+
+
+def sets_section(results: AuditResults, fewest_records: int) -> Section:
+    """The strongest attack on all records, on the most exposed and on the canaries, side by side."""
+    note = (
+        "A figure over all records is an average, and an average hides the few records that stand out. Rates "
+        "of a set are within the set: its own non-members set the threshold, and all targets are pooled."
+    )
+    table = sets_table(results, fewest_records)
+    return Section("sets", "Exposure by record set", [table, *sets_remarks(results)], note)
 
 
 def roc_section(results: AuditResults, bands: Mapping[str, RocBand], is_secret: bool) -> Section:

@@ -17,7 +17,8 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.parquet import read_stored, read_stored_rows, stored_columns, stored_height
 from leakscope.disk.string_arrays import distinct
-from leakscope.evaluate.judge import RECORDS, Attacked
+from leakscope.evaluate.attacked import Attacked
+from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.results import AuditResults
 from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS
 from leakscope.report.blocks import Raw

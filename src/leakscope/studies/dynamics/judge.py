@@ -30,7 +30,7 @@ from leakscope.dynamics.jackknife import Replicates, jackknife, over_populations
 from leakscope.dynamics.metrics import Arrays, metrics
 from leakscope.dynamics.noise_floor import Floor, noise_floor
 from leakscope.dynamics.plane import Trajectories
-from leakscope.evaluate.judge import converged_models
+from leakscope.evaluate.attacked import converged_models
 from leakscope.hardness.correlations import correlate
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.hardness.over_training import correlate_over_training, measured_over_training

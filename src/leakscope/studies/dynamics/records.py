@@ -14,7 +14,8 @@ from leakscope.disk.parquet import read_stored
 from leakscope.dynamics.decisions import decide
 from leakscope.dynamics.grid import first_exposed_epoch, is_vulnerable
 from leakscope.dynamics.plane import Trajectories, trajectories
-from leakscope.evaluate.judge import RECORDS, converged_models
+from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.record_metadata import RecordMetadata, write_columns
 from leakscope.studies.dynamics.results import DynamicsResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting

@@ -1,0 +1,82 @@
+"""A bank with the scores of the attacks on its models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.array_types import IntArray
+from leakscope.attacks.registry import PER_RECORD
+from leakscope.attacks.spec import resolve_all
+from leakscope.bank.bank import Bank
+from leakscope.disk.scratch import Scratch, gather_records
+from leakscope.evaluate.results import EvaluationConfig
+from leakscope.types import Design, Scores, Signals
+
+
+class Attacked(NamedTuple):
+    """A bank and the scores of the attacks on its models; models that diverged are left out.
+
+    Attributes:
+        bank: the bank.
+        signals: signals of the models that converged.
+        design: who was in which training set.
+        targets: int64 (targets,), the models attacked.
+        scores: label of each attack -> its scores.
+    """
+
+    bank: Bank
+    signals: Signals
+    design: Design
+    targets: IntArray
+    scores: Mapping[str, Scores]
+
+    def without(self, canaries: IntArray) -> Attacked:
+        """The same of all records but the canaries, which were attacked with them."""
+        if not len(canaries):
+            return self
+        scratch = self.bank.scratch
+        own = np.setdiff1d(np.arange(self.design.n_records), canaries)
+        return Attacked(
+            self.bank,
+            *without_records(self.signals, self.design, canaries, scratch),
+            self.targets,
+            {
+                label: Scores(label, scores.targets, gather_records(scores.values, own, 1, scratch))
+                for label, scores in self.scores.items()
+            },
+        )
+
+
+def without_records(
+    signals: Signals, design: Design, records: IntArray, scratch: Scratch
+) -> tuple[Signals, Design]:
+    """Signals and design of all records but these, on `scratch`."""
+    if not len(records):
+        return signals, design
+    own = np.setdiff1d(np.arange(design.n_records), records)
+    arrays = {name: gather_records(array, own, 2, scratch) for name, array in signals.arrays.items()}
+    in_mask = gather_records(design.in_mask, own, 1, scratch)
+    return Signals(arrays, signals.epochs, signals.labels[..., own]), Design(in_mask, None, design.models)
+
+
+def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
+    """Runs the attacks, and the per-record attack where several targets allow it."""
+    signals, design = converged_models(bank)
+    targets = np.arange(design.n_models) if config.targets is None else np.array(config.targets, np.int64)
+    attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
+    if len(targets) > 1 and all(name in signals.arrays for name in PER_RECORD.reads_from(signals)):
+        attacks.setdefault(PER_RECORD.label, PER_RECORD)
+    scores = {label: attack(signals, design, targets, bank.scratch) for label, attack in attacks.items()}
+    return Attacked(bank, signals, design, targets, scores)
+
+
+def converged_models(bank: Bank) -> tuple[Signals, Design]:
+    """Signals and design of the models that converged."""
+    design = bank.design()
+    if not bank.diverged:
+        return bank.signals(), design
+    converged = np.setdiff1d(np.arange(design.n_models), list(bank.diverged))
+    return bank.signals().take(converged), design.take(converged)

@@ -1,0 +1,68 @@
+"""A figure with its intervals, from its value and its variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from leakscope.array_types import FloatArray
+from leakscope.evaluate.results import Figure
+from leakscope.stats.intervals import Interval, wilson
+from leakscope.stats.two_way import Variance
+
+UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
+"""A figure that cannot be measured."""
+_LEVEL = 0.95
+_ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
+
+
+def figure_of_targets(
+    values: FloatArray,
+    variance: Variance,
+    otherwise: Callable[[float], Interval],
+    *,
+    is_rate: bool = True,
+) -> Figure:
+    """The mean over targets with both intervals, or the value of the only target with one; all from 0 to 1.
+
+    Args:
+        values: float64 (targets,); NaN: undefined.
+        variance: of the mean.
+        otherwise: the interval where the variance is 0, as for an attack that is always right.
+        is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
+    """
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return UNDEFINED
+    sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
+    mean, several = float(defined.mean()), len(values) > 1
+    return figure_with_intervals(mean, sd, variance, otherwise, several=several, is_rate=is_rate)
+
+
+def figure_with_intervals(
+    mean: float,
+    sd: float | None,
+    variance: Variance,
+    otherwise: Callable[[float], Interval],
+    *,
+    several: bool,
+    is_rate: bool = True,
+) -> Figure:
+    """A figure over `several` targets, or of one, with its intervals; arguments as in `figure_of_targets`."""
+    value = min(max(mean, 0.0), 1.0)
+    if (several and not variance.degrees) or not np.isfinite(variance.like_these):
+        return replace(UNDEFINED, value=value, sd=sd)
+
+    def ends(*, these_records: bool) -> tuple[float, float]:
+        error = variance.standard_error(these_records=these_records)
+        if error < _ROUNDING:
+            return otherwise(value).low, otherwise(value).high
+        quantile = variance.quantile(_LEVEL, these_records=these_records)
+        if is_rate and 0 < value < 1:
+            return wilson(value, error, quantile)
+        low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
+        return low, high
+
+    return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
