@@ -18,11 +18,13 @@ from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
+from leakscope.evaluate.fit import checkpoint_fits
 from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
+from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
     AccuracyFigures,
@@ -105,18 +107,22 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     leakage = bank_leakage(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
     attacks, strongest = _attack_figures(evidence, config, groups, sample)
+    population = _population(bank, design, targets)
+    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
     results = AuditResults(
         experiment="audit",
         config=config,
-        population=_population(bank, design, targets),
+        rating=rate(Rated(strongest, attacks, population, leakage.figures, exposed, gate, hygiene)),
+        population=population,
         accuracy=_accuracy(signals, design, sample),
+        fit=checkpoint_fits(signals, design, targets),
         headline=strongest,
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
         hygiene=hygiene,
         exposed=exposed,
-        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene),
+        gate=gate,
     )
     return Judged(results, evidence, risk, leakage.last)
 
