@@ -10,13 +10,14 @@ from leakscope.disk.toml_text import toml_table
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, TprLimit
 from leakscope.evaluate.limits import judge_gate
-from leakscope.evaluate.rating import LEVELS, auc_of, counts, tpr_of
+from leakscope.evaluate.rating import FEWEST_FALSE_POSITIVES, LEVELS, auc_of, counts, tpr_of
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.results import AuditResults
 
 _HELD: tuple[Level, ...] = ("moderate", "high", "severe")
 """Levels that a gate can keep a model below; "low" begins where anything is detectable at all."""
 _SHARES = (0.0, 0.001, 0.01, 0.05, 0.1)
+_FIRST_SHARE = 0.01
 _SCALE = 10_000
 
 
@@ -73,6 +74,23 @@ def suggested_gate(results: AuditResults) -> SuggestedGate:
     return SuggestedGate(gate, level, outcome, (*gate_reasons(gate, level), audited))
 
 
+def gate_to_begin_with(
+    fprs: Sequence[float], n_nonmembers: int, auc_half_width: float, decides_share: bool
+) -> SuggestedGate:
+    """Limits for an audit that has not been run: the tightest that models without leakage would pass.
+
+    Args:
+        fprs: the FPR budgets.
+        n_nonmembers: non-members per target.
+        auc_half_width: of the interval that the AUC will have.
+        decides_share: whether the models can detect more than 1% of exposed records.
+    """
+    resolved = sorted(fpr for fpr in fprs if fpr * n_nonmembers >= FEWEST_FALSE_POSITIVES)
+    level = next((one for one in _HELD if 0.5 + auc_half_width <= auc_of(one)), _HELD[-1])
+    gate = gate_below(level, resolved[:1], _FIRST_SHARE if decides_share else None)
+    return SuggestedGate(gate, level, None, gate_reasons(gate, level))
+
+
 def gate_below(level: Level, fprs: Sequence[float], exposed_share: float | None) -> Gate:
     """Limits that only models rated below `level` pass."""
     tprs = tuple(TprLimit(fpr, _rounded(tpr_of(level, fpr))) for fpr in fprs)
@@ -93,8 +111,10 @@ def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
         )
     if gate.max_exposed_share is not None:
         reasons.append(
-            "max_exposed_share leaves some room above the present share of exposed records; it holds for "
-            "this number of models, because more models detect more."
+            "max_exposed_share = 0.01: no more than the most exposed 1% of records may be exposed."
+            if gate.max_exposed_share == _FIRST_SHARE
+            else "max_exposed_share leaves some room above the present share of exposed records; it holds "
+            "for this number of models, because more models detect more."
             if gate.max_exposed_share
             else "max_exposed_share = 0: no record is exposed now, and none should be."
         )
