@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from leakscope.defences.base import Defence
+from leakscope.defences.fewer_rounds import FewerRounds
+from leakscope.defences.leaf_size import LeafSize
+from leakscope.defences.penalty import Penalty
+from leakscope.defences.pruning import Pruning
+from leakscope.defences.tree_depth import TreeDepth
 from leakscope.defences.weight_decay import WeightDecay
 from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
 
-_SHIPPED: tuple[type[Defence], ...] = (WeightDecay,)
+_SHIPPED: tuple[type[Defence], ...] = (
+    WeightDecay,
+    LeafSize,
+    TreeDepth,
+    Pruning,
+    Penalty,
+    FewerRounds,
+)
 
 
 def defence_classes() -> dict[str, type[Defence]]:

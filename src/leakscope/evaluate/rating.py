@@ -27,6 +27,9 @@ WORST_BITS: Mapping[Level, float] = {"low": 0.05, "moderate": 0.15, "high": 0.5,
 """Bits of the most exposed 1% of records from which each level holds."""
 FEWEST_FALSE_POSITIVES = 5
 """Expected per target; a TPR that rests on fewer non-members has an approximate interval, and counts not."""
+_WIDER = 1.2
+"""An AUC is above 0.5 if an interval wider by this factor says so: it is not the only figure that could be
+above "none found" by chance, and all of them together should be in at most 5% of audits."""
 _TOO_VAGUE = LEVELS.index("high")
 
 
@@ -120,14 +123,15 @@ class _TprPart(NamedTuple):
 
 
 def _auc_part(strongest: Headline) -> RatingPart:
-    def level(end: float) -> Level:
+    def level(end: float, surest: float) -> Level:
         reached = [name for name in SEPARATIONS if end >= auc_of(name)]
-        return highest(reached) if end > 0.5 else "none found"
+        return highest(reached) if surest > 0.5 else "none found"
 
     auc = strongest.auc
-    low, high = _known(auc.low) or 0.0, _end(auc.high)
+    value, low, high = _known(auc.value) or 0.0, _known(auc.low) or 0.0, _end(auc.high)
+    surest = value - _WIDER * (value - low)
     what = f"AUC ({strongest.attack})"
-    return RatingPart("auc", what, level(low), level(high), auc.value, auc.low, auc.high, None)
+    return RatingPart("auc", what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
 
 
 def _tpr_part(attack: str, tpr: Figure, fpr: float) -> _TprPart:

@@ -93,8 +93,7 @@ def headline(results: AuditResults) -> list[str]:
         return [*opening, rating_sentence(results), *key_findings(results)]
     if undermining(results.hygiene):
         return [*opening, rating_sentence(results), strongest_sentence(results), *key_findings(results)]
-    low = results.headline.auc.low
-    is_detectable = low is not None and low > 0.5
+    is_detectable = results.rating.level not in ("none found", "inconclusive")
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
     lead = [*opening, f"Membership {verdict}.", rating_sentence(results)]
     return [*lead, strongest_sentence(results), *key_findings(results)]
