@@ -78,7 +78,7 @@ def test_one_description_is_written_as_page_markdown_and_figures(tmp_path: Path)
         Section("three", "Third", [Raw(Markup("<b>?</b>"), ["Instead."])]),
     ]
     Page("Title", ["Lead."], [("Records", "5")], sections, ["A limit."], [("Finished", "today")],
-         badge=Badge("Failed", "bad")).write(tmp_path)  # fmt: skip
+         badges=[Badge("Failed", "bad")]).write(tmp_path)  # fmt: skip
     assert (tmp_path / MARKDOWN).read_text() == (
         "# Title\n\n**Failed**\n\nLead.\n\n"
         "## First\n\nA note.\n\nA sentence.\n\n![a; b](figures/both.png)\n\n"

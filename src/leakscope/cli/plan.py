@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leakscope.cli.audit import configured
-from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json
+from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json, print_lines
 
 if TYPE_CHECKING:
     from leakscope.audits.planning.plan import Cost, Plan
@@ -48,6 +48,8 @@ def _show(planned: Plan) -> None:
     screen = console()
     for part in ("", *summary(planned), "", table):
         screen.print(part)
+    if not planned.undecidable:
+        print_lines(screen, ["", "Limits to begin with (docs/rating.md):", "", planned.suggested.toml, ""])
     for line in _footnotes(planned):
         screen.print(line, style="dim")
 

@@ -60,7 +60,7 @@ def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> No
         limits=_LIMITS,
         gauge=_gauge(most_important, results.strongest_attack),
         redacted=redacted,
-        badge=_badge(comparisons),
+        badges=[_badge(comparisons)],
     ).write(folder)
 
 

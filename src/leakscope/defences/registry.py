@@ -6,9 +6,13 @@ from leakscope.defences.base import Defence
 from leakscope.defences.deduplication import Deduplication
 from leakscope.defences.dropout import Dropout
 from leakscope.defences.early_stopping import EarlyStopping
+from leakscope.defences.fewer_rounds import FewerRounds
 from leakscope.defences.hamp import Hamp
 from leakscope.defences.label_smoothing import LabelSmoothing
+from leakscope.defences.leaf_size import LeafSize
 from leakscope.defences.mixup import Mixup
+from leakscope.defences.penalty import Penalty
+from leakscope.defences.pruning import Pruning
 from leakscope.defences.relax_loss import RelaxLoss
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
@@ -16,6 +20,7 @@ from leakscope.defences.selena import Selena
 from leakscope.defences.targeted import Targeted
 from leakscope.defences.temperature import Temperature
 from leakscope.defences.top_1 import TopOne
+from leakscope.defences.tree_depth import TreeDepth
 from leakscope.defences.weight_decay import WeightDecay
 from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
@@ -35,6 +40,11 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Temperature,
     Rounding,
     TopOne,
+    LeafSize,
+    TreeDepth,
+    Pruning,
+    Penalty,
+    FewerRounds,
 )
 
 

@@ -19,10 +19,12 @@ from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
 from leakscope.evaluate.figure import figure_of_targets
+from leakscope.evaluate.fit import checkpoint_fits
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
+from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
     AccuracyFigures,
@@ -91,18 +93,22 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     hygiene = () if metadata is None else _hygiene(evidence, metadata)
     leakage = bank_leakage(*_models_of_bits(evidence, config))
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
+    population = _population(bank, design, targets, len(canaries))
+    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
     results = AuditResults(
         experiment="audit",
         config=config,
-        population=_population(bank, design, targets, len(canaries)),
+        rating=rate(Rated(headline, attacks, population, leakage.figures, exposed, gate, hygiene)),
+        population=population,
         accuracy=_accuracy(signals, design, Sample.of(signals, design, targets)),
+        fit=checkpoint_fits(signals, design, targets),
         headline=headline,
         attacks=attacks,
         groups_left_out=groups_left_out,
         leakage=leakage.figures,
         hygiene=hygiene,
         exposed=exposed,
-        gate=None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene),
+        gate=gate,
     )
     return Judged(results, evidence, risk, leakage.last)
 

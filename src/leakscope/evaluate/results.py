@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.rating_results import Rating
 from leakscope.leakage.checkpoints import LeakageFigures
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.estimate import Estimate
@@ -313,6 +314,24 @@ class AccuracyFigures:
 
 
 @dataclass(frozen=True)
+class CheckpointFit:
+    """How well the targets fit the records at one checkpoint; means over targets.
+
+    Attributes:
+        epoch: epoch of the checkpoint.
+        members: accuracy on the records a target was trained on.
+        nonmembers: accuracy on the other records.
+        confidence: probability that the targets give to the class they predict, on non-members: at least
+            this; None where the bank does not store it.
+    """
+
+    epoch: int
+    members: float
+    nonmembers: float
+    confidence: float | None
+
+
+@dataclass(frozen=True)
 class ExposedRecords:
     """Records that are individually exposed: their membership is detectable across models.
 
@@ -342,8 +361,10 @@ class AuditResults:
     Attributes:
         experiment: kind of results.
         config: what was measured.
+        rating: how much leaks, in one word.
         population: models and records.
         accuracy: accuracy of the targets; None where the task has none.
+        fit: accuracy and confidence of the targets at each checkpoint; empty where the task has no accuracy.
         headline: what the strongest attack achieves.
         attacks: label of each attack -> what it achieves.
         groups_left_out: column -> why its groups were not evaluated.
@@ -355,8 +376,10 @@ class AuditResults:
 
     experiment: Literal["audit"]
     config: EvaluationConfig
+    rating: Rating
     population: PopulationFigures
     accuracy: AccuracyFigures | None
+    fit: tuple[CheckpointFit, ...]
     headline: Headline
     attacks: Mapping[str, AttackFigures]
     groups_left_out: Mapping[str, str]

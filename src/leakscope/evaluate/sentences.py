@@ -6,6 +6,7 @@ from typing import Literal
 
 from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.stats.estimate import Estimate
@@ -23,6 +24,7 @@ def summary(results: AuditResults) -> list[str]:
     """The whole audit, in the order a reader wants it."""
     return [
         *opening_sentences(results),
+        rating_sentence(results),
         population_sentence(results),
         *privacy_sentences(results),
         *accuracy_sentences(results),

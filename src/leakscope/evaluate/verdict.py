@@ -8,6 +8,7 @@ from pathlib import Path
 from leakscope.errors import ExitCode, printable
 from leakscope.evaluate.gate import GateOutcome
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import summary
 from leakscope.report.notebook import summary_and_table
@@ -35,6 +36,11 @@ class Verdict:
     def outcome(self) -> GateOutcome | None:
         """The gate's outcome; "inconclusive" after a failed check, with or without a gate; else None."""
         return audit_outcome(self.results)
+
+    @property
+    def rating(self) -> Level:
+        """How much leaks, in one word; `results.rating` has what it rests on."""
+        return self.results.rating.level
 
     @property
     def exit_code(self) -> ExitCode:

@@ -98,7 +98,7 @@ class Page:
         arrays: numbers for the scripts.
         gauge: where the main figure lies relative to its limit or scale.
         redacted: whether single records were left out, which the page then says.
-        badge: a word or two beside the title.
+        badges: a word or two each, beside the title.
         scripts: names of the files in assets/ that this page needs in addition to page.js and charts.js.
     """
 
@@ -111,7 +111,7 @@ class Page:
     arrays: Mapping[str, Embeddable] = field(default_factory=dict)
     gauge: Gauge | None = None
     redacted: bool = False
-    badge: Badge | None = None
+    badges: Sequence[Badge] = ()
     scripts: Sequence[str] = ()
 
     def write(self, folder: Path) -> None:
@@ -133,13 +133,13 @@ class Page:
 
     def markdown(self) -> str:
         """The report as Markdown: verdict, sections, what was run, limitations."""
-        badge = [f"**{plain(self.badge.text)}**"] if self.badge else []
+        badges = [" · ".join(f"**{plain(badge.text)}**" for badge in self.badges)]
         closing = (
             Section("facts", "What was run", [Definitions(self.facts)]),
             Section("limits", "Limitations", [Bullets(self.limits)]),
         )
         sections = (section.markdown() for section in (*self.sections, *closing))
-        parts = [f"# {plain(self.title)}", *badge, *map(plain, self.headline), *sections]
+        parts = [f"# {plain(self.title)}", *badges, *map(plain, self.headline), *sections]
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def render(self) -> str:

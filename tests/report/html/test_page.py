@@ -63,7 +63,7 @@ def report(text: str = "plain") -> Page:
         limits=[text],
         gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
         redacted=True,
-        badge=Badge(text, "bad"),
+        badges=[Badge(text, "bad")],
     )
 
 

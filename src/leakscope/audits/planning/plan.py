@@ -32,6 +32,7 @@ from leakscope.evaluate.exposure import Detectable, detectable_records
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
@@ -135,6 +136,7 @@ class Plan:
         resolution: what the figures can tell apart.
         exposed: how many exposed records the models can detect; None for one target.
         undecidable: limits of the gate that this audit cannot pass, with the reason.
+        suggested: limits to begin with.
     """
 
     population: Sizes
@@ -142,6 +144,7 @@ class Plan:
     resolution: Resolution
     exposed: Detectable | None
     undecidable: tuple[str, ...]
+    suggested: SuggestedGate
 
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
@@ -159,6 +162,12 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
         ()
         if config.gate is None
         else tuple(undecidable_limits(config.gate, resolved, exposed, sizes.records)),
+        gate_to_begin_with(
+            config.fpr_budgets,
+            sizes.nonmembers,
+            resolved.auc_all_targets,
+            exposed is not None and exposed.decides(0.01, sizes.records),
+        ),
     )
 
 

@@ -21,12 +21,14 @@ from leakscope.audits.report.page_method import (
 )
 from leakscope.audits.report.page_records import RecordRows, record_rows, records_section
 from leakscope.audits.report.page_redacted import redacted_records_section
+from leakscope.audits.report.page_remedies import what_to_do_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
     has_failed_check,
@@ -65,6 +67,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         facts=facts(results),
         sections=[
             sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
+            what_to_do_section(results),
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),
@@ -81,7 +84,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         arrays=rows.arrays,
         gauge=audit_gauge(results),
         redacted=redacted,
-        badge=_badge(results),
+        badges=[_badge(results), _rating_badge(results)],
         scripts=("audit.js",),
     ).write(bank.folder)
 
@@ -90,13 +93,13 @@ def headline(results: AuditResults) -> list[str]:
     """The verdict: failed checks first, then whether membership is detectable, then what else matters."""
     opening = opening_sentences(results)
     if has_failed_check(results):
-        return [*opening, *key_findings(results)]
+        return [*opening, rating_sentence(results), *key_findings(results)]
     if undermining(results.hygiene):
-        return [*opening, strongest_sentence(results), *key_findings(results)]
-    low = results.headline.auc.low
-    is_detectable = low is not None and low > 0.5
+        return [*opening, rating_sentence(results), strongest_sentence(results), *key_findings(results)]
+    is_detectable = results.rating.level not in ("none found", "inconclusive")
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
-    return [*opening, f"Membership {verdict}.", strongest_sentence(results), *key_findings(results)]
+    lead = [*opening, f"Membership {verdict}.", rating_sentence(results)]
+    return [*lead, strongest_sentence(results), *key_findings(results)]
 
 
 def facts(results: AuditResults) -> list[tuple[str, str]]:
@@ -193,6 +196,12 @@ def _badge(results: AuditResults) -> Badge:
         None: Badge("No gate was set", "plain"),
     }
     return badges[audit_outcome(results)]
+
+
+def _rating_badge(results: AuditResults) -> Badge:
+    """The rating; never green, because nothing found is no proof of safety."""
+    level = results.rating.level
+    return Badge(f"Rating: {level}", "plain" if level in ("none found", "low") else "bad")
 
 
 def audit_gauge(results: AuditResults) -> Gauge | None:

@@ -65,7 +65,7 @@ def page(results: LeakageResults, folder: Path, redacted: bool = False) -> Page:
         limits_of(results),
         folder_facts(folder),
         redacted=redacted,
-        badge=Badge(failed, "bad") if n_failed else Badge("no check failed", "good"),
+        badges=[Badge(failed, "bad") if n_failed else Badge("no check failed", "good")],
     )
 
 

@@ -1,0 +1,182 @@
+"""The rating of an audit: one word for how much leaks, decided by the ends of intervals; see docs/rating.md.
+
+A level is a curve: the ROC of two unit normal distributions that lie `mu` apart. A figure reaches a level
+when the lower end of its interval lies on or above that curve, so noise alone rarely reaches any. The rating
+is the highest level that a figure reaches, so more leakage never lowers it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from scipy import special
+
+from leakscope.evaluate.gate import GateResult
+from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.rating_results import Level, Rating, RatingPart
+from leakscope.evaluate.results import AttackFigures, ExposedRecords, Figure, Headline, PopulationFigures
+from leakscope.leakage.checkpoints import LeakageFigures, MostExposed
+
+LEVELS: tuple[Level, ...] = ("none found", "low", "moderate", "high", "severe")
+"""From least to most; "inconclusive" stands outside of the order."""
+SEPARATIONS: Mapping[Level, float] = {"low": 0.25, "moderate": 0.5, "high": 1.0, "severe": 2.0}
+"""`mu` of each level's curve."""
+WORST_BITS: Mapping[Level, float] = {"low": 0.05, "moderate": 0.15, "high": 0.5, "severe": 0.75}
+"""Bits of the most exposed 1% of records from which each level holds."""
+FEWEST_FALSE_POSITIVES = 5
+"""Expected per target; a TPR that rests on fewer non-members has an approximate interval, and counts not."""
+_WIDER = 1.2
+"""An AUC is above 0.5 if an interval wider by this factor says so: it is not the only figure that could be
+above "none found" by chance, and all of them together should be in at most 5% of audits."""
+_TOO_VAGUE = LEVELS.index("high")
+
+
+class Rated(NamedTuple):
+    """The figures of an audit that its rating reads."""
+
+    headline: Headline
+    attacks: Mapping[str, AttackFigures]
+    population: PopulationFigures
+    leakage: LeakageFigures
+    exposed: ExposedRecords | None
+    gate: GateResult | None
+    hygiene: tuple[Outcome, ...]
+
+
+def rate(rated: Rated) -> Rating:
+    """The rating of an audit, and what it rests on."""
+    parts = tuple(_parts(rated))
+    found = highest(part.level for part in parts)
+    possible = highest([found, *(part.at_most for part in parts)])
+    checks = undermining(rated.hygiene)
+    if checks:
+        names = ", ".join(check.name for check in checks)
+        return Rating("inconclusive", "severe", parts, f"checks of the audit failed ({names})")
+    is_vague = any(LEVELS.index(part.at_most) >= _TOO_VAGUE for part in parts if part.about in ("auc", "tpr"))
+    if found == "none found" and (is_vague or not parts):
+        reason = "nothing was found, but the audit is too small to rule out a high leak"
+        return Rating("inconclusive", possible, parts, reason)
+    return Rating(found, possible, parts, None)
+
+
+def tpr_of(level: Level, fpr: float) -> float:
+    """The TPR at an FPR from which a level holds."""
+    return float(special.ndtr(SEPARATIONS[level] + special.ndtri(fpr)))
+
+
+def auc_of(level: Level) -> float:
+    """The AUC from which a level holds; "low" begins at 0.5, where an attack begins to work."""
+    return 0.5 if level == "low" else float(special.ndtr(SEPARATIONS[level] / math.sqrt(2)))
+
+
+def highest(levels: Iterator[Level] | list[Level]) -> Level:
+    """The highest of some levels; "none found" of none."""
+    return max(levels, key=LEVELS.index, default="none found")
+
+
+def counts(fpr: float, population: PopulationFigures) -> bool:
+    """Whether a TPR at this FPR rests on enough non-members to be rated."""
+    return fpr * (population.records - population.members) >= FEWEST_FALSE_POSITIVES
+
+
+def _parts(rated: Rated) -> Iterator[RatingPart]:
+    """Every figure that can be rated; of the TPRs, the one that decides."""
+    auc = rated.headline.auc
+    if _known(auc.low) is not None:
+        yield _auc_part(rated.headline)
+    tprs = [
+        _tpr_part(label, point, point.fpr)
+        for label, figures in rated.attacks.items()
+        for point in figures.tpr_at_fpr
+        if counts(point.fpr, rated.population) and _known(point.low) is not None
+    ]
+    if tprs:
+        decisive = max(tprs, key=lambda part: (LEVELS.index(part.level), _separation(part)))
+        yield decisive._replace(at_most=highest([part.at_most for part in tprs])).named()
+    checkpoints = rated.leakage.checkpoints
+    if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
+        yield _worst_part(checkpoints[-1].most_exposed)
+    if rated.exposed is not None and rated.exposed.records is not None:
+        yield _exposed_part(rated.exposed)
+    if rated.gate is not None:
+        yield _gate_part(rated.gate)
+
+
+class _TprPart(NamedTuple):
+    """A TPR at an FPR before the one that decides is chosen."""
+
+    level: Level
+    at_most: Level
+    attack: str
+    figure: Figure
+    fpr: float
+
+    def named(self) -> RatingPart:
+        """As the rating holds it."""
+        figure = self.figure
+        what = f"TPR at {100 * self.fpr:g}% FPR ({self.attack})"
+        return RatingPart(
+            "tpr", what, self.level, self.at_most, figure.value, figure.low, figure.high, self.fpr
+        )
+
+
+def _auc_part(strongest: Headline) -> RatingPart:
+    def level(end: float, surest: float) -> Level:
+        reached = [name for name in SEPARATIONS if end >= auc_of(name)]
+        return highest(reached) if surest > 0.5 else "none found"
+
+    auc = strongest.auc
+    value, low, high = _known(auc.value) or 0.0, _known(auc.low) or 0.0, _end(auc.high)
+    surest = value - _WIDER * (value - low)
+    what = f"AUC ({strongest.attack})"
+    return RatingPart("auc", what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
+
+
+def _tpr_part(attack: str, tpr: Figure, fpr: float) -> _TprPart:
+    def level(end: float) -> Level:
+        return highest([name for name in SEPARATIONS if end >= tpr_of(name, fpr)])
+
+    return _TprPart(level(_known(tpr.low) or 0.0), level(_end(tpr.high)), attack, tpr, fpr)
+
+
+def _separation(part: _TprPart) -> float:
+    """How far apart two normal distributions with the lower end's TPR are."""
+    low = min(max(_known(part.figure.low) or 0.0, 1e-12), 1 - 1e-12)
+    return float(special.ndtri(low) - special.ndtri(part.fpr))
+
+
+def _worst_part(worst: MostExposed) -> RatingPart:
+    def level(end: float) -> Level:
+        return highest([name for name, bits in WORST_BITS.items() if end >= bits])
+
+    what = f"bits of the most exposed {worst.share:.0%} of records"
+    low, high = _known(worst.low) or 0.0, _end(worst.high)
+    return RatingPart("worst", what, level(low), level(high), worst.value, worst.low, worst.high, None)
+
+
+def _exposed_part(exposed: ExposedRecords) -> RatingPart:
+    """Exposed records have no interval; that a record is listed at all is the test."""
+    level: Level = "low" if exposed.records else "none found"
+    missed: Level = level if exposed.reason is None else "low"
+    return RatingPart(
+        "exposed", "share of exposed records", level, missed, exposed.share, exposed.share, None, None
+    )
+
+
+def _gate_part(gate: GateResult) -> RatingPart:
+    """Whoever set the limit has said that more is too much."""
+    level: Level = "moderate" if gate.outcome == "failed" else "none found"
+    return RatingPart("gate", f"gate {gate.outcome}", level, level, None, None, None, None)
+
+
+def _end(value: float | None) -> float:
+    """An upper end; 1 where it is unknown."""
+    known = _known(value)
+    return 1.0 if known is None else known
+
+
+def _known(value: float | None) -> float | None:
+    """None for NaN, which is what an undefined figure is before it is stored."""
+    return None if value is None or math.isnan(value) else value

@@ -1,0 +1,51 @@
+"""The rating of an audit as results.json holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["none found", "low", "moderate", "high", "severe", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class RatingPart:
+    """One figure that the rating rests on.
+
+    Attributes:
+        about: the AUC of the strongest attack, a TPR at a low FPR, the most exposed 1% of records,
+            individually exposed records, or the gate.
+        what: the figure by name.
+        level: the level that the lower end of its interval reaches.
+        at_most: the level that the upper end reaches: a leak of this size may have been missed.
+        value: the figure; None: the gate has none.
+        low: lower end of its interval; None: there is none.
+        high: upper end of its interval; None: there is none.
+        fpr: FPR of a TPR; None for other figures.
+    """
+
+    about: Literal["auc", "tpr", "worst", "exposed", "gate"]
+    what: str
+    level: Level
+    at_most: Level
+    value: float | None
+    low: float | None
+    high: float | None
+    fpr: float | None
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How much leaks, in one word.
+
+    Attributes:
+        level: the highest level of the parts; "inconclusive" where nothing follows from the audit.
+        at_most: the highest level that the upper ends allow.
+        parts: the figures that it rests on.
+        reason: why the rating is inconclusive; None where it is not.
+    """
+
+    level: Level
+    at_most: Level
+    parts: tuple[RatingPart, ...]
+    reason: str | None

@@ -1,0 +1,83 @@
+"""The rating in sentences: the word, what it rests on, and what could have been missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leakscope.evaluate.rating import LEVELS, WORST_BITS, auc_of, tpr_of
+from leakscope.evaluate.rating_results import Level, RatingPart
+from leakscope.evaluate.results import AuditResults
+
+
+def rating_sentence(results: AuditResults) -> str:
+    """The rating and its decisive figure, or what an audit without findings could have missed."""
+    rating = results.rating
+    if rating.reason is not None:
+        return f"Rating: inconclusive, because {rating.reason}."
+    if rating.level == "none found":
+        return f"Rating: none found. An audit of this size could have missed {_missed(results)}."
+    decisive = next(part for part in rating.parts if part.level == rating.level)
+    above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
+    return f"Rating: {rating.level}. {decisive_sentence(decisive)}{above}"
+
+
+def decisive_sentence(part: RatingPart) -> str:
+    """Why a figure reaches its level."""
+    if part.about == "gate":
+        return "The gate failed, which counts as moderate at least."
+    if part.about == "exposed":
+        return f"The membership of {part.value or 0:.2%} of the records is individually detectable."
+    low = f"The {part.what} is at least {_shown(part, part.low)}"
+    if part.level == "none found":
+        return f"{low}; low begins at {_shown(part, threshold(part, 'low'))}."
+    return f"{low}; {part.level} begins at {_shown(part, threshold(part, part.level))}."
+
+
+def rating_rows(results: AuditResults) -> list[list[str]]:
+    """One row per figure: its name, value, interval, level, the level of its upper end."""
+    rows = []
+    for part in results.rating.parts:
+        interval = "" if part.low is None else f"{_shown(part, part.low)} to {_shown(part, part.high)}"
+        value = "" if part.value is None else _shown(part, part.value)
+        rows.append([part.what, value, interval if part.high is not None else "", part.level, part.at_most])
+    return rows
+
+
+def threshold(part: RatingPart, level: Level) -> float | None:
+    """Where a level begins for a figure; None for figures without a scale, and for "none found"."""
+    if level not in LEVELS[1:]:
+        return None
+    if part.about == "auc":
+        return auc_of(level)
+    if part.about == "tpr" and part.fpr is not None:
+        return tpr_of(level, part.fpr)
+    return WORST_BITS[level] if part.about == "worst" else None
+
+
+def _missed(results: AuditResults) -> str:
+    missed = list(_ends(results))
+    return f"{', '.join(missed[:-1])} or {missed[-1]}" if len(missed) > 1 else missed[0]
+
+
+def _ends(results: AuditResults) -> Iterator[str]:
+    """The upper end of each figure, in words."""
+    articles = {"auc": "an AUC", "tpr": "a TPR"}
+    for part in results.rating.parts:
+        if part.about in articles and part.high is not None:
+            at = f" at {100 * part.fpr:g}% FPR" if part.fpr is not None else ""
+            yield f"{articles[part.about]} of up to {_shown(part, part.high)}{at}"
+        elif part.about == "worst" and part.high is not None:
+            yield f"up to {_shown(part, max(part.high, 0.0))} about the most exposed 1% of records"
+    exposed = results.exposed
+    if exposed is not None and exposed.fewest_detectable > exposed.tested:
+        yield "any number of exposed records"
+    elif exposed is not None and exposed.reason is not None:
+        yield f"fewer than {exposed.fewest_detectable:,} exposed records"
+
+
+def _shown(part: RatingPart, value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    if part.about == "worst":
+        return f"{value:.2f} bits"
+    return f"{value:.3f}" if part.about == "auc" else f"{100 * value:.2g}%"

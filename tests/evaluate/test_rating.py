@@ -1,0 +1,165 @@
+"""The rating: noise is not rated, more leakage never rates lower, and misses are stated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.rating import LEVELS, SEPARATIONS, WORST_BITS, Rated, auc_of, rate, tpr_of
+from leakscope.evaluate.rating_results import Level
+from leakscope.evaluate.rating_sentences import rating_sentence
+from leakscope.evaluate.results import AuditResults
+from leakscope.stats.roc import auc_of_split, split_scores
+from tests.made_up_audits import made_up_audit, quick_single_records
+
+
+@pytest.fixture(scope="module")
+def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[float, AuditResults]:
+    """Audits with more and more leakage, of the same records, design and noise."""
+    folder = tmp_path_factory.mktemp("rated")
+    with quick_single_records():
+        return {gap: made_up_audit(folder / f"{gap}", gap).results for gap in (0.0, 0.4, 1.2, 4.0)}
+
+
+def rated(results: AuditResults) -> Rated:
+    return Rated(
+        results.headline,
+        results.attacks,
+        results.population,
+        results.leakage,
+        results.exposed,
+        results.gate,
+        results.hygiene,
+    )
+
+
+def with_auc(results: AuditResults, low: float, high: float) -> AuditResults:
+    auc = replace(results.headline.auc, value=(low + high) / 2, low=low, high=high)
+    return replace(results, headline=replace(results.headline, auc=auc))
+
+
+def rated_again(results: AuditResults) -> AuditResults:
+    return replace(results, rating=rate(rated(results)))
+
+
+def test_more_leakage_never_rates_lower(audits: dict[float, AuditResults]) -> None:
+    levels = [LEVELS.index(results.rating.level) for results in audits.values()]
+    assert levels == sorted(levels)
+    assert levels[0] == 0 and levels[-1] == len(LEVELS) - 1
+
+
+def test_raising_any_single_figure_never_rates_lower(audits: dict[float, AuditResults]) -> None:
+    results = audits[0.4]
+    for low in np.linspace(0, 1, 21).tolist():
+        ratings = [
+            LEVELS.index(rate(rated(with_auc(results, end, max(end, 0.6)))).level)
+            for end in (low, low + 0.05)
+        ]
+        assert ratings == sorted(ratings)
+
+
+def test_the_curve_of_a_level_is_that_of_two_normal_distributions() -> None:
+    rng = np.random.default_rng(0)
+    for level, mu in SEPARATIONS.items():
+        scores = np.concatenate([rng.normal(mu, 1, 40_000), rng.normal(0, 1, 40_000)])
+        sides = split_scores(scores, np.arange(80_000) < 40_000)
+        threshold = np.quantile(sides.nonmembers, 0.99)
+        # Four standard errors of a rate and of an AUC of 40,000 records a side.
+        assert (sides.members > threshold).mean() == pytest.approx(tpr_of(level, 0.01), abs=0.012)
+        if level != "low":
+            assert auc_of_split(sides) == pytest.approx(auc_of(level), abs=0.008)
+
+
+def test_the_table_of_the_documentation_is_computed() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "rating.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    table = {row[0]: row[1:] for row in rows if row[0] in SEPARATIONS}
+    assert list(table) == list(SEPARATIONS)
+    for level, (mu, auc, *tprs, bits) in table.items():
+        assert float(mu) == SEPARATIONS[level] and float(bits) == WORST_BITS[level]
+        assert float(auc.removeprefix("above ")) == pytest.approx(auc_of(level), abs=5e-4)
+        for fpr, shown in zip((0.1, 0.01, 0.001, 0.0001), tprs, strict=True):
+            exact = 100 * tpr_of(level, fpr)
+            decimals = len(shown.rstrip("%").partition(".")[2])
+            assert shown == f"{exact:.{decimals}f}%"
+
+
+def test_levels_rise_at_every_false_positive_rate() -> None:
+    for fpr in (0.1, 0.01, 0.001, 0.0001):
+        curve = [tpr_of(level, fpr) for level in LEVELS[1:]]
+        assert curve == sorted(curve) and curve[0] > fpr
+
+
+def test_the_rating_is_that_of_the_lower_end(audits: dict[float, AuditResults]) -> None:
+    results = audits[0.0]
+    for level in LEVELS[2:]:
+        limit = auc_of(level)
+        below = rate(rated(with_auc(results, limit - 1e-6, 1.0)))
+        assert LEVELS.index(below.level) < LEVELS.index(level)
+        assert rate(rated(with_auc(results, limit + 1e-6, 1.0))).level == level
+
+
+def test_nothing_found_says_what_could_have_been_missed(audits: dict[float, AuditResults]) -> None:
+    results = audits[0.0]
+    sentence = rating_sentence(results)
+    assert sentence.startswith("Rating: none found. An audit of this size could have missed an AUC of up to ")
+    assert (
+        f"{results.headline.auc.high:.3f}" in sentence and "about the most exposed 1% of records" in sentence
+    )
+
+
+def test_an_audit_too_small_to_find_a_high_leak_is_inconclusive(audits: dict[float, AuditResults]) -> None:
+    results = rated_again(with_auc(audits[0.0], 0.2, 0.8))
+    assert results.rating.level == "inconclusive"
+    assert "too small to rule out" in rating_sentence(results)
+
+
+@pytest.mark.parametrize("status", ["failed", "unreliable"])
+def test_a_failed_check_leaves_nothing_to_rate(audits: dict[float, AuditResults], status: str) -> None:
+    check = Outcome("models", status, "Too few.")  # type: ignore[arg-type]
+    results = rated_again(replace(audits[4.0], hygiene=(check,)))
+    assert results.rating.level == "inconclusive"
+    assert rating_sentence(results) == ("Rating: inconclusive, because checks of the audit failed (models).")
+
+
+def test_a_tpr_on_a_handful_of_non_members_is_not_rated(audits: dict[float, AuditResults]) -> None:
+    results = audits[0.0]
+    label, figures = next(iter(results.attacks.items()))
+    lucky = tuple(replace(point, fpr=0.001, value=1.0, low=1.0, high=1.0) for point in figures.tpr_at_fpr)
+    forged = {**results.attacks, label: replace(figures, tpr_at_fpr=lucky)}
+    assert rate(rated(replace(results, attacks=forged))).level == results.rating.level
+
+
+def test_one_exposed_record_is_not_nothing(audits: dict[float, AuditResults]) -> None:
+    results = audits[0.0]
+    assert results.exposed is not None
+    one = replace(results.exposed, records=1, share=1 / 120)
+    assert rate(rated(replace(results, exposed=one))).level == "low"
+
+
+def test_the_rating_is_in_the_verdict(tmp_path: Path) -> None:
+    with quick_single_records():
+        verdict = made_up_audit(tmp_path / "run", 4.0)
+    assert verdict.rating == verdict.results.rating.level == "severe"
+    assert sum(line.startswith("Rating: severe. ") for line in verdict.summary()) == 1
+
+
+def null_levels(n: int, folder: Path) -> Iterator[Level]:
+    for seed in range(n):
+        yield made_up_audit(
+            folder / str(seed), 0.0, design_seed=seed, noise_seed=seed, fpr_budgets=(0.1,), towns=()
+        ).results.rating.level
+
+
+@pytest.mark.slow
+def test_noise_alone_is_rarely_rated(tmp_path: Path) -> None:
+    with quick_single_records():
+        levels = list(null_levels(60, tmp_path))
+    # At 5%, 60 populations have more than 7 false alarms with a probability of 1 in 200.
+    assert sum(level not in ("none found", "inconclusive") for level in levels) <= 7
+    assert not {"moderate", "high", "severe"} & set(levels)
