@@ -124,24 +124,28 @@ class EbLira(Attack):
         coarseness = resolution_variance(values) if has_steps else 0.0
         return scale, fit_record_types(sums, self.n_types, coarseness)
 
-    def for_replicates(self, signals: Signals, design: Design) -> Attack:
-        """The attack with one fit for all targets."""
-        (name,) = self.reads_from(signals)
-        sample = self._sample(self._outputs(signals.arrays[name]), design.in_mask)
-        fit = self._fit(*sample, None, name != REGRESSION)
+    def for_replicates(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+        """The attack with the fit of each target's fold: a target is repeated with what it is scored with."""
+        blocks = Blocks(
+            signals, design, targets, self.reads_from(signals), allows_pairs=self.leaves_pairs_out
+        )
+        numbers = design.numbers[targets]
+        folds = tuple(fold._replace(rows=numbers[fold.rows]) for fold in self.statistics(blocks))
         fitted = _FittedEbLira(**{field.name: getattr(self, field.name) for field in fields(self)})
-        object.__setattr__(fitted, "fit", fit)
+        object.__setattr__(fitted, "folds", folds)
         return fitted
 
 
 class _FittedEbLira(EbLira):
-    """EB-LiRA with a given fit."""
+    """EB-LiRA with given fits; the rows of its folds are the targets' numbers in the population."""
 
-    fit: ClassVar[tuple[Scale, RecordTypes]]
+    folds: ClassVar[tuple[_Fold, ...]]
 
     def statistics(self, blocks: Blocks) -> list[_Fold]:
-        """The given fit, for all targets."""
-        return [_Fold(np.arange(len(blocks.targets)), *self.fit)]
+        """The given fits, for those targets that are left."""
+        numbers = blocks.design.numbers[blocks.targets]
+        own = [fold._replace(rows=np.flatnonzero(np.isin(numbers, fold.rows))) for fold in self.folds]
+        return [fold for fold in own if len(fold.rows)]
 
 
 class Scale(NamedTuple):

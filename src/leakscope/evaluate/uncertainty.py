@@ -149,7 +149,7 @@ class Sample:
             self.signals.epochs,
             self.signals.labels,
         )
-        repeated = attack.for_replicates(needed, self.design)
+        repeated = attack.for_replicates(needed, self.design, self.targets)
         scores = repeated(needed, self.design, self.targets).values
         if attack.references == "none":
             return self.replicates_of(scores)
