@@ -132,12 +132,7 @@ class Blocks:
     @cached_property
     def complements(self) -> IntArray:
         """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
-        sample = _sample(self.design)
-        signs = np.where(sample, 1.0, -1.0).astype(np.float32)
-        agreement = signs @ signs.T  # minus the number of records where two models never agree
-        opposite = agreement.argmin(axis=1)
-        is_complement = agreement.min(axis=1) == -sample.shape[1]
-        return np.where(is_complement, opposite, -1)
+        return complements(self.design)
 
     def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
         complements = self.complements[self.targets][:, None]
@@ -145,6 +140,16 @@ class Blocks:
             return np.broadcast_to(complements, (len(self.targets), in_mask.shape[1]))
         drawn = _random_partners(in_mask, self.targets, self.design.numbers, records)
         return np.where(complements >= 0, complements, drawn)
+
+
+def complements(design: Design) -> IntArray:
+    """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
+    sample = _sample(design)
+    signs = np.where(sample, 1.0, -1.0).astype(np.float32)
+    agreement = signs @ signs.T  # minus the number of records where two models never agree
+    opposite = agreement.argmin(axis=1)
+    is_complement = agreement.min(axis=1) == -sample.shape[1]
+    return np.where(is_complement, opposite, -1)
 
 
 def design_reveals_targets(design: Design, targets: IntArray) -> bool:
