@@ -9,6 +9,7 @@ had reported as done, less what the next run reports as being on disk when it st
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import struct
@@ -203,11 +204,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 def left_behind(pid: int) -> list[str]:
     """Processes and shared memory of a killed run that are still there after a moment."""
     deadline = time.monotonic() + _SECONDS_TO_DIE
-    while (left := [*_processes_of(pid), *map(str, Path("/dev/shm").glob(f"*{pid}*"))]) and (
-        time.monotonic() < deadline
-    ):
+    while (left := [*_processes_of(pid), *_shared_memory_of(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def _shared_memory_of(pid: int) -> list[str]:
+    """Names such as "sem.loky-PID-..."; in others the number is a part of something else."""
+    own = re.compile(rf"(^|[_.-]){pid}([_.-]|$)")
+    return [f"shared memory {path.name}" for path in Path("/dev/shm").iterdir() if own.search(path.name)]
 
 
 def _processes_of(pid: int) -> list[str]:

@@ -160,8 +160,11 @@ class Attack:
 
         blocks.map(fill, scores)
 
-    def for_replicates(self, signals: Signals, design: Design) -> Attack:
-        """The attack to repeat with some of the models left out; a costly fit may be computed once, here."""
+    def for_replicates(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+        """The attack to repeat with some of the models left out; a costly fit may be computed once, here.
+
+        With all models left in, it gives the scores of the attack itself.
+        """
         return self
 
     def statistics(self, blocks: Blocks) -> Any:

@@ -132,12 +132,7 @@ class Blocks:
     @cached_property
     def complements(self) -> IntArray:
         """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
-        sample = _sample(self.design)
-        signs = np.where(sample, 1.0, -1.0).astype(np.float32)
-        agreement = signs @ signs.T  # minus the number of records where two models never agree
-        opposite = agreement.argmin(axis=1)
-        is_complement = agreement.min(axis=1) == -sample.shape[1]
-        return np.where(is_complement, opposite, -1)
+        return complements(self.design)
 
     def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
         complements = self.complements[self.targets][:, None]
@@ -145,6 +140,16 @@ class Blocks:
             return np.broadcast_to(complements, (len(self.targets), in_mask.shape[1]))
         drawn = _random_partners(in_mask, self.targets, self.design.numbers, records)
         return np.where(complements >= 0, complements, drawn)
+
+
+def complements(design: Design) -> IntArray:
+    """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
+    sample = _sample(design)
+    signs = np.where(sample, 1.0, -1.0).astype(np.float32)
+    agreement = signs @ signs.T  # minus the number of records where two models never agree
+    opposite = agreement.argmin(axis=1)
+    is_complement = agreement.min(axis=1) == -sample.shape[1]
+    return np.where(is_complement, opposite, -1)
 
 
 def design_reveals_targets(design: Design, targets: IntArray) -> bool:
@@ -207,17 +212,26 @@ def _lots(numbers: IntArray, records: IntArray) -> npt.NDArray[np.uint64]:
     return lots
 
 
-def equal_counts(in_mask: BoolArray, n_fewer: int) -> BoolArray:
+def equal_counts(in_mask: BoolArray, n_fewer: int, numbers: IntArray, records: IntArray) -> BoolArray:
     """The models to learn from, as many of each side for every record; bool (models, records).
 
     In a balanced design the counts of the models outside a fold reveal who is in the fold's training sets.
+    The first to go is the partner that a target is scored without: if it were learned from, the references of
+    one side would all be known to the fit, and those of the other would not.
 
     Args:
         in_mask: bool (models, records) of the models outside the fold.
         n_fewer: number of models in the fold.
+        numbers: int64 (models,), the models' numbers.
+        records: int64 (records,), the records' numbers.
     """
     n_in = in_mask.sum(axis=0)
-    n_kept_in = max(int(n_in.max()) - n_fewer, 1)
-    n_kept_out = max(int((len(in_mask) - n_in).max()) - n_fewer, 1)
-    rank_in, rank_out = np.cumsum(in_mask, axis=0), np.cumsum(~in_mask, axis=0)
-    return np.where(in_mask, rank_in <= n_kept_in, rank_out <= n_kept_out)
+    lots = _lots(numbers, records)
+    used = np.empty_like(in_mask)
+    for side, counts in ((in_mask, n_in), (~in_mask, len(in_mask) - n_in)):
+        n_used = max(int(counts.max()) - n_fewer, 1)
+        order = np.where(side, lots, 0).argsort(axis=0)[::-1]  # own models first, partner last
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(len(order))[:, None], axis=0)
+        used[side] = rank[side] < n_used
+    return used

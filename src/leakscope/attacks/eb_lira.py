@@ -67,7 +67,11 @@ class EbLira(Attack):
     def statistics(self, blocks: Blocks) -> list[_Fold]:
         """The scale and the kinds of records, fitted per fold of models."""
         outputs = self._outputs(blocks.signals.arrays[blocks.needs[0]])
-        sample, in_mask = self._sample(outputs, blocks.design.in_mask)
+        records = self._sampled_records(blocks.design.n_records)
+        sample, in_mask = (
+            gather_records(outputs, records, 2).astype(np.float64),
+            gather_records(blocks.design.in_mask, records, 1),
+        )
         has_steps = REGRESSION not in blocks.needs
         folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
 
@@ -78,7 +82,8 @@ class EbLira(Attack):
             if complements is not None and (complements >= 0).all():  # whole pairs remain
                 others = np.setdiff1d(others, complements)
             elif complements is not None:
-                used = equal_counts(in_mask[others], len(in_mask) - len(others))
+                n_fewer, numbers = len(in_mask) - len(others), blocks.design.numbers[others]
+                used = equal_counts(in_mask[others], n_fewer, numbers, records)
             return _Fold(rows, *self._fit(sample[others], in_mask[others], used, has_steps))
 
         with worker_threads() as threads:  # numpy releases Python's lock
@@ -101,14 +106,12 @@ class EbLira(Attack):
         """The checkpoints to read; (models, checkpoints, records)."""
         return values[:, -1 if self.checkpoints == "last" else 0 :]
 
-    def _sample(self, outputs: AnyArray, in_mask: BoolArray) -> tuple[FloatArray, BoolArray]:
-        """Outputs (models, checkpoints, records) and design of the records that are learned from."""
-        n_records = in_mask.shape[1]
-        columns = np.arange(n_records)
-        if n_records > self.fitted_records:
-            rng = np.random.default_rng(self.seed)
-            columns = np.sort(rng.choice(n_records, self.fitted_records, replace=False))
-        return gather_records(outputs, columns, 2).astype(np.float64), gather_records(in_mask, columns, 1)
+    def _sampled_records(self, n_records: int) -> IntArray:
+        """The records that are learned from."""
+        if n_records <= self.fitted_records:
+            return np.arange(n_records)
+        rng = np.random.default_rng(self.seed)
+        return np.sort(rng.choice(n_records, self.fitted_records, replace=False))
 
     def _fit(
         self, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
@@ -124,24 +127,28 @@ class EbLira(Attack):
         coarseness = resolution_variance(values) if has_steps else 0.0
         return scale, fit_record_types(sums, self.n_types, coarseness)
 
-    def for_replicates(self, signals: Signals, design: Design) -> Attack:
-        """The attack with one fit for all targets."""
-        (name,) = self.reads_from(signals)
-        sample = self._sample(self._outputs(signals.arrays[name]), design.in_mask)
-        fit = self._fit(*sample, None, name != REGRESSION)
+    def for_replicates(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+        """The attack with the fit of each target's fold: a target is repeated with what it is scored with."""
+        blocks = Blocks(
+            signals, design, targets, self.reads_from(signals), allows_pairs=self.leaves_pairs_out
+        )
+        numbers = design.numbers[targets]
+        folds = tuple(fold._replace(rows=numbers[fold.rows]) for fold in self.statistics(blocks))
         fitted = _FittedEbLira(**{field.name: getattr(self, field.name) for field in fields(self)})
-        object.__setattr__(fitted, "fit", fit)
+        object.__setattr__(fitted, "folds", folds)
         return fitted
 
 
 class _FittedEbLira(EbLira):
-    """EB-LiRA with a given fit."""
+    """EB-LiRA with given fits; the rows of its folds are the targets' numbers in the population."""
 
-    fit: ClassVar[tuple[Scale, RecordTypes]]
+    folds: ClassVar[tuple[_Fold, ...]]
 
     def statistics(self, blocks: Blocks) -> list[_Fold]:
-        """The given fit, for all targets."""
-        return [_Fold(np.arange(len(blocks.targets)), *self.fit)]
+        """The given fits, for those targets that are left."""
+        numbers = blocks.design.numbers[blocks.targets]
+        own = [fold._replace(rows=np.flatnonzero(np.isin(numbers, fold.rows))) for fold in self.folds]
+        return [fold for fold in own if len(fold.rows)]
 
 
 class Scale(NamedTuple):

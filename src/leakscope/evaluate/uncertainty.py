@@ -15,7 +15,7 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.attacks.blocks import design_reveals_targets
+from leakscope.attacks.blocks import complements, design_reveals_targets
 from leakscope.disk.scratch import gather_records, worker_threads
 from leakscope.stats.parts import (
     advantage_parts,
@@ -171,7 +171,7 @@ class Sample:
             self.signals.epochs,
             self.signals.labels,
         )
-        repeated = attack.for_replicates(needed, self.design)
+        repeated = attack.for_replicates(needed, self.design, self.targets)
         scores = repeated(needed, self.design, self.targets).values
         if attack.references == "none":
             return self.replicates_of(scores)
@@ -209,10 +209,23 @@ class Sample:
         return Replicates(whole, replicates, counts, without is not None)
 
     def _groups(self) -> list[IntArray]:
-        """Groups of models of nearly equal size, at most 16; none where targets or models are too few."""
+        """Groups of models of nearly equal size, at most 16; none where targets or models are too few.
+
+        Complementary models stay together: what one lacks the other has, so their outputs on a record depend
+        on each other, and without one of them the other has no partner.
+        """
         if len(self.targets) < FEWEST_MODELS:
             return []
-        return np.array_split(np.arange(self.design.n_models), min(self.design.n_models, _MOST_GROUPS))
+        models = np.arange(self.design.n_models)
+        partner = complements(self.design)
+        first = np.flatnonzero((partner < 0) | (models < partner))
+        if len(first) < FEWEST_MODELS:  # too few pairs
+            first, partner = models, np.full(len(models), -1)
+        groups = []
+        for some in np.array_split(first, min(len(first), _MOST_GROUPS)):
+            group = np.concatenate([some, partner[some]])
+            groups.append(np.sort(group[group >= 0]))
+        return groups
 
 
 class CurveVariances(NamedTuple):

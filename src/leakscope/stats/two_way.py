@@ -107,11 +107,10 @@ def two_way_variance(
     # What the design exchanges is taken out of each record's changes, and with it one of n - 1 parts of those
     # that records share.
     common = max(together - apart, 0.0) * (n_groups - 1) / degrees
-    if not uses_references:
-        of_models = common + share * apart
-        return Variance(of_models, 0.0, common + max(scatter - share * apart, 0.0), degrees)
-    common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
-    return Variance(common, min(share * apart, scatter), common + scatter, degrees)
+    if uses_references:
+        common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
+        return Variance(common, min(share * apart, scatter), common + scatter, degrees)
+    return Variance(common, share * apart, common + max(scatter, share * apart), degrees)
 
 
 def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[FloatArray, int]:
@@ -122,5 +121,7 @@ def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[F
         return influence, n_groups - 1
     counts = n_in_left_out - n_in_left_out.mean(axis=0)
     spread = (counts**2).sum(axis=0)
+    if not spread.any():  # complementary models are left out together: nothing is exchanged
+        return influence, n_groups - 1
     slope = (influence * counts).sum(axis=0) / np.where(spread > 0, spread, 1.0)
     return influence - slope * counts, n_groups - 2
