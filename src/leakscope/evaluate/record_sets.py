@@ -183,15 +183,30 @@ def strongest_in_set(
     if len(measured) < 2:
         label = next(iter(scores))
         return figures_in_set(label, records, scores[label], fpr_budgets)
+    strongest, pieces = _strongest_pieces(measured)
+    return _figures(strongest, records.n_records, pieces, fpr_budgets)
+
+
+def strongest_auc_parts(scores: Mapping[str, SetScores]) -> tuple[FloatArray, FloatArray]:
+    """Each record's part in the AUC of `strongest_in_set`, with all models and without each group of them.
+
+    float64 (sampled records,) and (groups, sampled records); several audits of one design can be compared.
+    """
+    parts = [_parts_of_piece(own, half, ()) for own, half in _strongest_pieces(scores)[1]]
+    whole = np.mean([own.whole[0] for own in parts], axis=0)
+    return whole, np.mean([own.without[:, 0] for own in parts], axis=0)
+
+
+def _strongest_pieces(
+    scores: Mapping[str, SetScores],
+) -> tuple[str, list[tuple[SetScores, int | None]]]:
+    """The strongest attack, and for each half of the records the one that is strongest on the other half."""
     aucs = {
-        label: [_auc(own.pairs.of_half(own.fold, half)) for half in (0, 1)] for label, own in measured.items()
+        label: [_auc(own.pairs.of_half(own.fold, half)) for half in (0, 1)] for label, own in scores.items()
     }
     best = [max(aucs, key=lambda label: aucs[label][1 - half]) for half in (0, 1)]
-    if best[0] == best[1]:  # the choice changes nothing, and a threshold of all pairs resolves more
-        return figures_in_set(best[0], records, measured[best[0]], fpr_budgets)
     strongest = max(aucs, key=lambda label: sum(aucs[label]))
-    pieces: list[tuple[SetScores, int | None]] = [(measured[own], half) for half, own in enumerate(best)]
-    return _figures(strongest, records.n_records, pieces, fpr_budgets)
+    return strongest, [(scores[label], half) for half, label in enumerate(best)]
 
 
 def _not_measured(attack: str, records: RecordSet, fpr_budgets: Sequence[float]) -> SetFigures:

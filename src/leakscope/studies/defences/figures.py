@@ -1,7 +1,7 @@
 """Accuracy and leakage of one population, and how much those of two populations of one design differ.
 
-Both populations leave out the same models in turn, so what these have in common cancels: differences are far
-more certain than the figures themselves.
+Both populations leave out the same models in turn, so what these have in common cancels: differences are more
+certain than the figures themselves.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
-from leakscope.disk.scratch import gather_records
-from leakscope.evaluate.attack_figures import Scored, figure_of_targets
-from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
+from leakscope.evaluate.attack_figures import Scored
+from leakscope.evaluate.figure import figure_of_targets
+from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
+from leakscope.evaluate.record_sets import RecordSet, SetScores, strongest_auc_parts, strongest_in_set
 from leakscope.evaluate.results import Figure
-from leakscope.evaluate.uncertainty import Parts, Sample, accuracy_parts
+from leakscope.evaluate.uncertainty import Parts, Replicates, Sample, accuracy_parts
 from leakscope.stats.estimate import Estimate
-from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.intervals import Interval, clopper_pearson
 from leakscope.stats.parts import ranked, tpr_parts, tpr_slope
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import split_scores, why_unresolvable
@@ -47,7 +48,7 @@ class Replicated:
     parts: FloatArray
     without: FloatArray
     n_in_left_out: FloatArray | None
-    uses_references: bool
+    uses_references: bool = True
 
     def minus(self, other: Replicated) -> Estimate:
         """The difference, with the 95% interval for these records."""
@@ -66,7 +67,14 @@ class Replicated:
 
 @dataclass(frozen=True, eq=False)
 class SetLeakage:
-    """What the attacks achieve on one set of records."""
+    """What the attacks achieve on one set of records.
+
+    Attributes:
+        n_records: number of records.
+        attack: label of the strongest attack.
+        auc: AUC of the strongest attack.
+        tpr: its true positive rate at the false positive rate of the comparison; None: not resolvable.
+    """
 
     n_records: int
     attack: str
@@ -76,115 +84,120 @@ class SetLeakage:
 
 @dataclass(frozen=True, eq=False)
 class PopulationFigures:
-    """One setting: accuracy on members and on others, and leakage by set of records."""
+    """One setting.
+
+    Attributes:
+        n_models: number of models.
+        accuracy_members: accuracy on the records a model was trained on.
+        accuracy: accuracy on the other records.
+        population: leakage over all records but the canaries.
+        sets: name of a set of records -> leakage there.
+    """
 
     n_models: int
     accuracy_members: Replicated
     accuracy: Replicated
+    population: SetLeakage
     sets: Mapping[str, SetLeakage]
 
 
 def most_exposed(scores: FloatArray, in_mask: BoolArray, n_records: int) -> IntArray:
-    """The records whose scores differ most between models with and without them; int64, in order.
+    """The records whose scores differ most between models with and without them; int64, ascending.
 
     Scores are float64 (models, records).
     """
     bounded = np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE)  # one model cannot decide alone
     n_in, n_out = np.maximum(in_mask.sum(axis=0), 1), np.maximum((~in_mask).sum(axis=0), 1)
-    gap = (
-        np.where(in_mask, bounded, 0.0).sum(axis=0) / n_in
-        - np.where(in_mask, 0.0, bounded).sum(axis=0) / n_out
-    )
-    return np.sort(np.argsort(-gap, kind="stable")[:n_records])
+    seen = np.where(in_mask, bounded, 0.0).sum(axis=0) / n_in
+    unseen = np.where(in_mask, 0.0, bounded).sum(axis=0) / n_out
+    return np.sort(np.argsort(unseen - seen, kind="stable")[:n_records])
 
 
 def population_figures(
     signals: Signals,
     design: Design,
     attacks: Mapping[str, Attack],
+    population: IntArray,
     sets: Mapping[str, IntArray],
-    counted: IntArray,
     fpr: float,
 ) -> PopulationFigures:
     """Every figure of one population.
 
     Args:
-        signals: of the models that converged.
+        signals: of the models.
         design: who was in which training set.
         attacks: label -> attack.
-        sets: name -> int64, the records of each set.
-        counted: int64, the records on which accuracy is measured.
+        population: int64, all records but the canaries; accuracy is measured on them.
+        sets: name -> int64, the records of further sets.
         fpr: false positive rate at which the true positive rate is reported.
     """
-    models = np.arange(design.n_models)
-    sample = Sample(signals, design, models, np.arange(design.n_records), design.n_records)
-    scored = {
+    records = np.arange(design.n_records)
+    sample = Sample(signals, design, np.arange(design.n_models), records, design.n_records)
+    scores = {label: attack(signals, design).values for label, attack in attacks.items()}
+    replicates = {label: sample.replicates(attack) for label, attack in attacks.items()}
+    of_population = {
         label: Scored(
-            attack(signals, design).values, design.in_mask, sample.replicates(attack), sample.records
+            values[:, population],
+            design.in_mask[:, population],
+            replicates[label].of_population(population),
+            np.arange(len(population)),
         )
-        for label, attack in attacks.items()
+        for label, values in scores.items()
     }
-    members, others = _accuracies(signals, design, sample, counted)
-    return PopulationFigures(
-        design.n_models,
-        members,
-        others,
-        {name: _set_leakage(scored, records, fpr) for name, records in sets.items()},
-    )
+    of_sets = {}
+    for name, own in sets.items():
+        chosen = np.tile(own, (design.n_models, 1))
+        on_set = {
+            label: SetScores.of(chosen, values, design.in_mask, replicates[label], records)
+            for label, values in scores.items()
+        }
+        of_sets[name] = _set_leakage(RecordSet(chosen), on_set, fpr)
+    correct = np.asarray(signals.last("correct")).astype(np.float64)
+    members, others = _accuracies(correct, design, sample.replicates_of(correct), population)
+    return PopulationFigures(design.n_models, members, others, _leakage(of_population, fpr), of_sets)
 
 
 def _accuracies(
-    signals: Signals, design: Design, sample: Sample, counted: IntArray
+    correct: FloatArray, design: Design, replicates: Replicates, population: IntArray
 ) -> tuple[Replicated, Replicated]:
-    correct = np.asarray(signals.last("correct"))[:, counted].astype(np.float64)
-    in_mask = design.in_mask[:, counted]
-    whole = sample.replicates_of(np.asarray(signals.last("correct")).astype(np.float64))
-    replicates = whole.of_records(counted)
-    rates = rates_by_model(correct, in_mask)
-    variances = replicates.variances(accuracy_parts, len(counted))
-    parts = accuracy_parts(replicates.whole.values, replicates.whole.in_mask)
-    without = np.stack([accuracy_parts(one.values, one.in_mask) for one in replicates.without])
-    of_sides = []
-    for at, (values, n) in enumerate(
-        ((rates.members, rates.n_members), (rates.nonmembers, rates.n_nonmembers))
-    ):
-        figure = figure_of_targets(
-            values, variances[at], lambda rate, n=int(n[0]): clopper_pearson(round(rate * n), n)
-        )
-        of_sides.append(Replicated(figure, parts[at], without[:, at], replicates.n_in_left_out, False))
-    return of_sides[0], of_sides[1]
+    """On members, and on other records."""
+    rates = rates_by_model(correct[:, population], design.in_mask[:, population])
+    own = replicates.of_population(population)
+    variances = own.variances(accuracy_parts, len(population))
+    parts = accuracy_parts(own.whole.values, own.whole.in_mask)
+    without = np.stack([accuracy_parts(one.values, one.in_mask) for one in own.without])
+
+    def side(at: int, values: FloatArray, n: int) -> Replicated:
+        def otherwise(rate: float) -> Interval:
+            return clopper_pearson(round(rate * n), n)
+
+        figure = figure_of_targets(values, variances[at], otherwise)
+        return Replicated(figure, parts[at], without[:, at], own.n_in_left_out, uses_references=False)
+
+    members = side(0, rates.members, int(rates.n_members[0]))
+    return members, side(1, rates.nonmembers, int(rates.n_nonmembers[0]))
 
 
-def _set_leakage(scored: Mapping[str, Scored], records: IntArray, fpr: float) -> SetLeakage:
-    of_set = {label: _restricted(one, records) for label, one in scored.items()}
-    aucs = {label: half_aucs(one) for label, one in of_set.items()}
-    counts = next(iter(of_set.values())).replicates.n_in_left_out
-    strongest = headline(aucs, counts, len(records))
-    chosen = of_set[strongest.attack]
-    auc = _chosen_auc(aucs, strongest.auc, counts)
-    return SetLeakage(len(records), strongest.attack, auc, _tpr(chosen, fpr))
+def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:
+    """Over all records, target by target."""
+    aucs = {label: half_aucs(one) for label, one in scored.items()}
+    first = next(iter(scored.values()))
+    counts, n_records = first.replicates.n_in_left_out, first.scores.shape[1]
+    best, figure = strongest(aucs, counts, n_records)
+    auc = Replicated(figure, *_chosen_parts(aucs), counts)
+    return SetLeakage(n_records, best, auc, _tpr(scored[best], fpr))
 
 
-def _chosen_auc(aucs: Mapping[str, HalfAucs], figure: Figure, counts: FloatArray | None) -> Replicated:
-    """The headline as a sum over records: on each half, the attack that is strongest on the other."""
+def _chosen_parts(aucs: Mapping[str, HalfAucs]) -> tuple[FloatArray, FloatArray]:
+    """The AUC as a sum over records: on each half, the attack that is strongest on the other."""
     means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
     chosen = [aucs[max(means, key=lambda label: float(means[label][1 - half]))] for half in (0, 1)]
-    parts = sum(one.parts[half] for half, one in enumerate(chosen)) / 2
-    without = sum(one.without[:, half] for half, one in enumerate(chosen)) / 2
-    return Replicated(figure, np.asarray(parts), np.asarray(without), counts, True)
-
-
-def _restricted(scored: Scored, records: IntArray) -> Scored:
-    return Scored(
-        gather_records(scored.scores, records, 1),
-        gather_records(scored.in_mask, records, 1),
-        scored.replicates.of_records(records),
-        np.arange(len(records)),
-    )
+    parts = np.sum([one.parts[half] for half, one in enumerate(chosen)], axis=0) / 2
+    without = np.sum([one.without[:, half] for half, one in enumerate(chosen)], axis=0) / 2
+    return parts, without
 
 
 def _tpr(scored: Scored, fpr: float) -> Figure | None:
-    """True positive rate at a false positive rate within the set; None where the set is too small."""
     sides = [split_scores(*row) for row in zip(scored.scores, scored.in_mask, strict=True)]
     if any(why_unresolvable(fpr, *map(len, side)) for side in sides):
         return None
@@ -200,3 +213,12 @@ def _tpr_parts_at(fpr: float) -> Parts:
         return tpr_parts(ranks, fpr, tpr_slope(ranks, fpr))[None]
 
     return parts
+
+
+def _set_leakage(records: RecordSet, scores: Mapping[str, SetScores], fpr: float) -> SetLeakage:
+    """Within a set, all targets pooled, as in an audit."""
+    figures = strongest_in_set(records, scores, (fpr,))
+    counts = next(iter(scores.values())).n_in_left_out
+    auc = Replicated(figures.auc, *strongest_auc_parts(scores), counts)
+    (tpr,) = figures.tpr_at_fpr
+    return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else tpr)

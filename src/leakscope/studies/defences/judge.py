@@ -11,7 +11,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
-from leakscope.evaluate.judge import converged_models
+from leakscope.evaluate.attacked import converged_models
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import DefencesConfig, LeftOutDefence, Tried
 from leakscope.studies.defences.figures import (
@@ -58,7 +58,7 @@ def judged(
         is_canary: bool (records,).
     """
     sets = _sets(choosing, is_canary)
-    populations = _populations(config, banks, sets, np.flatnonzero(~is_canary))
+    populations = _populations(config, banks, np.flatnonzero(~is_canary), sets)
     decides = CANARIES if CANARIES in sets else WORST
     compared = _Compared(populations.figures, decides)
     frontier = on_frontier(compared.accuracy, compared.leakage)
@@ -102,32 +102,26 @@ def _sets(choosing: Bank, is_canary: BoolArray) -> dict[str, IntArray]:
     scores = PER_RECORD(signals, design).values[:, others]
     worst = others[most_exposed(scores, design.in_mask[:, others], n_worst)]
     canaries = {CANARIES: np.flatnonzero(is_canary)} if is_canary.any() else {}
-    return {POPULATION: others, **canaries, WORST: worst}
+    return {**canaries, WORST: worst}
 
 
 def _populations(
-    config: DefencesConfig, banks: Sequence[Bank], sets: Mapping[str, IntArray], counted: IntArray
+    config: DefencesConfig, banks: Sequence[Bank], population: IntArray, sets: Mapping[str, IntArray]
 ) -> Populations:
     """The figures of each setting, over the models that converged in all of them."""
-    failed = {at for at, bank in enumerate(banks) if len(bank.diverged) > _MOST_DIVERGED * config.models}
+    failed = [at for at, bank in enumerate(banks) if len(bank.diverged) > _MOST_DIVERGED * config.models]
     tried = [at for at in range(len(banks)) if at not in failed]
     diverged = sorted({model for at in tried for model in banks[at].diverged})
     converged = np.setdiff1d(np.arange(config.models), diverged)
     attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
-    figures = [
-        population_figures(
-            banks[at].signals().take(converged), banks[at].design().take(converged), attacks, sets, counted,
-            config.fpr,
-        )
-        for at in tried
-    ]  # fmt: skip
-    left_out = [
-        LeftOutDefence(
-            config.settings[at].label, f"{len(banks[at].diverged)} of {config.models} models diverged"
-        )
-        for at in sorted(failed)
-    ]
-    return Populations(tried, figures, left_out)
+
+    def figures(bank: Bank) -> PopulationFigures:
+        signals, design = bank.signals().take(converged), bank.design().take(converged)
+        return population_figures(signals, design, attacks, population, sets, config.fpr)
+
+    reasons = {at: f"{len(banks[at].diverged)} of {config.models} models diverged" for at in failed}
+    left_out = [LeftOutDefence(config.settings[at].label, reason) for at, reason in reasons.items()]
+    return Populations(tried, [figures(banks[at]) for at in tried], left_out)
 
 
 class _Compared:
@@ -150,7 +144,9 @@ class _Compared:
 
 def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -> SettingResults:
     own, none = compared.figures[at], compared.figures[0]
-    sets = {name: _set_figures(one, none.sets[name], at == 0) for name, one in own.sets.items()}
+    pairs = {POPULATION: (own.population, none.population)}
+    pairs |= {name: (one, none.sets[name]) for name, one in own.sets.items()}
+    sets = {name: _set_figures(*pair, is_none=at == 0) for name, pair in pairs.items()}
     return SettingResults(
         defence=tried.defence,
         label=tried.label,
@@ -167,7 +163,7 @@ def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -
     )
 
 
-def _set_figures(own: SetLeakage, none: SetLeakage, is_none: bool) -> SetFigures:
+def _set_figures(own: SetLeakage, none: SetLeakage, *, is_none: bool) -> SetFigures:
     difference = None if is_none else own.auc.minus(none.auc)
     return SetFigures(own.n_records, own.attack, own.auc.figure, own.tpr, difference)
 

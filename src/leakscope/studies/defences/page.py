@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leakscope.evaluate.results import Figure
 from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Raw, body_html
 from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label
 from leakscope.report.page import Page, Section
@@ -119,7 +120,7 @@ def _trace(results: DefencesResults, defence: str, name: str, hue: int) -> Plotl
 
 
 def _ends(
-    figures: list[sentences.Figure],
+    figures: list[Figure],
 ) -> tuple[list[float | None], list[float | None], list[float | None]]:
     return [f.value for f in figures], [f.these_low for f in figures], [f.these_high for f in figures]
 
