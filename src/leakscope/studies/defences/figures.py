@@ -152,13 +152,14 @@ def population_figures(
             for label, values in scores.items()
         }
         of_sets[name] = _set_leakage(RecordSet(chosen), on_set, fpr)
-    correct = np.asarray(signals.last("correct")).astype(np.float64)
-    members, others = _accuracies(correct, design, sample.replicates_of(correct), population)
+    correct = np.asarray(signals.last("correct"))
+    replicated = sample.replicates_of(correct.astype(np.float64))
+    members, others = _accuracies(correct, design, replicated, population)
     return PopulationFigures(design.n_models, members, others, _leakage(of_population, fpr), of_sets)
 
 
 def _accuracies(
-    correct: FloatArray, design: Design, replicates: Replicates, population: IntArray
+    correct: BoolArray, design: Design, replicates: Replicates, population: IntArray
 ) -> tuple[Replicated, Replicated]:
     """On members, and on other records."""
     rates = rates_by_model(correct[:, population], design.in_mask[:, population])
