@@ -222,4 +222,5 @@ def _set_leakage(records: RecordSet, scores: Mapping[str, SetScores], fpr: float
     counts = next(iter(scores.values())).n_in_left_out
     auc = Replicated(figures.auc, *strongest_auc_parts(scores), counts)
     (tpr,) = figures.tpr_at_fpr
-    return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else tpr)
+    plain = Figure(tpr.value, tpr.low, tpr.high, tpr.sd, tpr.these_low, tpr.these_high)
+    return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else plain)
