@@ -25,7 +25,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, cross_fit_folds
 from leakscope.attacks.blocks import Block, Blocks, equal_counts
 from leakscope.attacks.label_fit import REGRESSION
-from leakscope.disk.scratch import gather_records, worker_threads
+from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.stats.record_types import (
     RecordTypes,
     fit_record_types,
@@ -81,8 +81,7 @@ class EbLira(Attack):
                 used = equal_counts(in_mask[others], len(in_mask) - len(others))
             return _Fold(rows, *self._fit(sample[others], in_mask[others], used, has_steps))
 
-        with worker_threads() as threads:  # numpy releases Python's lock
-            return list(threads.map(fitted, folds))
+        return on_threads(fitted, folds, sample.size)
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
