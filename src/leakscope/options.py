@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import fields
-from types import NoneType, UnionType
+from functools import cache
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -49,14 +51,16 @@ class Accepted(NamedTuple):
         return value
 
 
-def accepted_values(cls: type) -> dict[str, Accepted]:
+@cache
+def accepted_values(cls: type) -> Mapping[str, Accepted]:
     """Option -> what it accepts, for a class of attacks or defences, which is a dataclass.
 
     Raises:
         InputError: an option's annotation is not plain data.
     """
     hints = get_type_hints(cls)
-    return {field.name: _accepted(cls, field.name, hints[field.name]) for field in fields(cls)}
+    options = {field.name: _accepted(cls, field.name, hints[field.name]) for field in fields(cls)}
+    return MappingProxyType(options)  # all callers share it
 
 
 def _accepted(cls: type, option: str, hint: Any) -> Accepted:

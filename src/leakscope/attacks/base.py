@@ -160,11 +160,8 @@ class Attack:
 
         blocks.map(fill, scores)
 
-    def for_replicates(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
-        """The attack to repeat with some of the models left out; a costly fit may be computed once, here.
-
-        With all models left in, it gives the scores of the attack itself.
-        """
+    def fitted(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+        """The attack with what it learns from all models; also to be repeated with some of them left out."""
         return self
 
     def statistics(self, blocks: Blocks) -> Any:

@@ -25,7 +25,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, cross_fit_folds
 from leakscope.attacks.blocks import Block, Blocks, equal_counts
 from leakscope.attacks.label_fit import REGRESSION
-from leakscope.disk.scratch import gather_records, worker_threads
+from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.stats.record_types import (
     RecordTypes,
     fit_record_types,
@@ -86,8 +86,7 @@ class EbLira(Attack):
                 used = equal_counts(in_mask[others], n_fewer, numbers, records)
             return _Fold(rows, *self._fit(sample[others], in_mask[others], used, has_steps))
 
-        with worker_threads() as threads:  # numpy releases Python's lock
-            return list(threads.map(fitted, folds))
+        return on_threads(fitted, folds, sample.size)
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
@@ -127,7 +126,7 @@ class EbLira(Attack):
         coarseness = resolution_variance(values) if has_steps else 0.0
         return scale, fit_record_types(sums, self.n_types, coarseness)
 
-    def for_replicates(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+    def fitted(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
         """The attack with the fit of each target's fold: a target is repeated with what it is scored with."""
         blocks = Blocks(
             signals, design, targets, self.reads_from(signals), allows_pairs=self.leaves_pairs_out
@@ -143,6 +142,10 @@ class _FittedEbLira(EbLira):
     """EB-LiRA with given fits; the rows of its folds are the targets' numbers in the population."""
 
     folds: ClassVar[tuple[_Fold, ...]]
+
+    def fitted(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
+        """It is."""
+        return self
 
     def statistics(self, blocks: Blocks) -> list[_Fold]:
         """The given fits, for those targets that are left."""

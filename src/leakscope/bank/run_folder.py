@@ -38,6 +38,7 @@ from leakscope.disk.storage import (
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 
 T = TypeVar("T")
+_LEAVES = frozenset({str, int, bool, type(None)})
 RUN, RESULTS, SEAL = "run.json", "results.json", "sha256.json"
 _BEFORE_THE_FIRST_MODEL = (RUN, "identity.json", "design.npy", "columns.npy", "labels.npy")
 _OURS = ("identity.json", SEAL, RESULTS)
@@ -224,8 +225,14 @@ def _finite(text: str) -> float:
 
 def to_jsonable(value: Any) -> Any:
     """JSON-ready data: dataclasses to objects, arrays and tuples to lists, NaN and inf to null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind in _LEAVES:
+        return value
+    fields = _field_names(kind)
+    if fields is not None:
+        return {name: to_jsonable(getattr(value, name)) for name in fields}
     if isinstance(value, Mapping):
         return {str(k): to_jsonable(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
@@ -235,6 +242,14 @@ def to_jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Of a dataclass; None for another type."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def parse_as(kind: type[T], content: Mapping[str, object], path: Path, remedy: str = TRAIN_ANEW) -> T:

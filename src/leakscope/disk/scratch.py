@@ -10,7 +10,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,8 +29,11 @@ _BLOCKS_AT_ONCE = max(16, 2 * (os.cpu_count() or 1))
 """Blocks after which the pages of memory maps are released."""
 _IN_MEMORY_BYTES = 1 << 26
 _THREADS = os.cpu_count() or 1
+_WORTH_A_THREAD = 1 << 15
+"""Numbers per item from which threads help: with fewer, they wait for each other's hold of Python's lock."""
 _UNKNOWN_MEMORY = 1 << 40
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -124,9 +127,18 @@ def map_behind(array: Any) -> Any:
     return array if is_file else None
 
 
-def worker_threads() -> ThreadPoolExecutor:
-    """Threads for work in numpy, which releases Python's lock: one per core."""
-    return ThreadPoolExecutor(_THREADS)
+def on_threads(work: Callable[[Item], Result], items: Sequence[Item], n_numbers: int) -> list[Result]:
+    """The result of `work` for each item, in order; large items are processed on all cores.
+
+    Args:
+        work: called with an item; numpy releases Python's lock, so threads run in parallel.
+        items: what to process.
+        n_numbers: how many numbers the work on one item reads.
+    """
+    if n_numbers < _WORTH_A_THREAD or min(len(items), _THREADS) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(work, items))
 
 
 @contextmanager
@@ -150,9 +162,8 @@ def over_blocks(n_records: int, work: Callable[[slice], Result], *mapped: npt.ND
         mapped: arrays that the work reads or writes; pages of memory maps are released.
     """
     results: list[Result] = []
-    with worker_threads() as threads:
-        all_blocks = blocks(n_records, RECORDS_AT_ONCE)
-        while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
-            results += threads.map(work, some)
-            evict_pages(*mapped)
+    all_blocks = blocks(n_records, RECORDS_AT_ONCE)
+    while some := list(islice(all_blocks, _BLOCKS_AT_ONCE)):
+        results += on_threads(work, some, _WORTH_A_THREAD)
+        evict_pages(*mapped)
     return results

@@ -27,7 +27,7 @@ from typing import TypeVar
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, worker_threads
+from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.figure import UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
@@ -140,8 +140,7 @@ def sorted_split_scores(
         evict_pages(scores, in_mask, ordered)
         return SplitScores(row[:n_members], row[n_members:])
 
-    with worker_threads() as threads:  # numpy releases Python's lock
-        yield from threads.map(in_order, range(len(scores)))
+    yield from on_threads(in_order, range(len(scores)), scores.shape[1])
 
 
 def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScores]) -> list[Result]:
@@ -152,8 +151,7 @@ def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScore
         evict_pages(*side)
         return result
 
-    with worker_threads() as threads:
-        return list(threads.map(released, sides))
+    return on_threads(released, sides, sum(map(len, sides[0])) if sides else 0)
 
 
 def _curve_figures(
@@ -241,8 +239,7 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
         halved = [(called[half], own[half]) for half in in_half]
         return float(np.mean([_share(calls[own]) - _share(calls[~own]) for calls, own in halved]))
 
-    with worker_threads() as threads:
-        return np.array(list(threads.map(advantage, range(len(scored.scores)))))
+    return np.array(on_threads(advantage, range(len(scored.scores)), len(records)))
 
 
 def _share(called: BoolArray) -> float:

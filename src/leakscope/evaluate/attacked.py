@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import IntArray
+from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
@@ -25,6 +26,7 @@ class Attacked(NamedTuple):
         design: who was in which training set.
         targets: int64 (targets,), the models attacked.
         scores: label of each attack -> its scores.
+        fitted: label of each attack -> the attack as it was scored.
     """
 
     bank: Bank
@@ -32,6 +34,7 @@ class Attacked(NamedTuple):
     design: Design
     targets: IntArray
     scores: Mapping[str, Scores]
+    fitted: Mapping[str, Attack]
 
     def without(self, canaries: IntArray) -> Attacked:
         """The same of all records but the canaries, which were attacked with them."""
@@ -47,6 +50,7 @@ class Attacked(NamedTuple):
                 label: Scores(label, scores.targets, gather_records(scores.values, own, 1, scratch))
                 for label, scores in self.scores.items()
             },
+            self.fitted,
         )
 
 
@@ -69,8 +73,9 @@ def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
     attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
     if len(targets) > 1 and all(name in signals.arrays for name in PER_RECORD.reads_from(signals)):
         attacks.setdefault(PER_RECORD.label, PER_RECORD)
-    scores = {label: attack(signals, design, targets, bank.scratch) for label, attack in attacks.items()}
-    return Attacked(bank, signals, design, targets, scores)
+    fitted = {label: attack.fitted(signals, design, targets) for label, attack in attacks.items()}
+    scores = {label: attack(signals, design, targets, bank.scratch) for label, attack in fitted.items()}
+    return Attacked(bank, signals, design, targets, scores, fitted)
 
 
 def converged_models(bank: Bank) -> tuple[Signals, Design]:

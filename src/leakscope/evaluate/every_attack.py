@@ -60,8 +60,8 @@ def figures_of_attacks(
     aucs: dict[str, HalfAucs] = {}
     exposed: dict[str, SetScores | None] = {}
     planted: dict[str, SetScores | None] = {}
-    for attack in resolve_all(config.attacks):
-        label, replicates = attack.label, sample.replicates(attack)
+    for label in (attack.label for attack in resolve_all(config.attacks)):
+        replicates = sample.replicates(everyone.fitted[label])
         exposed[label] = _on_set(sets.most_exposed, everyone, label, replicates, sample)
         planted[label] = _on_set(sets.canaries, everyone, label, replicates, sample)
         own = replicates.of_population(columns)

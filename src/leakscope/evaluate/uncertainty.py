@@ -16,7 +16,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import complements, design_reveals_targets
-from leakscope.disk.scratch import gather_records, worker_threads
+from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.stats.parts import (
     advantage_parts,
     advantage_thresholds,
@@ -83,7 +83,8 @@ class Replicates:
             in_mask = replicate.in_mask[:, columns]
             n_members = in_mask.sum(axis=1)
             counts = np.minimum(n_members, len(columns) - n_members) >= FEWEST_PER_SIDE
-            return Replicate(replicate.values[counts][:, columns], in_mask[counts], replicate.rows[counts])
+            values = replicate.values if counts.all() else replicate.values[counts]
+            return Replicate(values[:, columns], in_mask[counts], replicate.rows[counts])
 
         return self._with(some, columns)
 
@@ -109,10 +110,9 @@ class Replicates:
             n_records: number of records they are about, of which these are a sample.
             uses_others: whether a target's figure depends on other models; None: where its values do.
         """
-        with worker_threads() as threads:  # numpy releases Python's lock
-            parts, *without = threads.map(
-                lambda one: parts_of(one.values, one.in_mask), (self.whole, *self.without)
-            )
+        parts, *without = on_threads(
+            lambda one: parts_of(one.values, one.in_mask), (self.whole, *self.without), self.whole.values.size
+        )
         return [
             two_way_variance(
                 own,
@@ -171,7 +171,7 @@ class Sample:
             self.signals.epochs,
             self.signals.labels,
         )
-        repeated = attack.for_replicates(needed, self.design, self.targets)
+        repeated = attack.fitted(needed, self.design, self.targets)
         scores = repeated(needed, self.design, self.targets).values
         if attack.references == "none":
             return self.replicates_of(scores)
@@ -201,8 +201,7 @@ class Sample:
             left = without(others, np.searchsorted(others, self.targets[rows]))
             return Replicate(left, in_mask[rows], rows)
 
-        with worker_threads() as threads:  # numpy releases Python's lock
-            replicates = tuple(threads.map(replicate, groups))
+        replicates = tuple(on_threads(replicate, groups, self.design.in_mask.size))
         counts = None
         if groups and design_reveals_targets(self.design, self.targets):
             counts = np.stack([self.design.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)

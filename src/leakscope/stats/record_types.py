@@ -17,6 +17,7 @@ empirical Bayes (Robbins 1956; Smyth 2004 for moderated variances in genomics).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ _N_ROUNDS = 80
 _TOLERANCE = 1e-4  # the fit has converged when the mean log-likelihood per record gains less
 _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall variance
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
+_MOST_COUNTS = 4096  # pairs of counts whose coefficients are kept: all targets of a fit have the same few
 
 
 class SideSums(NamedTuple):
@@ -134,6 +136,7 @@ def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
     return result
 
 
+@lru_cache(_MOST_COUNTS)
 def _coefficients(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
     """Coefficients of the log-likelihood under each type in the monomials of `log_marginal`; (8, types)."""
     noise_in, noise_out = types.noise.T

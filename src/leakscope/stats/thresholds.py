@@ -10,12 +10,12 @@ import numpy.typing as npt
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.stats.roc import false_positives_allowed
 
+_MOST_POOLED = 1_000_000
+"""Scores that are sorted together; more are searched one target at a time."""
+
 
 def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence[float]) -> FloatArray:
     """For each target, the lowest thresholds at which the other targets' non-members stay within the budgets.
-
-    Computes the k-th largest of many sorted arrays by bisection over all floating-point numbers: exact, and
-    without pooling the arrays.
 
     Args:
         nonmembers: one float64 array per target, ascending.
@@ -25,31 +25,18 @@ def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence
         float64 (targets, budgets).
     """
     n_own = np.array([len(own) for own in nonmembers])
-    n_others = (n_own.sum() - n_own)[:, None]  # (targets, 1)
-    allowed = [[false_positives_allowed(b, int(n)) for b in fpr_budgets] for n in n_others[:, 0]]
-    n_out = (
-        np.array(allowed).reshape(len(nonmembers), len(fpr_budgets)) + 1
-    )  # rank of the first that may not reach it
-    low, high = (np.full(n_out.shape, _ordinal(end)) for end in (np.array(-np.inf), np.array(np.inf)))
-    while (low < high).any():  # the largest number that at least `n_out` of the others reach
-        middle = low + (high - low + np.uint64(1)) // np.uint64(2)
-        value = _of_ordinal(middle)
-        n_reaching = np.stack([_n_reaching(own, value.reshape(-1)) for own in nonmembers])
-        n_reaching = n_reaching.reshape(len(nonmembers), *n_out.shape)
-        own = n_reaching[np.arange(len(nonmembers)), np.arange(len(nonmembers))]
-        enough = n_reaching.sum(axis=0) - own >= n_out
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle - np.uint64(1))
-    last = _of_ordinal(low)
+    n_others = n_own.sum() - n_own
+    n_allowed = _n_allowed(n_others, fpr_budgets)
+    highest = _pooled_highest if n_own.sum() <= _MOST_POOLED else _bisected_highest
+    last = highest(nonmembers, n_allowed)
     above = np.where(
         np.isinf(last) & (last > 0), np.nan, np.nextafter(last, np.inf)
     )  # NaN: no score reaches it
-    return np.where(n_out > n_others, -np.inf, above)
+    return np.where(n_allowed >= n_others[:, None], -np.inf, above)
 
 
 def highest_of_others(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float]) -> FloatArray:
     """For each target, the highest score of the other targets' non-members that must not be called a member.
-
-    The same as `thresholds_of_others`, for scores that may be pooled: faster, and more memory.
 
     Args:
         scores: float64 (targets, records).
@@ -59,17 +46,61 @@ def highest_of_others(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Seque
     Returns:
         float64 (budgets, targets); minus infinity where no other non-member is too many.
     """
-    owner, record = np.nonzero(~in_mask)
-    pooled = scores[owner, record]
+    nonmembers = [own[is_out] for own, is_out in zip(scores, ~in_mask, strict=True)]
+    n_own = np.array([len(own) for own in nonmembers])
+    n_allowed = _n_allowed(n_own.sum() - n_own, fpr_budgets)
+    return np.ascontiguousarray(_pooled_highest(nonmembers, n_allowed).T)
+
+
+def _n_allowed(n_others: IntArray, fpr_budgets: Sequence[float]) -> IntArray:
+    """How many of the others may be called members within each budget; int64 (targets, budgets)."""
+    allowed = [[false_positives_allowed(b, int(n)) for b in fpr_budgets] for n in n_others]
+    return np.array(allowed, dtype=np.int64).reshape(len(n_others), len(fpr_budgets))
+
+
+def _pooled_highest(nonmembers: Sequence[FloatArray], n_allowed: IntArray) -> FloatArray:
+    """The number with so many larger ones among the other targets' scores, from all scores in one order.
+
+    Where the j-th score of a target is at place `p` of that order, `p - j` scores of others are before it. So
+    the k-th score of others is at place k plus the number of own scores with at most k others before them.
+
+    Returns:
+        float64 (targets, budgets); minus infinity where there is none.
+    """
+    n_own = np.array([len(own) for own in nonmembers])
+    owner, pooled = np.repeat(np.arange(len(n_own)), n_own), np.concatenate(nonmembers)
+    n_others = np.minimum(n_allowed, (len(pooled) - n_own)[:, None])
+    n_top = int(n_allowed.max(initial=0) + n_own.max()) + 1
+    if n_top < len(pooled):  # lower ones are never the answer
+        is_top = pooled >= np.partition(pooled, len(pooled) - n_top)[len(pooled) - n_top]
+        owner, pooled = owner[is_top], pooled[is_top]
     descending = np.argsort(-pooled)
-    owner, pooled = owner[descending], np.append(pooled[descending], -np.inf)
-    highest = np.empty((len(fpr_budgets), len(scores)))
-    for target in range(len(scores)):
-        of_others = np.flatnonzero(owner != target)
-        n_allowed = [false_positives_allowed(budget, len(of_others)) for budget in fpr_budgets]
-        at = np.append(of_others, len(owner))[np.minimum(n_allowed, len(of_others))]
-        highest[:, target] = pooled[at]
+    by_owner = np.argsort(owner[descending], kind="stable")  # places of each target's scores, in order
+    ends = np.cumsum(np.bincount(owner, minlength=len(n_own)))
+    ordered = np.append(pooled[descending], -np.inf)
+    highest = np.empty(n_allowed.shape)
+    for target, own in enumerate(np.split(by_owner, ends[:-1])):
+        n_others_before = own - np.arange(len(own))
+        n_own_before = np.searchsorted(n_others_before, n_others[target], side="right")
+        highest[target] = ordered[n_others[target] + n_own_before]
     return highest
+
+
+def _bisected_highest(nonmembers: Sequence[FloatArray], n_allowed: IntArray) -> FloatArray:
+    """The same by bisection over all floating-point numbers: exact, and without pooling the scores.
+
+    Each target's scores are ascending.
+    """
+    low, high = (np.full(n_allowed.shape, _ordinal(end)) for end in (np.array(-np.inf), np.array(np.inf)))
+    while (low < high).any():  # the largest number that more than `n_allowed` of the others reach
+        middle = low + (high - low + np.uint64(1)) // np.uint64(2)
+        value = _of_ordinal(middle)
+        n_reaching = np.stack([_n_reaching(own, value.reshape(-1)) for own in nonmembers])
+        n_reaching = n_reaching.reshape(len(nonmembers), *n_allowed.shape)
+        own = n_reaching[np.arange(len(nonmembers)), np.arange(len(nonmembers))]
+        enough = n_reaching.sum(axis=0) - own > n_allowed
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle - np.uint64(1))
+    return _of_ordinal(low)
 
 
 def _ordinal(values: FloatArray) -> npt.NDArray[np.uint64]:

@@ -133,8 +133,8 @@ def population_figures(
     """
     records = np.arange(design.n_records)
     sample = Sample(signals, design, np.arange(design.n_models), records, design.n_records)
-    scores = {label: attack(signals, design).values for label, attack in attacks.items()}
     replicates = {label: sample.replicates(attack) for label, attack in attacks.items()}
+    scores = {label: one.whole.values for label, one in replicates.items()}
     of_population = {
         label: Scored(
             values[:, population],
