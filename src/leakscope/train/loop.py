@@ -282,8 +282,8 @@ def train(
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
         after_step = partial(_after_step, state, epoch)
-        drawn = (None if draws is None else next(draws) for draws in (views, mixes))
-        steps.run_epoch(order, *drawn, lr, begin, after_step)
+        view, mix = views and next(views), mixes and next(mixes)
+        steps.run_epoch(order, view, mix, lr, begin, after_step)
         yield epoch + 1
 
 

@@ -34,7 +34,7 @@ def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:
     repeated = repeated[np.argsort(duplicate_of[repeated], kind="stable")]
     own = design.in_mask[:, repeated]
     starts = np.flatnonzero(np.diff(duplicate_of[repeated], prepend=-1))
-    n_before = np.cumsum(own, axis=1) - own  # members to the left, those of other groups included
+    n_before: IntArray = np.cumsum(own, axis=1) - own  # members to the left, those of other groups included
     group = np.cumsum(np.diff(duplicate_of[repeated], prepend=duplicate_of[repeated[0]]) != 0)
     in_mask = design.in_mask.copy()
     in_mask[:, repeated] = own & (n_before == n_before[:, starts][:, group])
