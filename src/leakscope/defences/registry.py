@@ -10,6 +10,7 @@ from leakscope.defences.hamp import Hamp
 from leakscope.defences.label_smoothing import LabelSmoothing
 from leakscope.defences.mixup import Mixup
 from leakscope.defences.relax_loss import RelaxLoss
+from leakscope.defences.ridge import Ridge
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
 from leakscope.defences.temperature import Temperature
@@ -27,6 +28,7 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Sam,
     RelaxLoss,
     Hamp,
+    Ridge,
     Deduplication,
     Temperature,
     Rounding,

@@ -282,7 +282,8 @@ def train(
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
         after_step = partial(_after_step, state, epoch)
-        view, mix = views and next(views), mixes and next(mixes)
+        view = None if views is None else next(views)
+        mix = None if mixes is None else next(mixes)
         steps.run_epoch(order, view, mix, lr, begin, after_step)
         yield epoch + 1
 
