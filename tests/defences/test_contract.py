@@ -110,11 +110,7 @@ class TestContract:
             recipe, _, outputs = defended(defence)
             path = tmp_path / "config.toml"
             before = Recipe() if isinstance(recipe, Recipe) else LINEAR
-            model = (
-                ""
-                if before is not LINEAR
-                else "[model]\nestimator = 'sklearn.linear_model:LogisticRegression'"
-            )
+            model = OF_LINEAR if before is LINEAR else ""
             text = settings_of(before, recipe, NO_FILTER, outputs)
             path.write_text(f'[data]\ndataset = "digits"\n\n{model}\n{text}')
             config = read_config(path)
@@ -170,8 +166,16 @@ def test_an_unknown_defence_or_option_is_named_with_the_closest() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        "weight_decay(rate=-1)",
+        "dropout(rate=1)",
         "early_stopping(share=0)",
         "early_stopping(share=1.5)",
+        "label_smoothing(share=0)",
+        "sam(rho=0)",
+        "temperature(value=0.5)",
+        "rounding(digits=0)",
+        "rounding(digits=6)",
+        "hamp(alpha=-1)",
         "mixup(alpha=0)",
         "relax_loss(target=0)",
         "hamp(gamma=1.0)",

@@ -24,6 +24,10 @@ class LabelSmoothing(Defence):
     strengths = ({"share": 0.05}, {"share": 0.1}, {"share": 0.3})
     source = "Szegedy et al. 2016"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("share", 0 < self.share < 1, "above 0 and below 1")
+
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it."""
         return why_no_classifying_network(recipe, records)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from leakscope.defences.base import Defence
-from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.types import Records
 
@@ -30,8 +30,7 @@ class Ridge(Defence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.weight > 0:
-            raise InputError(f"defence={self.name!r}: weight={self.weight}: must be above 0")
+        self._check("weight", 0 < self.weight < math.inf, "above 0")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only these estimators have it."""
