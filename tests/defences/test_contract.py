@@ -203,6 +203,16 @@ def test_defences_that_exclude_each_other_say_so(name: str) -> None:
     assert "labels of its own" in (resolve_defence("relax_loss").why_not(softened, people()) or "")
 
 
+@pytest.mark.parametrize("first", NAMES)
+def test_a_second_defence_works_or_says_why_not(first: str) -> None:
+    recipe, records, outputs = defended(strengths_of(first)[-1])
+    for second in (defence for name in NAMES for defence in strengths_of(name)):
+        if second.why_not(recipe, records) is None:
+            both = second.recipe(recipe, records)
+            assert type(both) is type(recipe)
+            second.outputs(outputs)
+
+
 def test_ridge_is_for_penalties_of_squared_coefficients() -> None:
     ridge, records = resolve_defence("ridge"), people()
     assert "networks have weight_decay" in (ridge.why_not(RECIPE, records) or "")
