@@ -23,6 +23,13 @@ def test_purposes_keep_their_numbers():
         "AUGMENTATION": 6,
         "NOISE": 7,
         "SAMPLING": 8,
+        "MIXUP": 9,
+        "OUTPUTS": 10,
+        "RANDOM_INPUTS": 11,
+        "CANARIES": 12,
+        "TREATMENT": 20,
+        "DISTILLATION_PARTS": 21,
+        "DISTILLATION_SUB_MODEL": 22,
     }
 
 
@@ -49,8 +56,8 @@ def test_distinct_places_draw_distinct_numbers(one, other):
 
 def test_neighbouring_places_draw_distinct_and_uncorrelated_numbers():
     drawn = {place: generator(*place).random(500) for place in product((0, 1, 2), (0, 1, 2), list(Purpose))}
-    assert len({values[0] for values in drawn.values()}) == len(drawn) == 81
-    correlation = np.corrcoef(np.stack(list(drawn.values())))[np.triu_indices(81, 1)]
+    assert len({values[0] for values in drawn.values()}) == len(drawn) == 9 * len(Purpose)
+    correlation = np.corrcoef(np.stack(list(drawn.values())))[np.triu_indices(len(drawn), 1)]
     assert np.abs(correlation).max() < 5.5 / np.sqrt(500)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Ridge as RidgeRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.array_types import AnyArray
@@ -26,6 +29,8 @@ SEED, N_MODELS = 3, 6
 RECIPE = Recipe(
     net_options=(("width", 8),), optimizer="adam", lr=0.05, batch_size=8, epochs=8, checkpoints=(3, 8)
 )
+LINEAR = EstimatorRecipe(LogisticRegression())
+OF_LINEAR = "[model]\nestimator = 'sklearn.linear_model:LogisticRegression'"
 TREES = EstimatorRecipe(DecisionTreeClassifier(max_depth=3))
 SIGNALS = ("correct", "log_odds", "logits", "loss")
 NAMES = sorted(defence_classes())
@@ -44,8 +49,13 @@ def people(is_classification: bool = True) -> Records:
     return Records(features, labels, ids, name="people", class_names=("a", "b", "c"))
 
 
-def defended(defence: Defence, recipe: AnyRecipe = RECIPE) -> tuple[AnyRecipe, Records, OutputFilter]:
-    records = people()
+def protected(name: str) -> AnyRecipe:
+    """A recipe that the defence can protect."""
+    return LINEAR if name == "ridge" else RECIPE
+
+
+def defended(defence: Defence, recipe: AnyRecipe | None = None) -> tuple[AnyRecipe, Records, OutputFilter]:
+    recipe, records = recipe or protected(defence.name), people()
     return defence.recipe(recipe, records), defence.records(records), defence.outputs(NO_FILTER)
 
 
@@ -58,9 +68,9 @@ def trained(recipe: AnyRecipe, records: Records, outputs: OutputFilter) -> dict[
     return block.signals
 
 
-@pytest.fixture(scope="module")
-def undefended() -> dict[str, AnyArray]:
-    return trained(RECIPE, people(), NO_FILTER)
+@cache
+def undefended(recipe: AnyRecipe) -> dict[str, AnyArray]:
+    return trained(recipe, people(), NO_FILTER)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,13 +86,14 @@ class TestContract:
         assert len(set(strengths)) == len(strengths)
         for defence in strengths:
             assert resolve_defence(defence.label) == defence
-            assert defence.why_not(RECIPE, people()) is None
+            assert defence.why_not(protected(name), people()) is None
 
     def test_it_changes_what_it_says(self, name: str) -> None:
         defence = strengths_of(name)[-1]
         recipe, records, outputs = defended(defence)
         assert (outputs != NO_FILTER) == ("outputs" in defence.changes)
-        assert (recipe != RECIPE or records is not people()) or "outputs" in defence.changes
+        is_trained_otherwise = recipe.description() != protected(name).description()
+        assert is_trained_otherwise == (defence.changes != "outputs")
         assert len(records) == len(people())
         assert (records.ids == people().ids).all()
 
@@ -92,28 +103,29 @@ class TestContract:
             recipe, records, outputs = defended(defence)
             assert defence.outputs(outputs) == outputs
             if name != "early_stopping" and defence.why_not(recipe, records) is None:
-                assert defence.recipe(recipe, records) == recipe
+                assert defence.recipe(recipe, records).description() == recipe.description()
 
     def test_its_settings_reproduce_it(self, name: str, tmp_path: Path) -> None:
         for defence in strengths_of(name):
             recipe, _, outputs = defended(defence)
             path = tmp_path / "config.toml"
-            text = settings_of(Recipe(), recipe, NO_FILTER, outputs)
-            path.write_text(f'[data]\ndataset = "digits"\n\n{text}')
+            before = Recipe() if isinstance(recipe, Recipe) else LINEAR
+            model = OF_LINEAR if before is LINEAR else ""
+            text = settings_of(before, recipe, NO_FILTER, outputs)
+            path.write_text(f'[data]\ndataset = "digits"\n\n{model}\n{text}')
             config = read_config(path)
-            assert (config.recipe(), config.outputs) == (recipe, outputs)
-            assert settings_of(RECIPE, recipe, NO_FILTER, outputs), "something must be set"
+            assert config.recipe().description() == recipe.description()
+            assert config.outputs == outputs
+            assert settings_of(protected(name), recipe, NO_FILTER, outputs), "something must be set"
 
     def test_models_with_it_have_finite_outputs(self, name: str) -> None:
         strengths = strengths_of(name)
         for values in trained(*defended(strengths[len(strengths) // 2])).values():
             assert np.isfinite(values).all()
 
-    def test_the_strongest_setting_changes_the_models(
-        self, name: str, undefended: dict[str, AnyArray]
-    ) -> None:
-        found = trained(*defended(strengths_of(name)[-1]))
-        last = [signals["log_odds"][:, -1] for signals in (found, undefended)]
+    def test_the_strongest_setting_changes_the_models(self, name: str) -> None:
+        found, plain = trained(*defended(strengths_of(name)[-1])), undefended(protected(name))
+        last = [signals["log_odds"][:, -1] for signals in (found, plain)]
         is_changed = (np.abs(last[0] - last[1]) > 1e-3).mean(axis=1)
         assert (is_changed > 0.5).all(), "every model answers most queries differently"
 
@@ -130,12 +142,13 @@ class TestContract:
 
     def test_numbers_are_refused_or_trained(self, name: str) -> None:
         defence, records = strengths_of(name)[0], people(is_classification=False)
+        before = EstimatorRecipe(RidgeRegression()) if protected(name) is LINEAR else RECIPE
         design = make_design("balanced", N_MODELS, len(records), SEED)
-        recipe = defence.recipe(RECIPE, records)
+        recipe = defence.recipe(before, records)
         request = TrainingRequest(
             records, design, recipe, SEED, ("loss",), "cpu", outputs=defence.outputs(NO_FILTER)
         )
-        if defence.why_not(RECIPE, records) is None:
+        if defence.why_not(before, records) is None:
             block = Worker(request, torch.device("cpu")).train(np.arange(2))
             assert np.isfinite(block.signals["loss"]).all()
         else:
@@ -153,12 +166,21 @@ def test_an_unknown_defence_or_option_is_named_with_the_closest() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        "weight_decay(rate=-1)",
+        "dropout(rate=1)",
         "early_stopping(share=0)",
         "early_stopping(share=1.5)",
+        "label_smoothing(share=0)",
+        "sam(rho=0)",
+        "temperature(value=0.5)",
+        "rounding(digits=0)",
+        "rounding(digits=6)",
+        "hamp(alpha=-1)",
         "mixup(alpha=0)",
         "relax_loss(target=0)",
         "hamp(gamma=1.0)",
         "hamp(gamma=0)",
+        "ridge(weight=0)",
     ],
 )
 def test_an_option_out_of_range_is_refused(wrong: str) -> None:
@@ -179,6 +201,26 @@ def test_defences_that_exclude_each_other_say_so(name: str) -> None:
     assert "relax_loss" in (defence_classes()[name]().why_not(relaxed, people()) or "")
     softened = defence_classes()[name]().recipe(RECIPE, people())
     assert "labels of its own" in (resolve_defence("relax_loss").why_not(softened, people()) or "")
+
+
+@pytest.mark.parametrize("first", NAMES)
+def test_a_second_defence_works_or_says_why_not(first: str) -> None:
+    recipe, records, outputs = defended(strengths_of(first)[-1])
+    for second in (defence for name in NAMES for defence in strengths_of(name)):
+        if second.why_not(recipe, records) is None:
+            both = second.recipe(recipe, records)
+            assert type(both) is type(recipe)
+            second.outputs(outputs)
+
+
+def test_ridge_is_for_penalties_of_squared_coefficients() -> None:
+    ridge, records = resolve_defence("ridge"), people()
+    assert "networks have weight_decay" in (ridge.why_not(RECIPE, records) or "")
+    assert ridge.why_not(EstimatorRecipe(RidgeRegression()), people(is_classification=False)) is None
+    stronger = ridge.recipe(EstimatorRecipe(RidgeRegression(alpha=3.0)), records)
+    assert isinstance(stronger, EstimatorRecipe) and stronger.estimator.alpha == 100.0
+    sparse = EstimatorRecipe(LogisticRegression(solver="saga", l1_ratio=1.0))
+    assert "not of squared coefficients" in (ridge.why_not(sparse, records) or "")
 
 
 def test_dropout_needs_a_network_that_has_it() -> None:

@@ -110,8 +110,11 @@ def test_a_finer_rounding_is_closer_to_the_probabilities(n_classes: int, digits:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        ({"temperature": 0.0}, "temperature=0.0: must be above 0"),
-        ({"temperature": float("nan")}, "must be above 0"),
+        ({"temperature": 0.0}, "temperature=0.0: must be a number above 0"),
+        ({"temperature": float("nan")}, "must be a number above 0"),
+        ({"temperature": "2"}, "temperature='2': must be a number above 0"),
+        ({"digits": 1.5}, "digits=1.5: must be in"),
+        ({"top_1": 1}, "top_1=1: must be true or false"),
         ({"digits": 0}, r"digits=0: must be in 1\.\.6"),
         ({"digits": 7}, r"must be in 1\.\.6"),
     ],
@@ -119,6 +122,10 @@ def test_a_finer_rounding_is_closer_to_the_probabilities(n_classes: int, digits:
 def test_a_filter_that_cannot_be_is_refused(wrong: dict[str, float], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         OutputFilter(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_whole_number_is_the_same_temperature() -> None:
+    assert repr(OutputFilter(temperature=2)) == repr(OutputFilter(temperature=2.0))
 
 
 def test_a_filter_describes_itself() -> None:

@@ -45,6 +45,12 @@ class Defence:
             except ValueError as error:
                 raise InputError(f"defence={self.name!r}: {option}={value!r}: {error}") from error
 
+    def _check(self, option: str, is_fine: bool, wanted: str) -> None:
+        """Refuses a value of an option at which the defence would not defend, or would not work."""
+        if not is_fine:
+            value = getattr(self, option)
+            raise InputError(f"defence={self.name!r}: {option}={value!r}: must be {wanted}")
+
     @property
     def label(self) -> str:
         """The name, with the options that differ from their defaults: "weight_decay(rate=0.01)"."""

@@ -26,6 +26,10 @@ class Dropout(Defence):
     strengths = ({"rate": 0.1}, {"rate": 0.3}, {"rate": 0.5})
     source = "Salem et al. 2019"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("rate", 0 < self.rate < 1, "above 0 and below 1")
+
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks with the option have it."""
         if not isinstance(recipe, Recipe):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_network
-from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Records
 
@@ -29,8 +28,7 @@ class EarlyStopping(Defence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.share <= 1:
-            raise InputError(f"defence={self.name!r}: share={self.share}: must be above 0 and at most 1")
+        self._check("share", 0 < self.share < 1, "above 0 and below 1")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have epochs, and one epoch cannot be shortened."""

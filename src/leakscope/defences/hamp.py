@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_classifying_network, why_relaxed
-from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.output_filter import OutputFilter
 from leakscope.types import Records
@@ -34,8 +34,8 @@ class Hamp(Defence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.gamma < 1:
-            raise InputError(f"defence={self.name!r}: gamma={self.gamma}: must be above 0 and below 1")
+        self._check("gamma", 0 < self.gamma < 1, "above 0 and below 1")
+        self._check("alpha", 0 <= self.alpha < math.inf, "0 or more")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it, and not with other soft labels."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_network, why_relaxed
-from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Records
 
@@ -27,8 +27,7 @@ class Mixup(Defence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.alpha > 0:
-            raise InputError(f"defence={self.name!r}: alpha={self.alpha}: must be above 0")
+        self._check("alpha", 0 < self.alpha < math.inf, "above 0")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it, and not with RelaxLoss."""

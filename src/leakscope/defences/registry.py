@@ -14,6 +14,7 @@ from leakscope.defences.mixup import Mixup
 from leakscope.defences.penalty import Penalty
 from leakscope.defences.pruning import Pruning
 from leakscope.defences.relax_loss import RelaxLoss
+from leakscope.defences.ridge import Ridge
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
 from leakscope.defences.selena import Selena
@@ -36,6 +37,7 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Hamp,
     Selena,
     Targeted,
+    Ridge,
     Deduplication,
     Temperature,
     Rounding,

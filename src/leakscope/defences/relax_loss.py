@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_classifying_network
-from leakscope.errors import InputError
 from leakscope.recipe import SOFT_LABELS, AnyRecipe, Recipe
 from leakscope.types import Records
 
@@ -28,8 +28,7 @@ class RelaxLoss(Defence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.target > 0:
-            raise InputError(f"defence={self.name!r}: target={self.target}: must be above 0")
+        self._check("target", 0 < self.target < math.inf, "above 0")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it, and only with the labels as they are."""

@@ -25,6 +25,10 @@ class Rounding(Defence):
     strengths = ({"digits": 3}, {"digits": 2}, {"digits": 1})
     source = "Shokri et al. 2017"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("digits", 1 <= self.digits < MOST_DIGITS, f"in 1..{MOST_DIGITS - 1}")
+
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only classifiers have probabilities."""
         return why_no_classes(records)

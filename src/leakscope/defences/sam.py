@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_network
@@ -23,6 +24,10 @@ class Sam(Defence):
     changes = "recipe"
     strengths = ({"rho": 0.02}, {"rho": 0.05}, {"rho": 0.2})
     source = "Foret et al. 2021"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("rho", 0 < self.rho < math.inf, "above 0")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_classes
@@ -27,6 +28,10 @@ class Temperature(Defence):
     changes = "outputs"
     strengths = ({"value": 2.0}, {"value": 4.0}, {"value": 16.0})
     source = "Shokri et al. 2017"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("value", 1 < self.value < math.inf, "above 1")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only classifiers have probabilities."""

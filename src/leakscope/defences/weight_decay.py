@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from leakscope.defences.base import Defence, why_no_network
@@ -23,6 +24,10 @@ class WeightDecay(Defence):
     changes = "recipe"
     strengths = ({"rate": 0.001}, {"rate": 0.01}, {"rate": 0.1})
     source = "Krogh and Hertz 1991"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("rate", 0 < self.rate < math.inf, "above 0")
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it."""
