@@ -34,7 +34,7 @@ def table_values(
         problems.append(f"{section}={table!r}: should be a table, written [{section}]")
         return {}
     hints, known = get_type_hints(cls), names or [field.name for field in dataclasses.fields(cls)]
-    values = {}
+    values: Toml = {}
     for name, value in table.items():
         if name not in known:
             note_unknown(name, known, problems, f"{section}.")
@@ -52,7 +52,7 @@ def table_values(
 def _table_type(hint: Any) -> type | None:
     """The dataclass that a table inside a table fills, of `Dataclass | None`; None for other settings."""
     types = get_args(hint) if isinstance(hint, UnionType) else ()
-    return next((part for part in types if dataclasses.is_dataclass(part)), None)
+    return next((part for part in types if isinstance(part, type) and dataclasses.is_dataclass(part)), None)
 
 
 def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | None:
