@@ -21,6 +21,9 @@ def test_purposes_keep_their_numbers():
         "DESIGN": 4,
         "BOOTSTRAP": 5,
         "AUGMENTATION": 6,
+        "TREATMENT": 20,
+        "DISTILLATION_PARTS": 21,
+        "DISTILLATION_SUB_MODEL": 22,
     }
 
 
