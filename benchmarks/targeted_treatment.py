@@ -41,7 +41,7 @@ from leakscope.stats.roc_summary import tpr_at_expected_fpr
 from leakscope.types import Design, Records, Signals
 
 SHARE = 0.05
-N_GROUPS = 16
+N_GROUPS = 8
 ATTACKS: dict[str, Attack] = {"EB-LiRA": EbLira(), "LiRA": Lira()}
 MOST, NEXT, OFTEN, OTHERS = "most exposed 5%", "next 5%", "most often flagged 5%", "other 90%"
 
