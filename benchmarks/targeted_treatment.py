@@ -23,22 +23,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 import leakscope
 from leakscope.array_types import IntArray
+from leakscope.attacks.base import Attack
 from leakscope.attacks.eb_lira import EbLira
-from leakscope.compare.compare import compare
-from leakscope.compare.results import DifferenceFigure, RunComparison
+from leakscope.attacks.lira import Lira
 from leakscope.design import make_design
+from leakscope.dynamics.jackknife import model_groups
 from leakscope.engine.local import TrainingRequest, complete_bank
-from leakscope.evaluate.results import AuditResults, Figure
 from leakscope.hardness.in_out_mean import side_mean
 from leakscope.recipe import Distillation, Recipe, Treatment
-from leakscope.types import Records
+from leakscope.stats.differences import Replicated, jackknife_difference
+from leakscope.stats.roc import auc_of_split, split_scores
+from leakscope.stats.roc_summary import tpr_at_expected_fpr
+from leakscope.types import Design, Records, Signals
 
 SHARE = 0.05
-MOST, NEXT, OFTEN, OTHERS = "most exposed 5%", "next 5%", "most often flagged 5%", "others"
-ATTACKS, FPR = ("eb_lira", "lira"), (0.01, 0.001)
+N_GROUPS = 8
+ATTACKS: dict[str, Attack] = {"EB-LiRA": EbLira(), "LiRA": Lira()}
+MOST, NEXT, OFTEN, OTHERS = "most exposed 5%", "next 5%", "most often flagged 5%", "other 90%"
 
 
 class Setting(NamedTuple):
@@ -55,9 +60,9 @@ def _mlp(width: int, epochs: int, lr: float) -> Recipe:
 
 
 SETTINGS = {
-    "digits": Setting("digits", 1797, 64, _mlp(256, 60, 0.003)),
-    "overlapping": Setting("overlapping", 2400, 64, _mlp(128, 40, 0.003)),
-    "fashion-mnist": Setting("fashion-mnist", 2400, 48, _mlp(128, 24, 0.001)),
+    "digits": Setting("digits", 1797, 48, _mlp(128, 40, 0.003)),
+    "overlapping": Setting("overlapping", 2400, 48, _mlp(128, 40, 0.003)),
+    "fashion-mnist": Setting("fashion-mnist", 2000, 32, _mlp(64, 24, 0.002)),
 }
 
 
@@ -95,18 +100,15 @@ def measured(setting: Setting, work: Path) -> str:
     """The tables of one setting."""
     records = leakscope.load(setting.dataset).take(np.arange(setting.n_records))
     chosen = choose(records, setting, work / "choice")
-    grouped = replace(records, groups=groups_of(chosen, len(records)))
-    audits: dict[str, AuditResults] = {}
-    folders = []
+    groups = groups_of(chosen, len(records))
+    design = make_design("balanced", setting.n_models, len(records), seed=0)
+    measures: dict[str, Replicated] = {}
     for label, recipe in populations(setting.recipe, chosen, len(records)).items():
-        folders.append(work / label.replace(", ", "-").replace(" ", "-"))
-        audits[label] = leakscope.audit(
-            grouped, recipe, out=folders[-1], attacks=ATTACKS, fpr=FPR, models=setting.n_models, seed=0,
-            signals=("correct",),
-        ).results  # fmt: skip
-        print(f"{setting.dataset}, {label}: {_figure(audits[label].attacks['eb_lira'].auc)}", flush=True)
-    comparisons = compare(folders, work / "comparison").results.comparisons
-    return tables(setting, chosen, audits, comparisons)
+        request = TrainingRequest(records, design, recipe, seed=0, signals=("correct", "log_odds"))
+        bank = complete_bank(work / label.replace(", ", "-").replace(" ", "-"), request)
+        measures[label] = replicated(bank.signals(), design, groups)
+        print(f"{setting.dataset}, {label}: {levels(measures[label])[0]}", flush=True)
+    return tables(setting, chosen, measures)
 
 
 def populations(recipe: Recipe, chosen: Chosen, n_records: int) -> dict[str, Recipe]:
@@ -150,95 +152,98 @@ def choose(records: Records, setting: Setting, folder: Path) -> Chosen:
     return Chosen(by_exposure, np.argsort(-frequency, kind="stable"), float(precision))
 
 
-def groups_of(chosen: Chosen, n_records: int) -> dict[str, np.ndarray]:
-    """The groups of the records by exposure, and by flags."""
-    n = round(SHARE * n_records)
-    exposure, flags = np.full((2, n_records), OTHERS, dtype="<U24")
-    exposure[chosen.exposed[:n]] = MOST
-    exposure[chosen.exposed[n : 2 * n]] = NEXT
-    flags[chosen.often[:n]] = OFTEN
-    return {"exposure": exposure, "flags": flags}
+def groups_of(chosen: Chosen, n_records: int) -> dict[str, IntArray]:
+    """Groups of records by exposure, and by flags."""
+    n, by_exposure = round(SHARE * n_records), chosen.exposed
+    return {
+        MOST: by_exposure[:n],
+        NEXT: by_exposure[n : 2 * n],
+        OFTEN: chosen.often[:n],
+        OTHERS: by_exposure[2 * n :],
+    }
 
 
-def tables(
-    setting: Setting, chosen: Chosen, audits: dict[str, AuditResults], comparisons: tuple[RunComparison, ...]
-) -> str:
-    """Levels, differences from undefended models, and differences within groups of records."""
-    changes = dict(zip(list(audits)[1:], comparisons, strict=True))
+OVERALL = (
+    *(f"{attack} {what}" for attack in ATTACKS for what in ("AUC", "TPR at 1%", "TPR at 0.1%")),
+    "accuracy",
+)
+WITHIN = tuple(f"{what}, {group}" for group in (MOST, NEXT, OFTEN, OTHERS) for what in ("AUC", "TPR at 1%"))
+
+
+def replicated(signals: Signals, design: Design, groups: dict[str, IntArray]) -> Replicated:
+    """The figures `OVERALL` and `WITHIN`, and the same without each group of models."""
+    left_out = model_groups(design.n_models, N_GROUPS)
+    models = np.arange(design.n_models)
+    samples = [models, *(np.delete(models, group) for group in left_out)]
+    found = np.array([figures(signals.take(m), design.take(m), groups) for m in samples])
+    return Replicated(found[0], found[1:])
+
+
+def figures(signals: Signals, design: Design, groups: dict[str, IntArray]) -> list[float]:
+    """One value for each of `OVERALL` and `WITHIN`.
+
+    Scores of all targets are pooled: one threshold serves all models. Within a group of records, the
+    threshold is the group's own.
+    """
+    in_mask, found, scores = design.in_mask, [], {}
+    for name, attack in ATTACKS.items():
+        scores[name] = attack(signals, design).values
+        pooled = split_scores(scores[name].reshape(-1), in_mask.reshape(-1))
+        found += [auc_of_split(pooled), *(tpr_at_expected_fpr(pooled, fpr) for fpr in (0.01, 0.001))]
+    found.append(float(np.asarray(signals.last("correct"))[~in_mask].mean()))
+    for rows in groups.values():
+        pooled = split_scores(scores["EB-LiRA"][:, rows].reshape(-1), in_mask[:, rows].reshape(-1))
+        found += [auc_of_split(pooled), tpr_at_expected_fpr(pooled, 0.01)]
+    return found
+
+
+def tables(setting: Setting, chosen: Chosen, measures: dict[str, Replicated]) -> str:
+    """Levels and differences from undefended models, over all records and within groups of them."""
     recipe, n = setting.recipe, round(SHARE * setting.n_records)
-    width = dict(recipe.net_options)["width"]
+    undefended, treated = measures["undefended"], dict(list(measures.items())[1:])
     lines = [
-        f"{setting.n_models} models on halves of {setting.n_records:,} records, MLP of width {width}, "
-        f"{recipe.epochs} epochs, early window {Treatment().window(recipe.epochs)} epochs. Of the members "
-        f"that a model flags early, {chosen.precision:.0%} are among the oracle's {n} records.",
-        "",
-        "| treated | EB-LiRA AUC | TPR at 1% | TPR at 0.1% | LiRA AUC | TPR at 1% | TPR at 0.1% | accuracy |",
-        "|---|---|---|---|---|---|---|---|",
-        *(f"| {label} | {' | '.join(_levels(audit))} |" for label, audit in audits.items()),
-        "",
-        "Difference from undefended models:",
-        "",
-        "| treated | EB-LiRA AUC | TPR at 1% | LiRA AUC | TPR at 1% | accuracy | records exposed |",
-        "|---|---|---|---|---|---|---|",
-        *(f"| {label} | {' | '.join(_overall(change))} |" for label, change in changes.items()),
-        "",
-        "AUC within groups of records, and difference from undefended models:",
-        "",
-        f"| treated | {MOST} | {NEXT} | {OFTEN} | {OTHERS} |",
-        "|---|---|---|---|---|",
-        f"| undefended | {' | '.join(_group_levels(audits['undefended']))} |",
-        *(f"| {label} | {' | '.join(_within(change))} |" for label, change in changes.items()),
+        f"{setting.n_models} models on halves of {setting.n_records:,} records, MLP of width "
+        f"{dict(recipe.net_options)['width']}, {recipe.epochs} epochs, early window of "
+        f"{Treatment().window(recipe.epochs)} epochs. Of the members that a model flags early, "
+        f"{chosen.precision:.0%} are among the oracle's {n} records.",
     ]
+    for what, names, part in (
+        ("All records", OVERALL, slice(0, len(OVERALL))),
+        ("Groups of records, EB-LiRA", WITHIN, slice(len(OVERALL), None)),
+    ):
+        lines += ["", f"{what}:", "", f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+        lines += [f"| {label} | {' | '.join(levels(m)[part])} |" for label, m in measures.items()]
+        lines += ["", f"{what}, difference from undefended models:", ""]
+        lines += [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+        lines += [f"| {label} | {' | '.join(changes(undefended, m)[part])} |" for label, m in treated.items()]
     return "\n".join(lines)
 
 
-def _levels(audit: AuditResults) -> list[str]:
+def levels(measure: Replicated) -> list[str]:
+    """Each figure with its 95% interval: t, jackknife over groups of models."""
+    half_widths = special.stdtrit(N_GROUPS - 1, 0.975) * np.sqrt(measure.variance)
+    return [
+        f"{shown(name, value)} ± {shown(name, half)}"
+        for name, value, half in zip((*OVERALL, *WITHIN), measure.figures, half_widths, strict=True)
+    ]
+
+
+def changes(undefended: Replicated, measure: Replicated) -> list[str]:
+    """Each difference with its 95% interval; the same models are left out in both populations."""
     cells = []
-    for attack in ATTACKS:
-        figures = audit.attacks[attack]
-        cells += [_figure(figures.auc), _figure(figures.tpr_at_fpr[0], 100)]
-        cells.append(_figure(figures.calibrated[1].tpr, 100))
-    assert audit.accuracy is not None, "the signal `correct` is stored"
-    return [*cells, _figure(audit.accuracy.nonmembers, 100)]
+    differences = jackknife_difference(undefended, measure, is_paired=True)
+    for name, (value, interval) in zip((*OVERALL, *WITHIN), differences, strict=True):
+        half = (interval.high - interval.low) / 2
+        mark = "**" if abs(value) > half else ""
+        cells.append(
+            f"{mark}{'+' if value > 0 else '−'}{shown(name, abs(value))}{mark} ± {shown(name, half)}"
+        )
+    return cells
 
 
-def _overall(change: RunComparison) -> list[str]:
-    cells = []
-    for attack in ATTACKS:
-        (tpr,) = (f for f in change.leakage if f.attack == attack and f.fpr == FPR[0])
-        cells += [_difference(change.auc_of(attack)), _difference(tpr, 100)]
-    assert change.accuracy is not None and change.records is not None, "both are stored"
-    exposed = f"{change.records.exposed_baseline} → {change.records.exposed_other}"
-    return [*cells, _difference(change.accuracy.nonmembers, 100), exposed]
-
-
-def _group_levels(audit: AuditResults) -> list[str]:
-    groups = audit.attacks["eb_lira"].groups
-    named = {group.group: group for group in (*groups["flags"], *groups["exposure"])}
-    return [_figure(named[name].auc) for name in (MOST, NEXT, OFTEN, OTHERS)]
-
-
-def _within(change: RunComparison) -> list[str]:
-    named = {group.group: group for group in (*change.groups["flags"], *change.groups["exposure"])}
-    return [f"{named[name].other:.3f}: {_difference(named[name])}" for name in (MOST, NEXT, OFTEN, OTHERS)]
-
-
-def _figure(figure: Figure, unit: float = 1) -> str:
-    """A figure with its interval for these records; in percent where the unit is 100."""
-    if figure.value is None or figure.these_low is None or figure.these_high is None:
-        return "not measurable"
-    digits, sign = (1, "%") if unit == 100 else (3, "")
-    value, low, high = (unit * x for x in (figure.value, figure.these_low, figure.these_high))
-    return f"{value:.{digits}f}{sign} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def _difference(figure: DifferenceFigure, unit: float = 1) -> str:
-    """A difference with its interval; in percentage points where the unit is 100."""
-    if figure.difference is None or figure.low is None or figure.high is None:
-        return "not measurable"
-    digits = 1 if unit == 100 else 3
-    value, low, high = (unit * x for x in (figure.difference, figure.low, figure.high))
-    return f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+def shown(name: str, value: float) -> str:
+    """A rate in percent, an AUC as it is."""
+    return f"{value:.3f}" if "AUC" in name else f"{100 * value:.1f}"
 
 
 def inserted(page: str, name: str, text: str) -> str:

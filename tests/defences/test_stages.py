@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from leakscope.defences.base import Defence
 from leakscope.defences.registry import resolve_defence, strengths_of
 from leakscope.defences.selena import Selena
 from leakscope.defences.targeted import Targeted
+from leakscope.engine.request import TrainingRequest, check_request
 from leakscope.errors import InputError
 from leakscope.recipe import Distillation, EstimatorRecipe, Recipe, Treatment
-from leakscope.types import Records
+from leakscope.types import Design, Records
 
 RECIPE = Recipe(epochs=8, weight_decay=0.1)
 CLASSES = Records(
@@ -76,3 +78,36 @@ def test_an_option_out_of_range_is_refused_with_the_recipe() -> None:
         Targeted(share=0.9).recipe(RECIPE, CLASSES)
     with pytest.raises(InputError, match="choice='listed'"):
         resolve_defence("targeted(choice=listed)")
+
+
+def request(recipe: Recipe, records: Records = CLASSES) -> TrainingRequest:
+    return TrainingRequest(records, Design(np.array([[True, True, False, True]])), recipe, 0, device="cpu")
+
+
+def test_a_bank_of_other_stages_has_another_identity() -> None:
+    stages: list[dict[str, Any]] = [
+        {},
+        {"treatment": Treatment()},
+        {"treatment": Treatment(share=0.1)},
+        {"treatment": Treatment(choice="listed", records=(1,))},
+        {"treatment": Treatment(choice="listed", records=(3,))},
+        {"distillation": Distillation(3, 1)},
+    ]
+    identities = {request(replace(RECIPE, **changes)).identity.sha256 for changes in stages}
+    assert len(identities) == len(stages)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "records", "problem"),
+    [
+        (Recipe(distillation=Distillation(2, 1)), NUMBERS, "distillation is for classification"),
+        (Recipe(distillation=Distillation(4, 1)), CLASSES, "models=4: a model has only 3 members"),
+        (Recipe(treatment=Treatment(choice="listed", records=(4,))), CLASSES, "the last record is 3"),
+        (Recipe(treatment=Treatment(choice="listed", records=(0, 1, 3))), CLASSES, "would be flagged"),
+    ],
+)
+def test_stages_that_do_not_fit_the_records_are_refused_before_training(
+    recipe: Recipe, records: Records, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        check_request(request(recipe, records))
