@@ -10,37 +10,33 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
-from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
 from leakscope.evaluate.headline import HalfAucs, half_aucs, headline
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
+from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
-    AccuracyFigures,
     AttackFigures,
     AuditResults,
     EvaluationConfig,
-    Figure,
     Headline,
     PopulationFigures,
 )
-from leakscope.evaluate.uncertainty import Sample, accuracy_parts
+from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
-from leakscope.stats.rates import rates_by_model
-from leakscope.stats.two_way import Variance
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
@@ -109,7 +105,8 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         experiment="audit",
         config=config,
         population=_population(bank, design, targets),
-        accuracy=_accuracy(signals, design, sample),
+        accuracy=accuracy_figures(signals, design, sample),
+        error=error_figures(signals, design, sample),
         headline=strongest,
         attacks=attacks,
         groups_left_out=groups_left_out,
@@ -269,20 +266,3 @@ def _population(bank: Bank, design: Design, targets: IntArray) -> PopulationFigu
         recipe=bank.identity.recipe,
         records_sha256=bank.identity.records.sha256,
     )
-
-
-def _accuracy(signals: Signals, design: Design, sample: Sample) -> AccuracyFigures | None:
-    if "correct" not in signals.arrays:
-        return None
-    rates, targets = rates_by_model(signals.last("correct"), design.in_mask), sample.targets
-    correct = sample.replicates_of(sample.signals.last("correct")[targets].astype(np.float64))
-    variances = correct.variances(accuracy_parts, design.n_records)
-    return AccuracyFigures(
-        _rate_figure(rates.members[targets], rates.n_members[targets], variances[0]),
-        _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets], variances[1]),
-    )
-
-
-def _rate_figure(rates: FloatArray, n_records: IntArray, variance: Variance) -> Figure:
-    n = int(n_records[0])
-    return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))

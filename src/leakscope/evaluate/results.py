@@ -262,6 +262,19 @@ class AccuracyFigures:
 
 
 @dataclass(frozen=True)
+class ErrorFigures:
+    """Root mean squared error of a regression's predictions, in the unit of the labels.
+
+    Attributes:
+        members: on the records a target was trained on.
+        nonmembers: on the other records.
+    """
+
+    members: Figure
+    nonmembers: Figure
+
+
+@dataclass(frozen=True)
 class ExposedRecords:
     """Records that are individually exposed: their membership is detectable across models.
 
@@ -293,6 +306,7 @@ class AuditResults:
         config: what was measured.
         population: models and records.
         accuracy: accuracy of the targets; None where the task has none.
+        error: error of the targets' predictions; None for classifiers.
         headline: what the strongest attack achieves.
         attacks: label of each attack -> what it achieves.
         groups_left_out: column -> why its groups were not evaluated.
@@ -306,6 +320,7 @@ class AuditResults:
     config: EvaluationConfig
     population: PopulationFigures
     accuracy: AccuracyFigures | None
+    error: ErrorFigures | None
     headline: Headline
     attacks: Mapping[str, AttackFigures]
     groups_left_out: Mapping[str, str]
