@@ -177,7 +177,7 @@ def _attack_figures(
             halves[attack.label] = half_aucs(scored)
     if len(attacks) == 1:
         return figures, Headline(attacks[0].label, figures[attacks[0].label].auc)
-    return figures, headline(halves, replicates.n_in_left_out, evidence.design.n_records)
+    return figures, headline(halves, replicates, evidence.design.n_records)
 
 
 def _hygiene(evidence: Attacked, metadata: RecordMetadata) -> tuple[Outcome, ...]:
