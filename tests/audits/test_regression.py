@@ -21,6 +21,7 @@ from leakscope.attacks.registry import attack_classes
 from leakscope.audits.finished import FinishedRun
 from leakscope.audits.planning.plan import plan_audit
 from leakscope.audits.settings import AuditSettings
+from leakscope.bank.bank import Bank
 from leakscope.compare.compare import compare
 from leakscope.data.predictions import read_predictions
 from leakscope.errors import InputError
@@ -72,6 +73,19 @@ def aucs(verdict: Verdict) -> dict[str, float]:
     return {label: float(figures.auc.value) for label, figures in verdict.results.attacks.items()}
 
 
+def assert_errors_of_the_bank(verdict: Verdict, bank: Bank) -> None:
+    """Root mean squared errors in the unit of the labels, each in its intervals."""
+    error, loss, in_mask = verdict.results.error, bank.signals().last("loss"), bank.design().in_mask
+    assert error is not None and verdict.results.accuracy is None
+    for figure, side in ((error.members, in_mask), (error.nonmembers, ~in_mask)):
+        mean = np.mean([squares[own].mean() for squares, own in zip(loss, side, strict=True)])
+        assert figure.value == pytest.approx(np.sqrt(mean), rel=1e-5)
+        assert figure.low <= figure.these_low < figure.value < figure.these_high <= figure.high
+    assert error.members.high < error.nonmembers.low
+    sentence = f"error: {error.members.value:.3g} on members, {error.nonmembers.value:.3g} on non-members."
+    assert sentence in str(verdict)
+
+
 @pytest.mark.parametrize(
     "recipe", [RIDGE, FunctionRecipe(train), NET], ids=["estimator", "training function", "network"]
 )
@@ -88,6 +102,7 @@ def test_a_population_has_the_same_verdict_as_one_of_classifiers(tmp_path: Path,
     table = pl.read_parquet(tmp_path / "run" / "records.parquet")
     assert {"id", "label", "town", "advantage", "exposed", "bits"} <= set(table.columns)
     assert table["label"].dtype.is_numeric()
+    assert_errors_of_the_bank(verdict, Bank.open(tmp_path / "run"))
     assert not undermining(verdict.results.hygiene)
     assert {"accuracy", "members"} <= {check.name for check in verdict.results.hygiene}
     assert "None" not in str(verdict) and "nan" not in str(verdict)

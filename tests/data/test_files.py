@@ -144,6 +144,7 @@ def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], messag
             {"age": ["31", "NA", "47", "60"]},
             "feature 'age' is 'NA' among numbers in 1 rows \\(first: row-1\\)",
         ),
+        ({"age": ["31", "-Infinity", "47", "60"]}, "feature 'age' is '-Infinity' among numbers in 1 rows"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -152,6 +153,13 @@ def test_bad_values_are_named_by_column_and_row(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read_table(write(tmp_path, suffix, **changes), "outcome", id_column="patient")
+
+
+@pytest.mark.parametrize("mark", ["INF", "-Infinity", "NA", "high"])
+def test_a_word_among_the_numbers_to_predict_is_named(tmp_path: Path, mark: str) -> None:
+    path = write(tmp_path, ".csv", dose=["0.5", "1.5", mark, "2.5"])
+    with pytest.raises(InputError, match=rf"label 'dose' is '{mark}' among numbers in 1 rows .*row-2"):
+        read_table(path, "dose", task="regression", feature_columns=["age"])
 
 
 def test_an_unknown_category_among_words_is_a_category(tmp_path: Path) -> None:

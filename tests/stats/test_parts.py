@@ -49,7 +49,7 @@ def test_the_scatter_of_one_target_s_parts_is_delong_s_variance() -> None:
     rng = np.random.default_rng(0)
     is_member = rng.random(4_000) < 0.5
     scores = rng.normal(size=4_000) + 0.7 * is_member
-    variance = two_way_variance(auc_parts(ranked(scores[None], is_member[None])), None, None, 4_000)
+    variance = two_way_variance(auc_parts(ranked(scores[None], is_member[None])), None, None, 4_000, 1)
     expected = delong(scores, is_member).standard_error
     assert variance.standard_error(these_records=False) == pytest.approx(expected, rel=0.01)
 
@@ -90,7 +90,7 @@ def test_variance_of_independent_targets_is_that_of_their_mean() -> None:
         counted = np.ones(values.shape, dtype=bool)
         parts = rate_parts(values, counted)
         without = np.stack([rate_parts(np.delete(values, m, 0), np.delete(counted, m, 0)) for m in range(12)])
-        variance = two_way_variance(parts, without, None, 80, uses_references=False)
+        variance = two_way_variance(parts, without, None, 80, len(without), uses_references=False)
         estimates.append(variance.standard_error(these_records=True) ** 2)
         means.append(values.mean())
     assert np.mean(estimates) == pytest.approx(np.var(means, ddof=1), rel=0.25)
@@ -105,12 +105,35 @@ def test_a_balanced_design_hides_no_spread_that_all_records_share() -> None:
         values = rng.normal(0, 0.3, (8, 1)) + rng.normal(0, 0.1, 60) + rng.normal(0, 0.3, (8, 60))
         parts = rate_parts(values, counted)
         without = np.stack([rate_parts(np.delete(values, m, 0), np.delete(counted, m, 0)) for m in range(8)])
-        variance = two_way_variance(parts, without, counted.astype(float), 60, uses_references=False)
+        variance = two_way_variance(
+            parts, without, counted.astype(float), 60, len(without), uses_references=False
+        )
         estimates.append(variance.standard_error(these_records=True) ** 2)
         means.append(parts.sum())
     ratio = np.mean(estimates) / np.var(means, ddof=1)
     # The spread of a variance over 400 populations is 7%, that of the mean estimate 3%.
     assert ratio == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.parametrize("n_models", [8, 32])
+def test_what_another_sample_changes_in_all_models_does_not_average_out(n_models: int) -> None:
+    """Models with a level of their own, of variance 0.09: a quarter of it, however many models there are."""
+    rng = np.random.default_rng(5)
+    sampled, common = [], []
+    for _ in range(200):
+        values = rng.normal(0, 0.3, (n_models, 1)) + rng.normal(0, 0.1, (n_models, 60))
+        counted = np.ones(values.shape, dtype=bool)
+        without = np.stack([
+            rate_parts(np.delete(values, m, 0), np.delete(counted, m, 0)) for m in range(n_models)
+        ])  # fmt: skip
+        variance = two_way_variance(
+            rate_parts(values, counted), without, None, 60, n_models, uses_references=False
+        )
+        sampled.append(variance.sampled)
+        common.append(variance.common)
+    # The mean of 200 estimates with 7 degrees of freedom has a standard error of 4%.
+    assert np.mean(sampled) == pytest.approx(0.09 / 4, rel=0.15)
+    assert np.mean(common) == pytest.approx(0.09 / n_models, rel=0.15)
 
 
 def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:

@@ -223,7 +223,10 @@ def test_the_option_writes_the_page_and_runs_nothing(tmp_path: Path) -> None:
     assert shown.exit_code == 0 and re.match(r"52 claims: \d+ reproduced, ", shown.out)
     assert (tmp_path / "leakage.md").read_text().count("\n| ") > 52 and not (tmp_path / "run").exists()
     missing = run_command("study", "leakage", "--claims", tmp_path / "none")
-    assert missing.exit_code == 2 and "has no results files" in missing.err
+    assert missing.exit_code == 2 and "none' is no folder; give one with results files" in missing.err
+    (tmp_path / "none").mkdir()
+    empty = run_command("study", "leakage", "--claims", tmp_path / "none")
+    assert empty.exit_code == 2 and "has no results files" in empty.err
 
 
 BOUND = re.compile(r"\bbound(s|ed|ing)?\b", re.IGNORECASE)

@@ -12,13 +12,12 @@ The same text works in a config file, on the command line, in Python and in resu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import attack_classes
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
 from leakscope.user_code import import_object, names_code, path_of, search_in
 
@@ -80,7 +79,7 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
         return known[name]
     if not names_code(name):
         raise InputError(
-            f"attack={name!r} is unknown; {_did_you_mean(name, known)}choose from "
+            f"attack={name!r} is unknown; {did_you_mean(name, known, after=' ')}choose from "
             f"{', '.join(sorted(known))}, or give your own as 'package.module:Class'"
         )
     cls = import_object("attack", name, "my_package.attacks:MyAttack", folder)
@@ -103,14 +102,9 @@ def _create(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:
     unknown = sorted(set(options) - set(known))
     if unknown:
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-        hint = _did_you_mean(unknown[0], known)
+        hint = did_you_mean(unknown[0], known, after=" ")
         raise InputError(f"attack={name!r}: unknown option {', '.join(unknown)}; {hint}{takes}")
     try:
         return cls(**options)
     except (TypeError, ValueError) as error:
         raise InputError(f"attack={name!r}: {error}") from error
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}? " if near else ""

@@ -7,7 +7,7 @@ the first is `row-0`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -130,9 +130,7 @@ def _has_fractions(values: AnyArray) -> bool:
 
 def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
     if values.dtype.kind not in "biuf":
-        raise InputError(
-            f"label {column!r} is text, which task='regression' cannot use; use 'classification'"
-        )
+        _refuse_texts(values, column)
     numbers = numeric_features(values, column, "label")
     lost = np.abs(numbers.astype(np.float64) - values).max()
     if lost > _LOST_SHARE * np.ptp(values.astype(np.float64)):
@@ -141,6 +139,16 @@ def _targets(values: AnyArray, column: str) -> npt.NDArray[np.float32]:
             "subtract its mean first"
         )
     return numbers
+
+
+def _refuse_texts(values: AnyArray, column: str) -> NoReturn:
+    """Says which texts keep a column from being numbers, or that all of it is text."""
+    categories, _ = distinct(values)
+    texts = [str(category) for category in categories if not _is_number(str(category))]
+    if len(texts) < len(categories):
+        marked = np.isin(values, texts)
+        refuse_where(marked, f"label {column!r} is {texts[0]!r} among numbers", "drop or fill those rows")
+    raise InputError(f"label {column!r} is text, which task='regression' cannot use; use 'classification'")
 
 
 def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
@@ -171,15 +179,21 @@ def _named(values: AnyArray) -> tuple[AnyArray, AnyArray]:
 def _refuse_marks_among_numbers(
     column: str, values: npt.NDArray[np.str_], categories: npt.NDArray[np.str_]
 ) -> None:
-    """A numeric column with "NA" in it arrives as text; one-hot would silently be the wrong reading."""
+    """A numeric column with "NA" or "INF" in it arrives as text; one-hot would silently be wrong."""
     texts = [str(category) for category in categories if not _is_number(str(category))]
-    if len(texts) == len(categories) or not all(text.strip().lower() in MISSING_MARKS for text in texts):
+    if len(texts) == len(categories) or not all(map(_is_mark, texts)):
         return
     if texts:
         marked = np.isin(values, texts)
         refuse_where(
             marked, f"feature {column!r} is {texts[0]!r} among numbers", "drop or fill those rows first"
         )
+
+
+def _is_mark(text: str) -> bool:
+    """Whether a text stands for a missing or an infinite number."""
+    bare = text.strip().lower()
+    return bare in MISSING_MARKS or bare.lstrip("+-") in ("inf", "infinity")
 
 
 def _is_number(text: str) -> bool:

@@ -73,7 +73,7 @@ def figures_of_attacks(
         scratch = evidence.bank.scratch
         figures[label] = attack_figures(scored, config, groups, most_exposed, of_canaries, scratch)
         aucs[label] = half_aucs(scored)
-    best, auc = strongest(aucs, own.n_in_left_out, evidence.design.n_records)
+    best, auc = strongest(aucs, own, evidence.design.n_records)
     most_exposed = strongest_in_set(sets.most_exposed, exposed, budgets)
     of_canaries = None if sets.canaries is None else strongest_in_set(sets.canaries, planted, budgets)
     return figures, Headline(best, auc if len(figures) > 1 else figures[best].auc, most_exposed, of_canaries)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
@@ -18,30 +18,25 @@ from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
-from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.fit import checkpoint_fits
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
+from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import (
-    AccuracyFigures,
     AuditResults,
     EvaluationConfig,
-    Figure,
     PopulationFigures,
 )
-from leakscope.evaluate.uncertainty import Sample, accuracy_parts
+from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
-from leakscope.stats.rates import rates_by_model
-from leakscope.stats.two_way import Variance
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
@@ -92,6 +87,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
     hygiene = () if metadata is None else _hygiene(evidence, metadata)
     leakage = bank_leakage(*_models_of_bits(evidence, config))
+    sample = Sample.of(signals, design, targets)
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     population = _population(bank, design, targets, len(canaries))
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
@@ -100,7 +96,8 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         config=config,
         rating=rate(Rated(headline, attacks, population, leakage.figures, exposed, gate, hygiene)),
         population=population,
-        accuracy=_accuracy(signals, design, Sample.of(signals, design, targets)),
+        accuracy=accuracy_figures(signals, design, sample),
+        error=error_figures(signals, design, sample),
         fit=checkpoint_fits(signals, design, targets),
         headline=headline,
         attacks=attacks,
@@ -225,20 +222,3 @@ def _population(bank: Bank, design: Design, targets: IntArray, n_canaries: int) 
         privacy=PrivacySpent.of_recipe(bank.identity.recipe),
         records_sha256=bank.identity.records.sha256,
     )
-
-
-def _accuracy(signals: Signals, design: Design, sample: Sample) -> AccuracyFigures | None:
-    if "correct" not in signals.arrays:
-        return None
-    rates, targets = rates_by_model(signals.last("correct"), design.in_mask), sample.targets
-    correct = sample.replicates_of(sample.signals.last("correct")[targets].astype(np.float64))
-    variances = correct.variances(accuracy_parts, design.n_records)
-    return AccuracyFigures(
-        _rate_figure(rates.members[targets], rates.n_members[targets], variances[0]),
-        _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets], variances[1]),
-    )
-
-
-def _rate_figure(rates: FloatArray, n_records: IntArray, variance: Variance) -> Figure:
-    n = int(n_records[0])
-    return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))

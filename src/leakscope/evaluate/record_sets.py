@@ -103,6 +103,7 @@ class SetScores:
         sampled: int64, numbers of the set's records that are in the sample.
         uses_references: whether scores depend on other models.
         several: whether there are several targets.
+        n_models: number of models, targets and references.
     """
 
     pairs: Pairs
@@ -113,6 +114,7 @@ class SetScores:
     sampled: IntArray
     uses_references: bool
     several: bool
+    n_models: int
 
     @classmethod
     def of(
@@ -156,6 +158,7 @@ class SetScores:
             sampled,
             replicates.uses_references,
             len(chosen) > 1,
+            replicates.n_models,
         )
 
 
@@ -232,7 +235,9 @@ def _figures(
         # One threshold serves all targets, so that every rate depends on other models.
         left_out = None if without is None else without[:, at]
         uses_models = uses_others or at > 0
-        variance = two_way_variance(whole[at], left_out, first.n_in_left_out, n_records, uses_models)
+        variance = two_way_variance(
+            whole[at], left_out, first.n_in_left_out, n_records, first.n_models, uses_models
+        )
         variance = _of_few_records(variance, whole.shape[1])
         if not is_rate:
             error = variance.standard_error(these_records=False)

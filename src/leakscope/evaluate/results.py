@@ -332,6 +332,19 @@ class CheckpointFit:
 
 
 @dataclass(frozen=True)
+class ErrorFigures:
+    """Root mean squared error of a regression's predictions, in the unit of the labels.
+
+    Attributes:
+        members: on the records a target was trained on.
+        nonmembers: on the other records.
+    """
+
+    members: Figure
+    nonmembers: Figure
+
+
+@dataclass(frozen=True)
 class ExposedRecords:
     """Records that are individually exposed: their membership is detectable across models.
 
@@ -364,6 +377,7 @@ class AuditResults:
         rating: how much leaks, in one word.
         population: models and records.
         accuracy: accuracy of the targets; None where the task has none.
+        error: error of the targets' predictions; None for classifiers.
         fit: accuracy and confidence of the targets at each checkpoint; empty where the task has no accuracy.
         headline: what the strongest attack achieves.
         attacks: label of each attack -> what it achieves.
@@ -379,6 +393,7 @@ class AuditResults:
     rating: Rating
     population: PopulationFigures
     accuracy: AccuracyFigures | None
+    error: ErrorFigures | None
     fit: tuple[CheckpointFit, ...]
     headline: Headline
     attacks: Mapping[str, AttackFigures]

@@ -138,13 +138,15 @@ def privacy_sentences(results: AuditResults) -> list[str]:
 
 
 def accuracy_sentences(results: AuditResults) -> list[str]:
-    """Accuracy on members and non-members; none where the task has no accuracy."""
-    accuracy = results.accuracy
-    if accuracy is None or accuracy.members.value is None or accuracy.nonmembers.value is None:
-        return []
-    return [
-        f"Accuracy: {accuracy.members.value:.1%} on members, {accuracy.nonmembers.value:.1%} on non-members."
-    ]
+    """Accuracy, or the error of a regression, on members and non-members; none where neither is known."""
+    accuracy, error = results.accuracy, results.error
+    if accuracy is not None and accuracy.members.value is not None and accuracy.nonmembers.value is not None:
+        on_members, on_others = f"{accuracy.members.value:.1%}", f"{accuracy.nonmembers.value:.1%}"
+        return [f"Accuracy: {on_members} on members, {on_others} on non-members."]
+    if error is not None and error.members.value is not None and error.nonmembers.value is not None:
+        on_members, on_others = f"{error.members.value:.3g}", f"{error.nonmembers.value:.3g}"
+        return [f"Root mean squared error: {on_members} on members, {on_others} on non-members."]
+    return []
 
 
 def strongest_sentence(results: AuditResults) -> str:

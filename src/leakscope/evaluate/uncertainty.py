@@ -8,7 +8,7 @@ sample of records is enough, and an audit of a million records waits as long as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,12 +68,14 @@ class Replicates:
         without: one per group; empty where there are too few models.
         n_in_left_out: float64 (groups, records), models of each group trained with the record; None where the
             design draws memberships independently.
+        n_models: number of models, targets or not.
         uses_references: whether values of a target depend on other models.
     """
 
     whole: Replicate
     without: tuple[Replicate, ...]
     n_in_left_out: FloatArray | None
+    n_models: int
     uses_references: bool
 
     def of_records(self, columns: IntArray) -> Replicates:
@@ -98,7 +100,9 @@ class Replicates:
 
     def _with(self, some: Callable[[Replicate], Replicate], columns: IntArray) -> Replicates:
         counts = None if self.n_in_left_out is None else self.n_in_left_out[:, columns]
-        return Replicates(some(self.whole), tuple(map(some, self.without)), counts, self.uses_references)
+        return replace(
+            self, whole=some(self.whole), without=tuple(map(some, self.without)), n_in_left_out=counts
+        )
 
     def variances(
         self, parts_of: Parts, n_records: int, uses_others: Sequence[bool] | None = None
@@ -119,6 +123,7 @@ class Replicates:
                 np.stack([w[at] for w in without]) if without else None,
                 self.n_in_left_out,
                 n_records,
+                self.n_models,
                 self.uses_references if uses_others is None else uses_others[at],
             )
             for at, own in enumerate(parts)
@@ -205,7 +210,7 @@ class Sample:
         counts = None
         if groups and design_reveals_targets(self.design, self.targets):
             counts = np.stack([self.design.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)
-        return Replicates(whole, replicates, counts, without is not None)
+        return Replicates(whole, replicates, counts, self.design.n_models, without is not None)
 
     def _groups(self) -> list[IntArray]:
         """Groups of models of nearly equal size, at most 16; none where targets or models are too few.

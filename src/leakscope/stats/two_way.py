@@ -22,13 +22,17 @@ triples of models two and three times. Where that makes `apart` exceed the scatt
 exact where nothing leaks, both are scaled down by the same factor. Then
 
 - *these records*, other models trained on random halves of them: `common + min(apart, scatter)`.
-- *records like these*, another sample as well: `2 common + scatter`. The second `common` stands for what
-  another sample changes in all models at once. A population cannot measure that: it sees how much its models
-  differ, not which part of it comes from their training sets. Of all intervals these hold least often
-  (docs/coverage.md).
+- *records like these*, another sample as well: `common + sampled + scatter`. Records are also trained on, and
+  another sample moves all models at once, which no number of models averages out. If record i moves a model
+  that is trained on it by g_i / n, where n is half of all records, models of one population vary by
+  sum(g^2) / (4 n^2), and so does the mean of all of them from sample to sample. So `sampled` is the variance
+  of a single model, `common` times the number of models, as far as it comes from its training set. A
+  population cannot measure which part does, since seeds differ as well. Measured, it is a quarter to a half
+  for forests of 8 and of 32 models and small networks of 8, and hardly anything for linear models; a quarter
+  is used. Of all intervals these hold least often (docs/coverage.md).
 
 A figure without reference models, such as the accuracy, is a plain mean over models, and `common + apart` is
-its variance.
+its variance for these records.
 """
 
 from __future__ import annotations
@@ -40,6 +44,9 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 
+_SHARE_OF_TRAINING_SETS = 0.25
+"""Part of what models differ in that comes from their training sets."""
+
 
 class Variance(NamedTuple):
     """Of one figure.
@@ -47,23 +54,25 @@ class Variance(NamedTuple):
     Attributes:
         common: of changes that all records share; has `degrees` degrees of freedom.
         these_records: of changes that are independent from record to record, for these records.
-        like_these: the same for other records, with what these change in all models.
+        like_these: the same for other records.
+        sampled: of what other records change in all models at once.
         degrees: of freedom; 0 where only records vary.
     """
 
     common: float
     these_records: float
     like_these: float
+    sampled: float
     degrees: int
 
     def standard_error(self, *, these_records: bool) -> float:
         """For these records, or for records like these."""
-        return float(np.sqrt(self.common + (self.these_records if these_records else self.like_these)))
+        of_records = self.these_records if these_records else self.like_these + self.sampled
+        return float(np.sqrt(self.common + of_records))
 
     def with_records_times(self, factor: float) -> Variance:
         """The same with this multiple of what is independent from record to record."""
-        of_other_records = self.common + factor * (self.like_these - self.common)
-        return self._replace(these_records=factor * self.these_records, like_these=of_other_records)
+        return self._replace(these_records=factor * self.these_records, like_these=factor * self.like_these)
 
     def quantile(self, level: float, *, these_records: bool) -> float:
         """Half width of the interval with this confidence, in standard errors."""
@@ -79,6 +88,7 @@ def two_way_variance(
     without: FloatArray | None,
     n_in_left_out: FloatArray | None,
     n_records: int,
+    n_models: int,
     uses_references: bool = True,
 ) -> Variance:
     """The variance of a figure from its parts.
@@ -91,14 +101,15 @@ def two_way_variance(
             where the design fixes the total: what a record loses with a member it gains elsewhere, so only
             deviations from that exchange count. None where memberships are independent.
         n_records: number of records of the population.
+        n_models: number of its models.
         uses_references: whether a model that is left out changes the parts of other targets.
     """
     if len(parts) < 2:
-        return Variance(0.0, float("nan"), float("nan"), 0)
+        return Variance(0.0, float("nan"), float("nan"), 0.0, 0)
     share = len(parts) / n_records
     scatter = float(share * len(parts) * parts.var(ddof=1))
     if without is None:
-        return Variance(0.0, float("nan"), scatter, 0)
+        return Variance(0.0, float("nan"), scatter, 0.0, 0)
     influence, degrees = _influence(parts - without, n_in_left_out)
     n_groups = len(without)
     scale = (n_groups - 1) ** 2 / (n_groups * degrees)
@@ -109,8 +120,10 @@ def two_way_variance(
     common = max(together - apart, 0.0) * (n_groups - 1) / degrees
     if uses_references:
         common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
-        return Variance(common, min(share * apart, scatter), common + scatter, degrees)
-    return Variance(common, share * apart, common + max(scatter, share * apart), degrees)
+        of_these, of_others = min(share * apart, scatter), scatter
+    else:
+        of_these, of_others = share * apart, max(scatter, share * apart)
+    return Variance(common, of_these, of_others, _SHARE_OF_TRAINING_SETS * n_models * common, degrees)
 
 
 def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[FloatArray, int]:

@@ -156,7 +156,9 @@ class StudyClaims(Generic[Results]):
         return page
 
     def _read(self, folder: Path) -> list[Results]:
+        if not folder.is_dir():
+            raise InputError(f"claims={str(folder)!r} is no folder; give one with results files (*.json)")
         files = sorted(folder.glob("*.json"))
         if not files:
-            raise InputError(f"{folder} has no results files (*.json)")
+            raise InputError(f"claims={str(folder)!r} has no results files (*.json)")
         return [parse_results(read_json(file), self.results_type, file) for file in files]

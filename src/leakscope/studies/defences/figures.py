@@ -41,6 +41,7 @@ class Replicated:
         parts: float64 (records,).
         without: float64 (groups, records).
         n_in_left_out: as in `two_way_variance`.
+        n_models: number of models.
         uses_references: whether a target's figure depends on other models.
     """
 
@@ -48,6 +49,7 @@ class Replicated:
     parts: FloatArray
     without: FloatArray
     n_in_left_out: FloatArray | None
+    n_models: int
     uses_references: bool = True
 
     def minus(self, other: Replicated) -> Estimate:
@@ -58,6 +60,7 @@ class Replicated:
             self.without - other.without,
             self.n_in_left_out,
             len(self.parts),
+            self.n_models,
             self.uses_references,
         )
         value = self.figure.value - other.figure.value
@@ -173,7 +176,9 @@ def _accuracies(
             return clopper_pearson(round(rate * n), n)
 
         figure = figure_of_targets(values, variances[at], otherwise)
-        return Replicated(figure, parts[at], without[:, at], own.n_in_left_out, uses_references=False)
+        return Replicated(
+            figure, parts[at], without[:, at], own.n_in_left_out, own.n_models, uses_references=False
+        )
 
     members = side(0, rates.members, int(rates.n_members[0]))
     return members, side(1, rates.nonmembers, int(rates.n_nonmembers[0]))
@@ -184,8 +189,8 @@ def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:
     aucs = {label: half_aucs(one) for label, one in scored.items()}
     first = next(iter(scored.values()))
     counts, n_records = first.replicates.n_in_left_out, first.scores.shape[1]
-    best, figure = strongest(aucs, counts, n_records)
-    auc = Replicated(figure, *_chosen_parts(aucs), counts)
+    best, figure = strongest(aucs, first.replicates, n_records)
+    auc = Replicated(figure, *_chosen_parts(aucs), counts, first.replicates.n_models)
     return SetLeakage(n_records, best, auc, _tpr(scored[best], fpr))
 
 
@@ -219,8 +224,8 @@ def _tpr_parts_at(fpr: float) -> Parts:
 def _set_leakage(records: RecordSet, scores: Mapping[str, SetScores], fpr: float) -> SetLeakage:
     """Within a set, all targets pooled, as in an audit."""
     figures = strongest_in_set(records, scores, (fpr,))
-    counts = next(iter(scores.values())).n_in_left_out
-    auc = Replicated(figures.auc, *strongest_auc_parts(scores), counts)
+    first = next(iter(scores.values()))
+    auc = Replicated(figures.auc, *strongest_auc_parts(scores), first.n_in_left_out, first.n_models)
     (tpr,) = figures.tpr_at_fpr
     plain = Figure(tpr.value, tpr.low, tpr.high, tpr.sd, tpr.these_low, tpr.these_high)
     return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else plain)
