@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     BOOTSTRAP = 5
     AUGMENTATION = 6
     CANARIES = 7
+    QUERIES = 8
 
 
 def generator(run_seed: int, model: int, purpose: Purpose) -> np.random.Generator:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,16 @@ from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.probabilities import log_probabilities
+from leakscope.signals.queries import label_robustness_of
+from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress, signals_of_outputs
 from leakscope.train.plan import rows_of
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
+
+Predict = Callable[[AnyArray], AnyArray]
+"""Features (records, ...) -> outputs float32 (records, outputs)."""
 
 
 def fit_block(
@@ -30,16 +37,22 @@ def fit_block(
 ) -> BlockSignals:
     """Fits models one after the other and evaluates them on their records."""
     trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
-    outputs = []
+    outputs, robustness, names = [], [], of_outputs(signal_names)
     for m in models.tolist():
         if isinstance(recipe, FunctionRecipe):
-            outputs.append(_call_and_evaluate(recipe, records, design, seed, m))
+            predict = _called(recipe, records, design, seed, m)
         else:
-            outputs.append(_fit_and_evaluate(recipe, records, design, seed, m))
+            predict = _fitted(recipe, records, design, seed, m)
+        outputs.append(predict(np.array(records.features[_queried(design, m)])))
+        if len(names) < len(signal_names):
+            robustness.append(label_robustness_of(predict, records.features, records.labels))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
-    return signals_of_outputs(np.stack(outputs), labels, spread, signal_names, trainer)
+    block = signals_of_outputs(np.stack(outputs), labels, spread, names, trainer)
+    if robustness:
+        block.signals[LABEL_ROBUSTNESS] = np.stack(robustness)[:, None]
+    return block
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:
@@ -47,10 +60,8 @@ def _queried(design: Design, model: int) -> slice | IntArray:
     return slice(None) if design.columns is None else design.columns[model]
 
 
-def _fit_and_evaluate(
-    recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int
-) -> AnyArray:
-    """One fitted estimator's outputs on its columns; float32 (columns, outputs)."""
+def _fitted(recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:
+    """One fitted estimator."""
     from sklearn.base import clone, is_classifier
 
     fitted, name = clone(recipe.estimator), type(recipe.estimator).__name__
@@ -60,15 +71,20 @@ def _fit_and_evaluate(
         raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
-    members, queried = rows_of(design, model, records.copies), _queried(design, model)
+    members = rows_of(design, model, records.copies)
     x = records.features.reshape(len(records), -1)
     try:
         fitted.fit(x[members], records.labels[members])
     except ValueError as error:
         raise TrainingError(f"model {model}: {name} failed to fit: {error}") from error
-    if not is_classifier(fitted):
-        return np.asarray(fitted.predict(x[queried]), dtype=np.float32).reshape(-1, 1)
-    return _class_logits(fitted, x[queried], records.n_classes)
+
+    def predict(features: AnyArray) -> AnyArray:
+        flat = features.reshape(len(features), -1)
+        if not is_classifier(fitted):
+            return np.asarray(fitted.predict(flat), dtype=np.float32).reshape(-1, 1)
+        return _class_logits(fitted, flat, records.n_classes)
+
+    return predict
 
 
 def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
@@ -82,16 +98,18 @@ def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
     return log_probabilities(probability)
 
 
-def _call_and_evaluate(
-    recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int
-) -> AnyArray:
-    """The outputs of one model of the user's function; probabilities become floored logarithms."""
+def _called(recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:
+    """One model of the user's function."""
     name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
     with user_errors(name):
         predict = recipe.train(records, rows_of(design, model, records.copies), own_seed)
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
-    features = np.array(records.features[_queried(design, model)])
+    return partial(_answers, recipe.name, predict, records)
+
+
+def _answers(name: str, predict: Callable[..., Any], records: Records, features: AnyArray) -> AnyArray:
+    """The outputs of a user's model, checked; probabilities become floored logarithms."""
     with user_errors(f"predict of {name}"):
         outputs = np.asarray(predict(features), dtype=np.float32)
     expected = (len(features), records.n_classes)

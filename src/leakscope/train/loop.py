@@ -26,6 +26,7 @@ from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.functions import classification_signals, regression_signals
+from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import drawn_views, is_augmented
 from leakscope.train.captured import CapturedSteps
@@ -33,6 +34,7 @@ from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan
+from leakscope.train.robustness import block_label_robustness
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.state import TrainingState, unsaved
@@ -299,7 +301,7 @@ def evaluate(
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
     rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
-    parts: list[dict[str, Tensor]] = []
+    names, parts = of_outputs(signal_names), list[dict[str, Tensor]]()
     for start in range(0, n_columns, rows):
         if columns is None:
             x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
@@ -311,10 +313,15 @@ def evaluate(
             evict_pages(inputs.on_disk)
         if y.is_floating_point():
             outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
-            parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
+            parts.append(regression_signals(outputs, labels, inputs.label_spread, names))
         else:
-            parts.append(classification_signals(z, y, signal_names))
-    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
+            parts.append(classification_signals(z, y, names))
+    signals = {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in names}
+    if len(names) < len(signal_names):
+        signals[LABEL_ROBUSTNESS] = block_label_robustness(
+            stack, inputs.x, inputs.y, design, rows, inputs.on_disk
+        )
+    return signals
 
 
 def signals_of_outputs(
