@@ -27,6 +27,7 @@ def test_purposes_keep_their_numbers():
         "OUTPUTS": 10,
         "RANDOM_INPUTS": 11,
         "CANARIES": 12,
+        "QUERIES": 13,
         "TREATMENT": 20,
         "DISTILLATION_PARTS": 21,
         "DISTILLATION_SUB_MODEL": 22,

@@ -26,7 +26,14 @@ from leakscope.attacks.spec import resolve, spec_of
 from leakscope.design import make_design
 from leakscope.disk.scratch import Scratch, small_blocks
 from leakscope.errors import InputError
-from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Task, names_of
+from leakscope.signals.registry import (
+    CLASSIFICATION,
+    LABEL_ROBUSTNESS,
+    REGRESSION,
+    Task,
+    names_of,
+    of_outputs,
+)
 from leakscope.signals.residuals import label_spread
 from leakscope.stats.roc import auc
 from leakscope.types import Design, Signals
@@ -134,9 +141,11 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
     tensors = classification_signals(
         torch.from_numpy(logits.astype(np.float32)),
         torch.from_numpy(of_models),
-        tuple(dict.fromkeys(names)),
+        tuple(dict.fromkeys([*of_outputs(names), "true_prob"])),
     )
-    return Signals({name: values.numpy()[:, None] for name, values in tensors.items()}, (1,), labels)
+    # As many of 25 changed versions of a record get its label as its probability says.
+    tensors[LABEL_ROBUSTNESS] = (25 * tensors["true_prob"]).round() / 25
+    return Signals({name: tensors[name].numpy()[:, None] for name in names}, (1,), labels)
 
 
 def _bank(attack: Attack, task: Task, gap: float, n_models: int = 8, n_records: int = 200,

@@ -4,6 +4,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
+from leakscope.attacks.label_only import LabelOnly, LabelOnlyLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.population import Population
 from leakscope.attacks.quantile import QuantileRegression
@@ -20,6 +21,8 @@ __all__ = [
     "Calibrated",
     "Correctness",
     "EbLira",
+    "LabelOnly",
+    "LabelOnlyLira",
     "Lira",
     "LossThreshold",
     "Population",

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.attacks.base import Attack, References
+from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import REGRESSION, LabelFit
 from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled
@@ -36,7 +36,7 @@ from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pool
 _SMALLEST_VARIANCE = 1e-12
 
 
-class _Known(NamedTuple):
+class KnownValues(NamedTuple):
     """What Gaussians are fitted to, and its moments over all records."""
 
     values_of: Callable[[Block], FloatArray]
@@ -55,8 +55,8 @@ class Lira(Attack):
 
     name = "lira"
     needs = ("log_odds",)
-    needs_in_regression = (REGRESSION,)
-    default_for = ("population", "references")
+    needs_in_regression: ClassVar[tuple[str, ...] | None] = (REGRESSION,)
+    default_for: ClassVar[tuple[Audit, ...]] = ("population", "references")
     source = "Carlini et al. 2022"
 
     @property
@@ -74,16 +74,16 @@ class Lira(Attack):
         """Whether a partner is left out with the target."""
         return self.leave_out == "pair"
 
-    def statistics(self, blocks: Blocks) -> _Known:
+    def statistics(self, blocks: Blocks) -> KnownValues:
         """Moments over all records, of the values that Gaussians are fitted to."""
         fit = LabelFit.to(blocks)
         is_signed = self.online and fit.noise_scale is not None
         values_of = partial(Block.signal, name=REGRESSION) if is_signed else fit.of
-        return _Known(values_of, pooled(blocks, values_of))
+        return KnownValues(values_of, pooled(blocks, values_of))
 
     def score(self, block: Block) -> FloatArray:
         """log N(s; in) - log N(s; out) online; how far s lies above OUT offline."""
-        known: _Known = block.statistics
+        known: KnownValues = block.statistics
         values, of_all = known.values_of(block), known.pooled
         own = both_sides(values, block, of_all.gap)
         seen = self._with_variance(*own, of_all.seen, of_all.unseen)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from leakscope.attacks.base import Attack, Audit
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
+from leakscope.attacks.label_only import LabelOnly, LabelOnlyLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.population import Population
 from leakscope.attacks.quantile import QuantileRegression
@@ -32,6 +33,8 @@ _SHIPPED = (
     Correctness,
     Shokri,
     QuantileRegression,
+    LabelOnly,
+    LabelOnlyLira,
 )
 ENTRY_POINTS = "leakscope.attacks"
 """The group of entry points in which installed packages offer attacks."""

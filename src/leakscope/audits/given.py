@@ -35,7 +35,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import MEMBERS_SHA256, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import Task, task_of
+from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, of_outputs, task_of
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
@@ -92,6 +92,7 @@ class GivenTarget:
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             logits = self._answers(settings)
+            again = self._queried_again(names)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -109,7 +110,7 @@ class GivenTarget:
             from leakscope.engine.local import complete_bank
 
             references = complete_bank(folder / REFERENCES, request, engine, progress)
-            bank = self._write_bank(folder, references, logits)
+            bank = self._write_bank(folder, references, logits, again)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
         return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
@@ -141,7 +142,23 @@ class GivenTarget:
                 f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
             )
 
-    def _write_bank(self, folder: Path, references: Bank, logits: AnyArray) -> Bank:
+    def _queried_again(self, names: tuple[str, ...]) -> dict[str, AnyArray]:
+        """The signals for which the target is queried about changed records; name -> (1, 1, records)."""
+        if LABEL_ROBUSTNESS not in names:
+            return {}
+        from leakscope.signals.queries import label_robustness_of
+
+        records = self.records
+        share = label_robustness_of(
+            lambda features: self.model.outputs(features, records.class_names).logits,
+            records.features,
+            records.labels,
+        )
+        return {LABEL_ROBUSTNESS: share[None, None]}
+
+    def _write_bank(
+        self, folder: Path, references: Bank, logits: AnyArray, again: dict[str, AnyArray]
+    ) -> Bank:
         """The target and the references as one bank."""
         stored, labels, scratch = references.signals().arrays, self.records.labels, Scratch(folder)
         design = Design(np.concatenate([self.is_member[None], references.design().in_mask]))
@@ -158,7 +175,7 @@ class GivenTarget:
 
         def row(model: int) -> dict[str, AnyArray]:
             if model == 0:
-                return signals_of(logits, labels, identity.signals, scratch)
+                return signals_of(logits, labels, of_outputs(identity.signals), scratch) | again
             return {name: np.asarray(values[model - 1, -1])[None, None] for name, values in stored.items()}
 
         note = "a given model, and references trained for it"

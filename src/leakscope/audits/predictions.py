@@ -29,7 +29,7 @@ from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import Source
-from leakscope.signals.registry import Task, own_functions, task_of
+from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, own_functions, task_of
 from leakscope.types import Design, digest_arrays
 
 _AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
@@ -103,6 +103,11 @@ class SavedPredictions:
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = stored_signals(settings, self.task)
+        if LABEL_ROBUSTNESS in names:
+            raise InputError(
+                f"{LABEL_ROBUSTNESS} queries the model again, which saved predictions do not allow; remove "
+                "label_only and label_only_lira, or audit the model itself"
+            )
 
         def collect(folder: Path, _progress: Progress) -> Evidence:
             bank = _write_bank(folder, predictions, members, names, settings.reuse)

@@ -6,8 +6,8 @@ set: the non-members among its pairs set the threshold. The attacker whom the fi
 records of the set and no others.
 
 Pairs of one record share its reference models, and pairs of one target share its model. Intervals account for
-both: a record's part in a figure is the sum over its pairs (`leakscope.stats.two_way`). The choice of the
-records is held fixed.
+both: a record's part in a figure is the sum over its pairs (`leakscope.stats.two_way`). Other models would
+choose other records as the most exposed, so their figures have one interval only: for records like these.
 
 Where several attacks run, the one that is strongest on one half of the set's records is measured on the other
 half, so the choice among them does not raise the figures.
@@ -104,6 +104,7 @@ class SetScores:
         uses_references: whether scores depend on other models.
         several: whether there are several targets.
         n_models: number of models, targets and references.
+        is_fixed: whether the set has the same records for every target.
     """
 
     pairs: Pairs
@@ -115,6 +116,7 @@ class SetScores:
     uses_references: bool
     several: bool
     n_models: int
+    is_fixed: bool
 
     @classmethod
     def of(
@@ -148,7 +150,9 @@ class SetScores:
             return Pairs(scores, is_member, numbers[rows][own])
 
         sampled = np.unique(numbers[is_sampled])
-        counts = replicates.n_in_left_out
+        is_fixed = bool((chosen == chosen[0]).all())
+        # Where the set differs between targets, the design exchanges no members within it.
+        counts = replicates.n_in_left_out if is_fixed else None
         return cls(
             Pairs(values.reshape(-1), members.reshape(-1), numbers.reshape(-1)),
             halves(len(records)),
@@ -159,6 +163,7 @@ class SetScores:
             replicates.uses_references,
             len(chosen) > 1,
             replicates.n_models,
+            is_fixed,
         )
 
 
@@ -239,6 +244,8 @@ def _figures(
             whole[at], left_out, first.n_in_left_out, n_records, first.n_models, uses_models
         )
         variance = _of_few_records(variance, whole.shape[1])
+        if not first.is_fixed and first.several:
+            variance = variance._replace(these_records=variance.like_these)
         if not is_rate:
             error = variance.standard_error(these_records=False)
             variance = variance.with_records_times(agreement_of_halves(float(values[at]), error))

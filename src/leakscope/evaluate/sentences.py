@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
@@ -173,7 +174,9 @@ def set_sentences(results: AuditResults) -> list[str]:
     """What the strongest attack achieves on the most exposed records, and on canaries."""
     most_exposed, canaries = results.headline.most_exposed, results.headline.canaries
     sentences = []
-    if most_exposed.reason is None:
+    # Where membership is secret, a page says nothing about fewer records.
+    is_small = results.is_of_one_model and most_exposed.records < FEWEST_RECORDS
+    if most_exposed.reason is None and not is_small:
         share = f"most exposed {MOST_EXPOSED_SHARE:.0%} of the records, which were chosen on other models"
         sentences.append(f"Among the {share}: {_how_often_in(most_exposed)}.")
     if canaries is not None and canaries.reason is None:

@@ -28,6 +28,9 @@ def classification_signals(logits: Tensor, labels: Tensor, names: tuple[str, ...
         name -> float32 (...,); `correct` is bool, `logits` keeps its last axis.
     """
     signals = [find_signal(name, CLASSIFICATION) for name in names]
+    for signal in signals:
+        if signal.inputs == "queries":
+            raise InputError(f"signals={signal.name!r} queries the model again; saved outputs do not have it")
     is_shared = any(signal.inputs == "log_odds" for signal in signals)
     odds = log_odds(logits, labels) if is_shared else logits
     inputs = {"logits": (logits,), "logits and label": (logits, labels), "log_odds": (odds,)}

@@ -1,9 +1,9 @@
 """The signals by name: what each one is computed from, and whether members have high or low values.
 
-A signal is a function of a model's outputs and the label. Functions are named as text and imported when a
-signal is computed, so that knowing the signals needs no torch. A user's own signal is named
-"package.module:function"; its function takes `(logits, labels)`, tensors (..., classes) and (...,), and
-returns a tensor (...,). For a regression model, `logits` are its outputs (..., 1) and `labels` are numbers.
+A signal is a function of a model's outputs and the label, or queries the model again. Functions are named as
+text and imported when a signal is computed, so that knowing the signals needs no torch. A user's own signal
+is named "package.module:function"; its function takes `(logits, labels)`, tensors (..., classes) and (...,),
+and returns a tensor (...,). For a regression model, `logits` are its outputs (..., 1) and `labels` numbers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from leakscope.errors import InputError, did_you_mean
 from leakscope.user_code import import_object, names_code
 
 Task = Literal["classification", "regression"]
-Inputs = Literal["logits", "logits and label", "log_odds", "residual", "residual and label spread"]
+Inputs = Literal[
+    "logits", "logits and label", "log_odds", "residual", "residual and label spread", "queries"
+]  # fmt: skip
 Direction = Literal["high", "low", "none"]
 
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
+LABEL_ROBUSTNESS = "label_robustness"
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Signal:
     Attributes:
         name: what settings and banks call it.
         function: "package.module:function" that computes it.
-        inputs: what the function takes.
+        inputs: what the function takes; "queries": the model itself, which is queried again.
         direction: the values that are typical of members; "none" if there is no such rule.
         task: the models that have it.
         default: whether a bank stores it when no signals are chosen.
@@ -74,6 +77,7 @@ SIGNALS: tuple[Signal, ...] = (
     _shipped("correct", "logits and label", "high", default=True),
     _shipped("gradient_proxy", "logits and label", "low"),
     _shipped("logits", "logits", "none", "unchanged"),
+    Signal(LABEL_ROBUSTNESS, "leakscope.signals.queries:label_robustness_of", "queries", "high"),
     _shipped("loss", "residual", "low", "squared_residual", task=REGRESSION, default=True),
     _shipped("scaled_residual", "residual and label spread", "none", task=REGRESSION, default=True),
 )
@@ -87,6 +91,11 @@ def task_of(labels: AnyArray) -> Task:
 def names_of(task: Task) -> tuple[str, ...]:
     """Names of the shipped signals of a task."""
     return tuple(signal.name for signal in SIGNALS if signal.task == task)
+
+
+def of_outputs(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the signals that a model's outputs on the records give; others query the model again."""
+    return tuple(name for name in names if name != LABEL_ROBUSTNESS)
 
 
 def default_signals(task: Task) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,17 @@ from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
+from leakscope.signals.queries import label_robustness_of
+from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.plan import rows_of
 from leakscope.train.queries import random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
+
+Predict = Callable[[AnyArray], AnyArray]
+"""Features (records, ...) -> outputs float32 (records, outputs)."""
 
 
 def fit_block(
@@ -35,19 +42,25 @@ def fit_block(
 ) -> BlockSignals:
     """Fits models one after the other and evaluates them on their records."""
     trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
-    at_random = random_inputs(records.features, seed) if shown.random_values else records.features[:0]
-    outputs = []
+    at_random = random_inputs(records.features, seed) if shown.random_values else None
+    outputs, robustness, names = [], [], of_outputs(signal_names)
     for m in models.tolist():
         if isinstance(recipe, FunctionRecipe):
-            answers = _call_and_evaluate(recipe, records, design, seed, m, at_random)
+            predict = _called(recipe, records, design, seed, m)
         else:
-            answers = _fit_and_evaluate(recipe, records, design, seed, m, at_random)
-        n_queries = len(answers) - len(at_random)
-        outputs.append(returned(answers[:n_queries], answers[n_queries:], shown, seed, m))
+            predict = _fitted(recipe, records, design, seed, m)
+        answers = predict(np.array(records.features[_queried(design, m)]))
+        of_random = answers[:0] if at_random is None else predict(at_random)
+        outputs.append(returned(answers, of_random, shown, seed, m))
+        if len(names) < len(signal_names):
+            robustness.append(label_robustness_of(predict, records.features, records.labels))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
-    return _signals_of_outputs(np.stack(outputs), labels, spread, signal_names, trainer)
+    block = _signals_of_outputs(np.stack(outputs), labels, spread, names, trainer)
+    if robustness:
+        block.signals[LABEL_ROBUSTNESS] = np.stack(robustness)[:, None]
+    return block
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:
@@ -55,16 +68,8 @@ def _queried(design: Design, model: int) -> slice | IntArray:
     return slice(None) if design.columns is None else design.columns[model]
 
 
-def _inputs(records: Records, design: Design, model: int, at_random: AnyArray) -> AnyArray:
-    """The features a model is queried about: those of its records, then random ones."""
-    queried = records.features[_queried(design, model)]
-    return np.concatenate([queried, at_random]) if len(at_random) else queried
-
-
-def _fit_and_evaluate(
-    recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int, at_random: AnyArray
-) -> AnyArray:
-    """One fitted estimator's outputs on its columns and on random inputs; float32 (queries, outputs)."""
+def _fitted(recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:
+    """One fitted estimator."""
     from sklearn.base import clone, is_classifier
 
     fitted, name = clone(recipe.estimator), type(recipe.estimator).__name__
@@ -76,14 +81,18 @@ def _fit_and_evaluate(
     fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
     members = rows_of(design, model, records.copies)
     x = records.features.reshape(len(records), -1)
-    queried = _inputs(records, design, model, at_random).reshape(-1, x.shape[1])
     try:
         fitted.fit(x[members], records.labels[members])
     except ValueError as error:
         raise TrainingError(f"model {model}: {name} failed to fit: {error}") from error
-    if not is_classifier(fitted):
-        return np.asarray(fitted.predict(queried), dtype=np.float32).reshape(-1, 1)
-    return _class_logits(fitted, queried, records.n_classes)
+
+    def predict(features: AnyArray) -> AnyArray:
+        flat = features.reshape(len(features), -1)
+        if not is_classifier(fitted):
+            return np.asarray(fitted.predict(flat), dtype=np.float32).reshape(-1, 1)
+        return _class_logits(fitted, flat, records.n_classes)
+
+    return predict
 
 
 def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
@@ -97,16 +106,18 @@ def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
     return log_probabilities(probability)
 
 
-def _call_and_evaluate(
-    recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int, at_random: AnyArray
-) -> AnyArray:
-    """The outputs of one model of the user's function, with logarithms of probabilities, floored."""
+def _called(recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:
+    """One model of the user's function."""
     name, own_seed = recipe.name, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
     with user_errors(name):
         predict = recipe.train(records, rows_of(design, model, records.copies), own_seed)
     if not callable(predict):
         raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
-    features = np.array(_inputs(records, design, model, at_random))
+    return partial(_answers, recipe.name, predict, records)
+
+
+def _answers(name: str, predict: Callable[..., Any], records: Records, features: AnyArray) -> AnyArray:
+    """The outputs of a user's model, checked; probabilities become floored logarithms."""
     with user_errors(f"predict of {name}"):
         outputs = np.asarray(predict(features), dtype=np.float32)
     expected = (len(features), records.n_classes)

@@ -23,6 +23,8 @@ from leakscope.randomness import Purpose, generator
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import OutputFilter
+from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
+from leakscope.train.robustness import block_label_robustness
 from leakscope.types import Design
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def evaluate(
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
     rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
-    parts: list[dict[str, Tensor]] = []
+    names, parts = of_outputs(signal_names), list[dict[str, Tensor]]()
     answers = None if at_random is None else at_random.asked(stack.outputs)
     for start in range(0, n_columns, rows):
         if columns is None:
@@ -100,11 +102,16 @@ def evaluate(
             evict_pages(inputs.on_disk)
         if y.is_floating_point():
             outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
-            parts.append(regression_signals(outputs, labels, inputs.label_spread, signal_names))
+            parts.append(regression_signals(outputs, labels, inputs.label_spread, names))
         else:
             instead = None if answers is None else answers(slice(start, start + rows))
-            parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, signal_names))
-    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
+            parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, names))
+    signals = {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in names}
+    if len(names) < len(signal_names):  # labels alone, which no filter changes
+        signals[LABEL_ROBUSTNESS] = block_label_robustness(
+            stack, inputs.x, inputs.y, design, rows, inputs.on_disk
+        )
+    return signals
 
 
 def random_inputs(features: AnyArray, seed: int) -> AnyArray:

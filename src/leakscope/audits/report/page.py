@@ -109,6 +109,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
     known = [
         ("Records", f"{population.records:,} ({results.config.records})"),
         ("Members", f"{population.members:,}{per_model}"),
+        ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),
         ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
         ("Privacy", "" if population.privacy is None else _privacy_text(population.privacy)),

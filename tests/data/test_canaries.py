@@ -1,0 +1,124 @@
+"""Canaries: which records change, how, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.data.canaries import Canaries
+from leakscope.design import make_design
+from leakscope.errors import InputError
+from leakscope.train.plan import BatchPlan, rows_of
+from leakscope.types import Records
+from tests.engine.small_population import records, regression_records
+
+
+def planted(given: Records, **settings: Any) -> tuple[Records, np.ndarray]:
+    """The records with canaries, and which these are."""
+    changed = Canaries(**settings).planted(given, run_seed=0)
+    assert changed.is_canary is not None
+    return changed, np.flatnonzero(changed.is_canary)
+
+
+def test_a_mislabelled_canary_has_any_other_class_and_all_else_stays() -> None:
+    given = records(n=300)
+    changed, canaries = planted(given, number=120)
+    assert len(canaries) == 120
+    others = np.setdiff1d(np.arange(300), canaries)
+    assert (changed.labels[canaries] != given.labels[canaries]).all()
+    assert (changed.labels[others] == given.labels[others]).all()
+    assert changed.features is given.features and (changed.ids == given.ids).all()
+    # Of a class's canaries, the two other classes get about half each: 5 standard deviations of a coin.
+    for label in range(3):
+        own = changed.labels[canaries[given.labels[canaries] == label]]
+        n_next = int((own == (label + 1) % 3).sum())
+        assert abs(n_next - len(own) / 2) < 5 * np.sqrt(len(own)) / 2
+
+
+def test_a_mislabelled_canary_of_a_regression_has_the_label_of_another_record() -> None:
+    given = regression_records()
+    changed, canaries = planted(given, number=10)
+    assert (changed.labels[canaries] != given.labels[canaries]).all()
+    assert np.isin(changed.labels, given.labels).all() and changed.labels.dtype == np.float32
+    constant = Records(given.features, np.ones(len(given), np.float32), given.ids)
+    with pytest.raises(InputError, match="all labels are equal"):
+        planted(constant, number=3)
+
+
+def test_features_outside_of_the_distribution_stay_within_their_range() -> None:
+    given = records(n=300)
+    changed, canaries = planted(given, kind="out_of_distribution", share=0.5)
+    noise, others = changed.features[canaries], np.setdiff1d(np.arange(300), canaries)
+    assert (changed.features[others] == given.features[others]).all() and changed.features.dtype == np.float32
+    assert (noise >= given.features.min(axis=0)).all() and (noise <= given.features.max(axis=0)).all()
+    assert (noise != given.features[canaries]).all()
+    pixels = np.zeros((40, 1, 6, 6), np.uint8)
+    images = Records(pixels, np.arange(40) % 2, np.arange(40).astype(str), class_names=("a", "b"))
+    changed, canaries = planted(images, kind="out_of_distribution", number=8)
+    assert changed.features.dtype == np.uint8 and changed.features[canaries].std() > 60  # uniform: 74
+    assert not pixels.any() and not np.delete(changed.features, canaries, axis=0).any()
+
+
+def test_the_seed_decides_which_records_and_makes_another_dataset_of_them() -> None:
+    given = records(n=300)
+    first, again, other = (Canaries(number=9).planted(given, seed) for seed in (0, 0, 1))
+    assert first.digest == again.digest != given.digest
+    assert (first.is_canary != other.is_canary).any()
+    fixed = [Canaries(number=9, seed=7).planted(given, seed) for seed in (0, 1)]
+    assert fixed[0].digest == fixed[1].digest
+    once, twice = (Canaries("duplicated", number=9, copies=copies).planted(given, 0) for copies in (2, 3))
+    assert once.digest != twice.digest
+
+
+def test_a_duplicated_canary_is_seen_as_often_as_it_has_copies() -> None:
+    changed, canaries = planted(records(), kind="duplicated", number=6, copies=3)
+    assert changed.copies is not None and (changed.copies[canaries] == 3).all()
+    design = make_design("balanced", 4, len(changed), seed=0)
+    plan = BatchPlan(design, np.arange(4), 5, seed=0, copies=changed.copies)
+    for order in plan.epochs(3):  # (steps, models, batch)
+        for model in range(4):
+            seen = np.bincount(order[:, model][plan.row_weight[:, model] > 0], minlength=len(changed))
+            assert (seen == np.where(design.in_mask[model], changed.copies, 0)).all()
+            assert (np.bincount(rows_of(design, model, changed.copies), minlength=len(changed)) == seen).all()
+
+
+def test_records_keep_their_canaries_when_some_are_taken() -> None:
+    changed, canaries = planted(records(), kind="duplicated", number=6)
+    others = np.flatnonzero(changed.labels == 0)
+    taken = changed.take(np.concatenate([canaries, others]))
+    assert taken.is_canary is not None and taken.copies is not None
+    assert taken.is_canary[:6].all() and (taken.copies[:6] == 4).all()
+    assert (taken.copies[6:] == np.where(taken.is_canary[6:], 4, 1)).all()
+
+
+def test_the_default_is_one_percent_and_at_least_one() -> None:
+    assert len(planted(records(n=300))[1]) == 3
+    assert len(planted(records(n=30))[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "mislabeled"}, "kind='mislabeled': choose one of mislabelled, duplicated"),
+        ({"share": 0.1, "number": 5}, "either `share` or `number`"),
+        ({"share": 0.6}, "share=0.6: must be above 0 and at most 0.5"),
+        ({"share": float("nan")}, "share=nan"),
+        ({"number": 0}, "number=0"),
+        ({"number": 1.5}, "number=1.5"),
+        ({"number": True}, "number=True"),
+        ({"copies": 3}, "copies=3 would do nothing"),
+        ({"kind": "duplicated", "copies": 1}, "copies=1: must be 2 or more"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match="canaries: ") as refused:
+        Canaries(**settings)
+    assert message in str(refused.value)
+
+
+def test_more_canaries_than_half_of_the_records_are_refused() -> None:
+    with pytest.raises(InputError, match="13 of 24 records would be canaries"):
+        planted(records(), number=13)
