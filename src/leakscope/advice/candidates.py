@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from leakscope.audits.population import TrainedPopulation
+from leakscope.bank.run_folder import to_jsonable
 from leakscope.defences.base import Defence
 from leakscope.defences.registry import defence_classes, strengths_of
 from leakscope.defences.settings import settings_of
 from leakscope.errors import InputError
+from leakscope.recipe import AnyRecipe
 
 MODELS = (8, 16, 32, 64)
 """Models per defence, from the fewest whose figures are reliable."""
@@ -34,14 +36,23 @@ class Candidates:
     not_applicable: Mapping[str, str]
 
 
-def candidates(source: TrainedPopulation) -> Candidates:
-    """Every registered defence that applies: a middling setting of each first, then strong ones, then weak."""
+def candidates(source: TrainedPopulation, read: Callable[[str], AnyRecipe] | None) -> Candidates:
+    """Every defence that applies: a middling setting of each first, then strong ones, then weak ones.
+
+    Args:
+        source: the models without a defence.
+        read: reads the user's config with these tables in it, as a recipe; raises InputError where it cannot.
+            None: there is no config.
+    """
     chosen: list[Defence] = []
     settings: dict[str, str] = {}
     refused: dict[str, str] = {}
     for defence in _in_turns():
-        reason = _why_not(defence, source)
-        text = "" if reason else settings_of(source.recipe, defended(source, defence).recipe)
+        reason, text = _why_not(defence, source), ""
+        try:
+            text = "" if reason else _settings(source, defence, read)
+        except InputError as error:
+            reason = f"no setting of the config switches it on ({error})"
         if reason or text in ("", *settings.values()):
             refused[defence.label] = reason or "it changes nothing here, or as much as another setting does"
             continue
@@ -51,6 +62,17 @@ def candidates(source: TrainedPopulation) -> Candidates:
         listed = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise InputError(f"no defence applies to these models ({listed})")
     return Candidates(tuple(chosen), settings, refused)
+
+
+def _settings(source: TrainedPopulation, defence: Defence, read: Callable[[str], AnyRecipe] | None) -> str:
+    """The tables that switch a defence on, of which the config makes the recipe that is tried."""
+    wanted = defended(source, defence).recipe
+    text = settings_of(source.recipe, wanted)
+    if text and read is not None:
+        described = [to_jsonable(recipe.description()) for recipe in (read(text), wanted)]
+        if described[0] != described[1]:
+            raise InputError("it reads them as another recipe")
+    return text
 
 
 def defended(source: TrainedPopulation, defence: Defence) -> TrainedPopulation:

@@ -1,7 +1,7 @@
 """From the banks of advice to its results: each population judged, and paired with the one without a defence.
 
-All populations have the same records, design and seed. Groups of models are left out of two of them at a time,
-as targets and as references, so that what they have in common cancels in the difference (a jackknife).
+All populations have the same records, design and seed. Groups of models are left out of two of them at a
+time, as targets and as references, so that what they have in common cancels in the difference (a jackknife).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from leakscope.types import Design, Signals
 
 BASELINE = "baseline"
 LEVEL = 0.95
+_TIME_WAS_UP = "the time was up; the same command goes on with it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +69,7 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
     tried = ranked([_tried(name, plain, own, config, level) for name, own in measured.items()])
     best = recommended(tried)
     gate = suggested_gate((measured[best] if best else plain).results)
-    late = {
-        name: "the time was up; run the same command again to go on" for name in paths if name not in complete
-    }
+    late = {name: _TIME_WAS_UP for name in paths if name not in complete}
     return AdviceResults(
         experiment="advise",
         config=config,
@@ -150,8 +149,8 @@ def _difference(baseline: float, other: float, difference: Difference) -> Differ
     interval = difference.interval
     if np.isnan(difference.value):
         return None
-    ends = (None, None) if np.isnan(interval.low) else (interval.low, interval.high)
-    return DifferenceFigure(baseline, other, difference.value, *ends, interval.method)
+    low, high = (None, None) if np.isnan(interval.low) else (interval.low, interval.high)
+    return DifferenceFigure(baseline, other, difference.value, low, high, interval.method)
 
 
 def _effect(auc: DifferenceFigure) -> Effect:
