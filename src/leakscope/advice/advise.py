@@ -278,7 +278,9 @@ def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> 
 
 
 def _settings(subject: _Subject, models: int) -> AuditSettings:
-    return replace(subject.settings, models=models, gate=None)
+    """Those of the user; whatever the attacks read, accuracy and bits are measured as well."""
+    signals = sorted({*(subject.settings.signals or ()), "correct", "log_odds"})
+    return replace(subject.settings, models=models, gate=None, signals=signals)
 
 
 def _train(

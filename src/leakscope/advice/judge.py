@@ -6,7 +6,6 @@ time, as targets and as references, so that what they have in common cancels in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +21,16 @@ from leakscope.compare.results import DifferenceFigure
 from leakscope.evaluate.judge import converged_models, judge
 from leakscope.evaluate.results import AuditResults, EvaluationConfig, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
-from leakscope.evaluate.uncertainty import Replicate, Replicates, Sample
+from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc_of_split, split_scores
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
-from leakscope.types import Design, Signals
 
 BASELINE = "baseline"
 LEVEL = 0.95
+_NO_FPR = 0.1  # of a TPR that nothing reads: an audit needs one
 _TIME_WAS_UP = "the time was up; the same command goes on with it"
 
 
@@ -85,7 +84,7 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
 
 def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     """The population without models that diverged in any, so that all have the same ones."""
-    asked = EvaluationConfig(config.records, config.attacks, (config.fpr,) if config.fpr else (0.1,))
+    asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,))
     results = judge(bank, asked).results
     signals, design = converged_models(bank)
     numbers = np.setdiff1d(np.arange(bank.design().n_models), list(bank.diverged))
@@ -93,31 +92,30 @@ def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     if len(common) < len(numbers):
         signals, design = signals.take(common), design.take(common)
     sample = Sample.of(signals, design, np.arange(design.n_models))
-    by_attack = {a.label: _attack_figures(a, sample, config.fpr) for a in resolve_all(config.attacks)}
-    strongest = max(by_attack, key=lambda label: float(by_attack[label].figures[0]))
-    accuracy = _accuracy(signals, design, sample)
-    joined = [np.concatenate(pair, axis=-1) for pair in zip(by_attack[strongest], accuracy, strict=True)]
-    return Measured(results, strongest, Replicated(*joined))
+    strongest = max(resolve_all(config.attacks), key=lambda one: results.attacks[one.label].auc.value or 0.0)
+    replicates = [_curves(strongest, sample, config.fpr), _accuracies(sample)]
+    figures = Replicated(_figures(results, strongest.label), np.concatenate(replicates, axis=1))
+    return Measured(results, strongest.label, figures)
 
 
-def _attack_figures(attack: Attack, sample: Sample, fpr: float | None) -> Replicated:
-    """AUC and TPR, means over targets, of all models and without each group."""
-    return _replicated(sample.replicates(attack), lambda one: _curve(one.values, one.in_mask, fpr))
+def _figures(results: AuditResults, attack: str) -> FloatArray:
+    """AUC, TPR and accuracy as the audit has them; attacks are repeated for the spread alone."""
+    figures, accuracy = results.attacks[attack], results.accuracy
+    assert accuracy is not None, "advice stores which predictions are correct"
+    values = (figures.auc.value, figures.tpr_at_fpr[0].value, accuracy.nonmembers.value)
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _accuracy(signals: Signals, design: Design, sample: Sample) -> Replicated:
-    if "correct" not in signals.arrays:
-        n_groups = len(sample.replicates_of(design.in_mask.astype(np.float64)).without)
-        return Replicated(np.full(1, np.nan), np.full((n_groups, 1), np.nan))
+def _curves(attack: Attack, sample: Sample, fpr: float | None) -> FloatArray:
+    """AUC and TPR, means over targets, without each group of models; float64 (groups, 2)."""
+    return np.array([_curve(one.values, one.in_mask, fpr) for one in sample.replicates(attack).without])
+
+
+def _accuracies(sample: Sample) -> FloatArray:
+    """Accuracy on non-members without each group of models; float64 (groups, 1)."""
     correct = sample.replicates_of(np.asarray(sample.signals.last("correct"), dtype=np.float64))
-    return _replicated(
-        correct, lambda one: [float(rates_by_model(one.values > 0, one.in_mask).nonmembers.mean())]
-    )
-
-
-def _replicated(replicates: Replicates, figures: Callable[[Replicate], list[float]]) -> Replicated:
-    without = np.array([figures(one) for one in replicates.without])
-    return Replicated(np.array(figures(replicates.whole)), without)
+    rates = [rates_by_model(one.values > 0, one.in_mask).nonmembers.mean() for one in correct.without]
+    return np.array(rates)[:, None]
 
 
 def _curve(scores: FloatArray, in_mask: BoolArray, fpr: float | None) -> list[float]:
