@@ -20,6 +20,7 @@ from leakscope.audits.population import TrainedPopulation
 from leakscope.defences.base import Defence
 from leakscope.defences.estimator_parameters import with_parameters
 from leakscope.defences.leaf_size import LeafSize
+from leakscope.disclosure import Disclosure
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.runs.kinds import rebuild_report
@@ -153,6 +154,12 @@ def test_the_run_verifies_and_its_report_can_be_written_again(advised: tuple[Pat
     with quick_audits():
         rebuild_report(advice.folder)
     assert page.read_text() == before and "Which defence to take" in before
+
+
+def test_a_redacted_page_can_be_written(advised: tuple[Path, Advice]) -> None:
+    _, advice = advised
+    page = rebuild_report(advice.folder, Disclosure(redacted=True))
+    assert page.name == "report-redacted.html" and "says nothing about a single one" in page.read_text()
 
 
 def test_a_changed_number_is_noticed(advised: tuple[Path, Advice]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from leakscope.advice.results import AdviceResults, Tried
 from leakscope.advice.sentences import headline, limitations
 from leakscope.advice.tables import in_short, trade_table
-from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Table
+from leakscope.report.blocks import Block, Body, Bullets, Code, Definitions, Heading, Table
 from leakscope.report.charts import Chart, axis, colour, error_bars, label
 from leakscope.report.page import Badge, Page, Section
 
@@ -87,11 +87,11 @@ def _point(one: Tried, index: int) -> dict[str, object]:
 
 
 def _settings_section(results: AdviceResults) -> Section:
-    body: list[object] = []
+    body: list[Block | str] = []
     for one in results.tried:
         body += [Heading(one.defence), f"{in_short(one, results).capitalize()}.", Code(one.settings.strip())]
     note = "Each table is to be joined to that of the config. recommended.toml is the whole config."
-    return Section("settings", "Settings", body, note)  # type: ignore[arg-type]
+    return Section("settings", "Settings", body, note)
 
 
 def _gate_section(results: AdviceResults) -> Section:
