@@ -14,6 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leakscope.advice.advise import Advice as Advice
+    from leakscope.advice.advise import AdviceOptions as AdviceOptions
+    from leakscope.advice.advise import advise as advise
     from leakscope.attacks.base import Attack as Attack
     from leakscope.audits.given import GivenTarget as GivenTarget
     from leakscope.audits.merged import MergedRuns as MergedRuns
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
     from leakscope.types import Signals as Signals
 
 _MODULES = {
+    "Advice": "leakscope.advice.advise",
+    "AdviceOptions": "leakscope.advice.advise",
     "Attack": "leakscope.attacks.base",
     "Canaries": "leakscope.data.canaries",
     "Design": "leakscope.types",
@@ -76,6 +81,7 @@ _MODULES = {
     "TprLimit": "leakscope.evaluate.gate",
     "TrainedPopulation": "leakscope.audits.population",
     "Verdict": "leakscope.evaluate.verdict",
+    "advise": "leakscope.advice.advise",
     "audit": "leakscope.audits.run",
     "load": "leakscope.data.registry",
     "open_run": "leakscope.runs.run",

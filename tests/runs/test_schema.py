@@ -116,10 +116,19 @@ def run_scaling(out: Path) -> None:
     scaling.run(SCALING, out)
 
 
+def run_advice(out: Path) -> None:
+    from leakscope.advice.advise import advise
+    from tests.advice.test_advise import OPTIONS, quick_advice, write_table
+
+    with quick_advice():
+        advise(write_table(out.parent), out=out, options=OPTIONS)
+
+
 RUNS: list[tuple[str, Callable[[Path], None]]] = [
     ("audit", run_population),
     ("audit", run_regression),
     ("audit", run_saved_answers),
+    ("advise", run_advice),
     ("attack", run_attack),
     ("compare", run_comparison),
     ("compare", run_comparison_of_models),

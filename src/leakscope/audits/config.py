@@ -189,7 +189,11 @@ class AuditConfig:
 
 def read_config(path: Path) -> AuditConfig:
     """The config in a TOML file; every problem in it is named, in one error."""
-    text = _text(path)
+    return parse_config(_text(path), path)
+
+
+def parse_config(text: str, path: Path) -> AuditConfig:
+    """The config that a text holds, as if it were the file at `path`."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import attack, audit, bank, data, defences, plan, runs, studies
+from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -36,6 +36,7 @@ app.command("demo")(audit.demo)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("judge")(audit.judge)
+app.command("advise")(advise.advise)
 app.command("attack")(attack.attack)
 app.command("attacks")(attack.attacks)
 app.command("defences")(defences.defences)

@@ -26,6 +26,7 @@ from leakscope.report.page import PAGE, REDACTED_PAGE, pages_to_write
 
 KINDS = {
     "audit": "leakscope.audits.run",
+    "advise": "leakscope.advice.advise",
     "attack": "leakscope.single_model.attack",
     "compare": "leakscope.compare.compare",
     "study defences": "leakscope.studies.defences.study",

@@ -1,0 +1,91 @@
+"""Advice in plain sentences: what to take, what it buys, what it costs, what was not tried."""
+
+from __future__ import annotations
+
+from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
+from leakscope.stats.estimate import Estimate
+
+
+def summary(results: AdviceResults) -> list[str]:
+    """The whole advice, the recommendation first."""
+    return [*headline(results), *limitations(results)]
+
+
+def headline(results: AdviceResults) -> list[str]:
+    """What to take, and what it promises."""
+    best, config = results.best, results.config
+    without = (
+        f"Without a defence: rating {results.baseline.rating}, AUC {_with_interval(results.baseline.auc)}."
+    )
+    if best is None:
+        return [_nothing(results), without]
+    return [
+        f"Take {best.defence}.",
+        f"It changes the AUC of the strongest attack from {best.auc.baseline or 0:.3f} to "
+        f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating goes from {results.baseline.rating} to "
+        f"{best.population.rating}.",
+        *_cost(best, config),
+        f"Another {config.models} models trained like this should have an AUC of "
+        f"{_with_interval(best.population.auc)}.",
+        without,
+    ]
+
+
+def plan_sentences(config: AdviceConfig, seconds: float | None) -> list[str]:
+    """What will be tried, before it is."""
+    n = len(config.defences)
+    takes = "" if seconds is None else f", about {seconds / 60:.1f} minutes of {config.minutes:g}"
+    listed = ", ".join(config.defences)
+    return [
+        f"{n} {'defence' if n == 1 else 'defences'} will be tried with {config.models} models each, on the "
+        f"same records and design as {config.models} models without one{takes}: {listed}."
+    ]
+
+
+def limitations(results: AdviceResults) -> list[str]:
+    """What the advice does not say."""
+    lines = [
+        "The figures hold for these attacks and these records; a stronger attack may learn more. No defence "
+        "here but differential privacy comes with a guarantee."
+    ]
+    late = [name for name, why in results.not_tried.items() if "time" in why]
+    if late:
+        lines.append(f"Not tried for lack of time: {', '.join(late)}.")
+    return lines
+
+
+def _nothing(results: AdviceResults) -> str:
+    helping = [one for one in results.tried if one.effect == "leaks less"]
+    if not helping:
+        return "No defence that was tried leaks less, beyond chance."
+    best = helping[0]
+    lost = 0.0 if best.accuracy is None else -100 * (best.accuracy.difference or 0.0)
+    return (
+        f"No defence leaks less within the accepted loss of {100 * results.config.accepted_loss:g} points of "
+        f"accuracy. {best.defence} leaks less, and costs {lost:.1f} points."
+    )
+
+
+def _cost(best: Tried, config: AdviceConfig) -> list[str]:
+    accuracy = best.accuracy
+    if accuracy is None:
+        return []
+    ends = (
+        "" if accuracy.low is None else f" ({100 * accuracy.low:+.1f} to {100 * (accuracy.high or 0):+.1f})"
+    )
+    return [
+        f"Accuracy on non-members changes by {100 * (accuracy.difference or 0):+.1f} points{ends}, from "
+        f"{accuracy.baseline or 0:.1%} to {accuracy.other or 0:.1%}; you accept a loss of "
+        f"{100 * config.accepted_loss:g} points."
+    ]
+
+
+def _ends(best: Tried) -> str:
+    auc = best.auc
+    return f"difference {auc.difference or 0:+.3f}, interval {auc.low or 0:+.3f} to {auc.high or 0:+.3f}"
+
+
+def _with_interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value or 0:.3f}"
+    return f"{estimate.value or 0:.3f} (95% interval {estimate.low:.3f} to {estimate.high:.3f})"

@@ -1,0 +1,69 @@
+"""The table of defences, for the terminal, report.md, report.html and notebooks."""
+
+from __future__ import annotations
+
+from leakscope.advice.results import AdviceResults, Tried
+from leakscope.compare.results import DifferenceFigure
+from leakscope.report.blocks import Table
+from leakscope.stats.estimate import Estimate
+
+
+def trade_table(results: AdviceResults) -> Table:
+    """One row per defence, best first; the models without one on top."""
+    fpr = results.config.fpr
+    tpr = [f"change of TPR at {100 * fpr:g}% FPR"] if fpr else []
+    head = ["defence", "rating", "AUC", "change of AUC", *tpr, "accuracy", "change of accuracy", "in short"]
+    plain = results.baseline
+    empty = [""] * len(tpr)
+    first = ["none", plain.rating, _number(plain.auc), "", *empty, _rate(plain.accuracy), "", ""]
+    rows = [first, *(_row(one, results, bool(tpr)) for one in results.tried)]
+    caption = (
+        f"{results.config.models} models per defence, paired with those without one. Intervals of changes "
+        "hold for all defences together (95%). Accuracy is on non-members; changes of rates are in points."
+    )
+    return Table(head, rows, caption)
+
+
+def in_short(one: Tried, results: AdviceResults) -> str:
+    """A defence in a few words."""
+    words = ["recommended"] if one.defence == results.recommended else []
+    words += [one.effect] if not words else []
+    words += [] if one.is_affordable else ["costs too much"]
+    return ", ".join([*words, *([f"worse than {one.dominated_by}"] if one.dominated_by else [])])
+
+
+def _row(one: Tried, results: AdviceResults, has_tpr: bool) -> list[str]:
+    own = one.population
+    tpr = [_points(one.tpr)] if has_tpr else []
+    return [
+        one.defence,
+        own.rating,
+        _number(own.auc),
+        _change(one.auc),
+        *tpr,
+        _rate(own.accuracy),
+        _points(one.accuracy),
+        in_short(one, results),
+    ]
+
+
+def _number(estimate: Estimate) -> str:
+    return "undefined" if estimate.value is None else f"{estimate.value:.3f}"
+
+
+def _rate(estimate: Estimate | None) -> str:
+    return "" if estimate is None or estimate.value is None else f"{estimate.value:.1%}"
+
+
+def _change(figure: DifferenceFigure) -> str:
+    if figure.low is None or figure.high is None:
+        return f"{figure.difference or 0:+.3f}"
+    return f"{figure.difference or 0:+.3f} ({figure.low:+.3f} to {figure.high:+.3f})"
+
+
+def _points(figure: DifferenceFigure | None) -> str:
+    """A change of a rate in percentage points."""
+    if figure is None:
+        return ""
+    value, low, high = (100 * (x or 0) for x in (figure.difference, figure.low, figure.high))
+    return f"{value:+.1f}" if figure.low is None else f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

@@ -1,0 +1,115 @@
+"""The parts of advice: what is tried in which time, the order of defences, and the config that is written."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leakscope.advice.candidates import schedule
+from leakscope.advice.config_file import moved, named_code, with_settings
+from leakscope.advice.rank import ranked, recommended
+from leakscope.advice.results import Effect, PopulationSummary, Tried
+from leakscope.compare.results import DifferenceFigure
+from leakscope.disk.toml_text import toml_text
+from leakscope.errors import InputError
+from leakscope.stats.estimate import Estimate
+
+SUMMARY = PopulationSummary("low", "lira", Estimate(0.6, 0.5, 0.7), Estimate(0.9, 0.8, 1.0), 16)
+
+
+def tried(
+    name: str, auc: float, accuracy: float, effect: Effect = "leaks less", affordable: bool = True
+) -> Tried:
+    figures = [
+        DifferenceFigure(before, after, after - before, None, None, "")
+        for before, after in ((0.8, auc), (0.9, accuracy))
+    ]
+    return Tried(name, "", SUMMARY, figures[0], None, figures[1], effect, affordable, None)
+
+
+def test_the_largest_fall_that_is_affordable_comes_first() -> None:
+    ordered = ranked(
+        [
+            tried("useless", 0.8, 0.95, "no difference detected"),
+            tried("mild", 0.7, 0.9),
+            tried("strong", 0.6, 0.89),
+            tried("ruinous", 0.5, 0.3, affordable=False),
+        ]
+    )
+    assert [one.defence for one in ordered] == ["strong", "mild", "ruinous", "useless"]
+    assert recommended(ordered) == "strong"
+
+
+@pytest.mark.parametrize(
+    ("effect", "affordable"),
+    [("no difference detected", True), ("leaks more", True), ("leaks less", False)],
+)
+def test_nothing_is_recommended_that_is_unsure_or_too_dear(effect: Effect, affordable: bool) -> None:
+    assert recommended(ranked([tried("one", 0.5, 0.9, effect, affordable)])) is None
+    assert recommended([]) is None
+
+
+def test_a_defence_that_is_beaten_twice_is_marked() -> None:
+    by_name = {one.defence: one for one in ranked([tried("good", 0.6, 0.9), tried("bad", 0.7, 0.8)])}
+    assert by_name["bad"].dominated_by == "good" and by_name["good"].dominated_by is None
+
+
+def test_equal_defences_do_not_beat_each_other() -> None:
+    assert all(one.dominated_by is None for one in ranked([tried("a", 0.6, 0.9), tried("b", 0.6, 0.9)]))
+
+
+def test_time_buys_defences_first_and_models_then() -> None:
+    assert schedule(1.0, 9, 2, 64).n_defences == 5 and schedule(1.0, 9, 2, 64).models == 16
+    assert schedule(1.0, 3, 2, 64) == replace(schedule(1.0, 3, 2, 64), models=16, n_defences=3)
+    assert schedule(1.0, 3, 10, 64).models == 64
+    assert schedule(1.0, 3, 10, 32).models == 32  # the user's own config has no more
+    assert schedule(3.0, 9, 1, 64).models == 8
+
+
+def test_the_schedule_stays_within_the_time() -> None:
+    for minutes in (1, 2, 5, 10, 60):
+        for seconds in (0.01, 0.3, 2.0):
+            assert schedule(seconds, 9, minutes, 64).seconds <= 60 * minutes
+
+
+def test_too_little_time_is_refused_with_what_it_takes() -> None:
+    with pytest.raises(InputError, match=r"takes about 2\.7 minutes.*--minutes 3"):
+        schedule(9.0, 9, 1, 64)
+
+
+CONFIG = '[data]\nfile = "people.csv"\nlabel = "y"\n\n[model]\nestimator = "a:B"\noptions = { depth = 3 }\n'
+
+
+def test_settings_join_the_tables_that_are_there() -> None:
+    joined = tomllib.loads(with_settings(CONFIG, "[model.options]\nleaf = 5\n\n[training]\nepochs = 4\n"))
+    assert joined["model"] == {"estimator": "a:B", "options": {"depth": 3, "leaf": 5}}
+    assert joined["training"] == {"epochs": 4} and joined["data"]["file"] == "people.csv"
+
+
+def test_a_moved_config_reads_the_same_file(tmp_path: Path) -> None:
+    old, new = tmp_path / "here", tmp_path / "runs" / "advice"
+    text = moved(CONFIG, old, new)
+    file = tomllib.loads(text)["data"]["file"]
+    assert (new / file).resolve() == (old / "people.csv").resolve()
+
+
+def test_a_relative_folder_leads_to_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tomllib.loads(moved(CONFIG, Path(), Path("runs/x")))["data"]["file"]
+    assert file == "../../people.csv"
+
+
+def test_code_of_the_user_is_named_and_that_of_scikit_learn_is_not() -> None:
+    assert named_code(CONFIG) == ["a:B"]
+    assert named_code('[model]\nestimator = "sklearn.tree:DecisionTreeClassifier"\n') == []
+
+
+def test_any_data_of_a_config_reads_back() -> None:
+    tables = {
+        "data": {"file": 'C:\\a "b"\n\x7f.csv', "label": "é日", "odd key": [1, 2.5, True], "empty": {}},
+        "model": {"options": {"a.b": {"c": [{"x": 1e-09}, {"x": -0.0}]}, "d": ""}},
+    }
+    assert tomllib.loads(toml_text(tables)) == tables
