@@ -30,10 +30,13 @@ import numpy as np
 
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
+from leakscope.disk import scratch
 from leakscope.evaluate.attack_figures import Scored, attack_figures, figure_of_targets
 from leakscope.evaluate.headline import half_aucs, headline
 from leakscope.evaluate.results import EvaluationConfig, Figure
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
+from leakscope.leakage.bits import bits_per_record
+from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import advantage_parts, advantage_thresholds
 from leakscope.types import Design, Signals
@@ -144,20 +147,28 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
             rates, variance, lambda rate: clopper_pearson(round(rate * N_RECORDS / 2), N_RECORDS // 2)
         )
     ends = ("these_low", "these_high") if cell.records == "same" else ("low", "high")
-    return {
+    rows = {
         name: (
             *(float(getattr(figure, end) or 0) for end in ("value", *ends)),
             float(unclipped.get(name, figure.value or 0)),
         )
         for name, figure in figures.items()
     }
+    return {**rows, "bits": _bits(signals, design)}
+
+
+def _bits(signals: Signals, design: Design) -> tuple[float, ...]:
+    """The mean bits of an output, with their only interval."""
+    bits: Estimate = bits_per_record(signals.last("log_odds"), design.in_mask).means["bits"]
+    value, low, high = (float(x or 0) for x in (bits.value, bits.low, bits.high))
+    return value, low, high, value
 
 
 def known_truth(cell: Cell, figure: str) -> float | None:
     """The truth where models learned nothing about the records; None where it is unknown."""
     if cell.kind not in NULL or figure.startswith(("accuracy", "calibrated")):
         return None
-    if figure.startswith("advantage"):
+    if figure.startswith(("advantage", "bits")):
         return 0.0
     return next((fpr for fpr in FPRS if f" {100 * fpr:g}%" in figure), 0.5)
 
@@ -170,7 +181,8 @@ def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str
         truth = known_truth(cell, name)
         truth = float(unclipped.mean()) if truth is None else truth
         reach = 1.96 * float(unclipped.std(ddof=1))
-        knowing = np.clip(unclipped + reach, 0, 1) - np.clip(unclipped - reach, 0, 1)
+        least = -np.inf if name == "bits" else 0  # bits may be slightly negative
+        knowing = np.clip(unclipped + reach, least, 1) - np.clip(unclipped - reach, least, 1)
         summary[name] = {
             "mean": float(values.mean()),
             "coverage": float(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).mean()),
@@ -193,7 +205,7 @@ def measured(chosen: list[Cell], n_populations: int, minutes: float, n_workers: 
     results: dict[str, object] = json.loads(out.read_text()) if out.exists() else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # one population per process
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _use_one_thread) as pool:
         for cell in chosen:
             key = "|".join(map(str, cell))
             if key in results:
@@ -217,8 +229,13 @@ def measured(chosen: list[Cell], n_populations: int, minutes: float, n_workers: 
             print(key, f"{until - time.monotonic():.0f} s left", flush=True)
 
 
+def _use_one_thread() -> None:
+    """Blocks of records are processed on all cores otherwise, by every process."""
+    scratch._THREADS = 1
+
+
 COLUMNS = ("AUC", "advantage", "TPR at 10%", "TPR at 1%", "calibrated TPR at 10%", "calibrated TPR at 1%",
-           "headline", "accuracy")  # fmt: skip
+           "headline", "accuracy", "bits")  # fmt: skip
 
 
 def page(results: dict[str, dict[str, object]]) -> str:
