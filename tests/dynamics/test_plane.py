@@ -88,3 +88,15 @@ def test_speed_is_per_epoch_and_mass_moves_less_than_its_parts():
 def test_advantage_is_the_height_above_the_diagonal():
     states = np.array([[[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]])
     np.testing.assert_allclose(Trajectories((1,), states).advantage, [[0.5, 0, -1]])
+
+
+@pytest.mark.parametrize("n_out", [10, 15])
+def test_records_of_equal_advantage_are_equal(n_out):
+    """0.3 - 0.1 and 0.9 - 0.7 differ in floating point; ranks would depend on where a record is."""
+    n_in = 10
+    hits, alarms = np.meshgrid(np.arange(n_in + 1), np.arange(n_out + 1))
+    states = np.stack([alarms.ravel() / n_out, hits.ravel() / n_in], axis=-1)[None]
+    exact = hits.ravel() * n_out - alarms.ravel() * n_in  # whole numbers
+    advantage = Trajectories((1,), states).advantage[0]
+    assert len(np.unique(states[0, :, 1] - states[0, :, 0])) > len(np.unique(exact))
+    np.testing.assert_array_equal(stats.rankdata(advantage), stats.rankdata(exact))

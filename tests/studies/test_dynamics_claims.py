@@ -161,6 +161,9 @@ def test_sam_settles_its_claims_as_soon_as_its_results_are_there(sgd: DynamicsRe
     assert verdict("sam_not_slower", sgd, sam).outcome is Outcome.REPRODUCED
     more = changed(sgd, {"peak_entry": number(2 * entry, 0.003)}, optimizer="sam")
     assert verdict("sam_ratio", sgd, more).outcome is Outcome.REFUTED
+    leaky = changed(sgd, {"vulnerable": at_each_checkpoint(0.6, 0.004, 0.07)}, optimizer="sam")
+    assert verdict("sam_not_slower", sgd, leaky).outcome is Outcome.REFUTED
+    assert "SAM exposes more" in verdict("sam_not_slower", sgd, leaky).why
 
 
 def test_mnist_settles_its_claims_and_the_ratios(sgd: DynamicsResults) -> None:
@@ -180,6 +183,9 @@ def test_mnist_settles_its_claims_and_the_ratios(sgd: DynamicsResults) -> None:
     assert "of all records 13.3%" in verdict("peak_entry_cifar", cifar, mnist).ours
     assert verdict("peak_entry_mnist", cifar, mnist).outcome is Outcome.REPRODUCED
     assert verdict("peak_entry_ratio", cifar, mnist).outcome is Outcome.REPRODUCED
+    assert verdict("peak_entry_ratio", cifar, mnist).why == ""
+    by_chance = changed(mnist, {"peak_entry": number(0.048, 0.003, 0.05)})
+    assert "depends on the number of models" in verdict("peak_entry_ratio", cifar, by_chance).why
     assert verdict("mnist_low", cifar, mnist).outcome is Outcome.REPRODUCED
 
 

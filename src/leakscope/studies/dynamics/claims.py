@@ -144,7 +144,10 @@ def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: Pu
         parts = " and ".join(v.text(scale, unit, 1) for v in values)
         outcome = ratio_outcome(values[0], values[1], published)
         ours = f"{ratio(*values).text(1, '', 2)}, from {parts}{excess}"
-        return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}")
+        why = ""
+        if values[1].is_noise and not values[0].is_noise:
+            why = "the second value cannot be told from chance, so the ratio depends on the number of models"
+        return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}", why)
 
     return rule
 
@@ -180,15 +183,15 @@ def _sam_not_slower(claim: Claim, evidence: Evidence) -> Settled:
     if fits[0] is None or fits[1] is None:
         raise MissingResultsError("the accuracy on members is not in these results")
     outcome = Outcome.NOT_REPRODUCED  # no benefit, or one that goes with a worse fit
+    why = "a benefit counts only if accuracies on members differ by at most one point"
     if exposed[1].high < exposed[0].low:
         outcome = Outcome.REPRODUCED if fits[0] - fits[1] <= _PERCENT else Outcome.REFUTED
     elif exposed[0].high < exposed[1].low:
-        outcome = Outcome.REFUTED
+        outcome, why = Outcome.REFUTED, "there is no benefit: SAM exposes more records"
     ours = "; ".join(
         f"{name}: {share.text(100, '%', 1)} in the corner, accuracy on members {fit:.1%}"
         for name, share, fit in zip(("SGD", "SAM"), exposed, fits, strict=True)
     )
-    why = "a benefit counts only if accuracies on members differ by at most one point"
     return Settled(claim, outcome, ours, f"{sgd.protocol}; {sam.protocol}", why)
 
 

@@ -99,7 +99,7 @@ def _columns(run: RunRecords, records: RecordMetadata) -> dict[str, AnyArray]:
         "label": records.labels,
         "fpr": fpr,
         "tpr": tpr,
-        "advantage": tpr - fpr,
+        "advantage": run.paths.advantage[-1],
         "vulnerable": run.vulnerable[-1],
         "first_exposed_epoch": first_exposed_epoch(run.vulnerable, run.paths.epochs),
         **{f"{_HARDNESS}{name}": values for name, values in run.hardness.items()},
