@@ -276,7 +276,7 @@ def train(
     steps = _steps(stack, inputs, plan, recipe, state.notes.append)
     state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel))
     first, first_step = state.epoch, state.step
-    for epoch, (order, views) in enumerate(_epochs(plan, recipe, first), first):
+    for epoch, (order, views) in enumerate(epochs_of(plan, recipe, first), first):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
         steps.start(epoch * plan.steps + begin)
@@ -284,7 +284,7 @@ def train(
         yield epoch + 1
 
 
-def _epochs(plan: Plan, recipe: Recipe, first: int) -> Iterator[tuple[IntArray, Views | None]]:
+def epochs_of(plan: Plan, recipe: Recipe, first: int) -> Iterator[tuple[IntArray, Views | None]]:
     """The records of each epoch's batches, and how to look at them."""
     orders = plan.epochs(recipe.epochs, first)
     if not is_augmented(recipe):

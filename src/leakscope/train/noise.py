@@ -28,6 +28,9 @@ _STEP = 2685821657736338717  # an odd number, from one step's key to the next
 class Noise(Protocol):
     """Adds noise to gradients, step by step."""
 
+    tensors: list[Tensor]
+    """What a step changes on the device."""
+
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
 
@@ -56,6 +59,7 @@ class HostNoise:
         drawn = torch.empty(len(models), sum(map(prod, shapes)), device=device)
         self._rows = list(drawn)
         self._parts = _cut(drawn, shapes)
+        self.tensors: list[Tensor] = []
         self._generators = [torch.Generator() for _ in self._models]
         self._step = 0
 
@@ -104,6 +108,7 @@ class DeviceNoise:
         self._shapes, self._scale = shapes, scale
         self._n_pairs = -(-sum(map(prod, shapes)) // 2)
         self._step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.tensors = [self._step]
 
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
