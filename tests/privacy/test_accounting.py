@@ -30,7 +30,7 @@ def opacus_epsilon(name, sigma, rate, steps, delta):
 @pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "epochs"), [(1.0, 30), (2.5, 10), (0.7, 5)])
 def test_epsilon_is_that_of_opacus(sigma, epochs):
-    """Its PRV accountant is accurate to 0.01 by default; its RDP accountant bounds from above, more loosely."""
+    """Its PRV accountant is accurate to 0.01 by default; its RDP accountant gives a looser upper bound."""
     spent = privacy_spent(Privacy(noise_multiplier=sigma), DIGITS, epochs)
     common = (sigma, DIGITS.rate, spent.steps, 1e-5)
     assert spent.epsilon == pytest.approx(opacus_epsilon("prv", *common), abs=0.02)

@@ -59,7 +59,7 @@ def test_another_seed_gives_other_noise(kind):
 
 
 def test_all_of_the_generator_s_state_is_ours():
-    """torch's generator then is a Mersenne twister that begins with our words: numpy's gives the same bits."""
+    """torch's generator is a Mersenne twister that begins with our words: numpy's gives the same bits."""
     words = generator(5, 2, Purpose.NOISE, 3).integers(2**32, size=624, dtype=np.uint32)
     twister = np.random.MT19937(0)
     state = twister.state
