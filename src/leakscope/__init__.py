@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from leakscope.models.given import (
         PredictFunction as PredictFunction,
     )
+    from leakscope.privacy.settings import Privacy as Privacy
     from leakscope.recipe import (
         EstimatorRecipe as EstimatorRecipe,
     )
@@ -63,6 +64,7 @@ _MODULES = {
     "Monitor": "leakscope.dynamics.monitor",
     "NetWeights": "leakscope.models.given",
     "PredictFunction": "leakscope.models.given",
+    "Privacy": "leakscope.privacy.settings",
     "Recipe": "leakscope.recipe",
     "Records": "leakscope.types",
     "Run": "leakscope.runs.run",
