@@ -52,7 +52,7 @@ def audited(privacy: Privacy | None, seed: int) -> Audited:
     design = make_design("balanced", MODELS, RECORDS, seed)
     inputs, models = inputs_from(records, torch.device("cpu")), np.arange(MODELS)
     block = train_block(inputs, design, recipe, models, seed, ("log_odds",), "dense")
-    scores = Lira()(Signals(block.signals, records.labels), design, models).values
+    scores = Lira()(Signals(block.signals, (recipe.epochs,), records.labels), design, models).values
     confidence = 1 - (1 - CONFIDENCE) / 2  # as audits do, for a median over targets
     bounds = [
         epsilon_of_split(split_scores(row, is_in), delta=DELTA, confidence=confidence).epsilon

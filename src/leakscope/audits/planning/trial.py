@@ -24,7 +24,8 @@ from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train import loop
 from leakscope.train.losses import Objective
-from leakscope.train.plan import DRAWN_AT_ONCE, BatchPlan
+from leakscope.train.plan import DRAWN_AT_ONCE
+from leakscope.train.poisson import plan_of
 from leakscope.train.steps import GATHERED_AT_ONCE
 from leakscope.types import Design, Records, Signals
 
@@ -85,7 +86,7 @@ class Networks:
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
-        self._batches = BatchPlan(request.design, self._models, recipe.batch_size, self._seed)
+        self._batches = plan_of(request.design, self._models, recipe, self._seed)
         self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
         size = sum(p.numel() for p in self._net.parameters())
         self.training = Training(
@@ -153,8 +154,10 @@ class Networks:
         """Epochs of so many steps: every model has so many batches of members."""
         n_before = self._in_mask.cumsum(axis=1) - self._in_mask
         some = Design(self._in_mask & (n_before < n_steps * self._batches.batch))
-        batches = BatchPlan(some, self._models, self._recipe.batch_size, self._seed)
         recipe = replace(self._recipe, epochs=self._recipe.epochs + _MOST_ROUNDS)
+        if recipe.privacy is not None:  # any noise takes as long
+            recipe = replace(recipe, privacy=replace(recipe.privacy, epsilon=None, noise_multiplier=1.0))
+        batches = plan_of(some, self._models, recipe, self._seed)
         epochs = loop.train(self._stack, self._inputs, batches, recipe)
         return lambda: self._settled(next(epochs))
 
