@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, EstimatorRecipe, Recipe, Treatment
 
 
@@ -59,6 +60,8 @@ def test_all_problems_are_reported_at_once():
         ({"checkpoints": (0, 1)}, "must rise"),
         ({"checkpoints": (2, 2)}, "must rise"),
         ({"lr": float("nan")}, "lr=nan"),
+        ({"privacy": Privacy(epsilon=1.0), "sam_rho": 0.1}, "privacy and sam_rho"),
+        ({"privacy": Privacy(epsilon=1.0, views=4)}, "views are made by flips and crop"),
     ],
 )
 def test_each_wrong_setting_is_named(wrong, problem):
@@ -187,6 +190,7 @@ CHANGES = {
     "flips": True,
     "crop": 4,
     "precision": "bfloat16",
+    "privacy": Privacy(epsilon=3.0),
     "batch_size": 8,
     "epochs": 9,
     "checkpoints": (2,),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leakscope.models.given import (
         PredictFunction as PredictFunction,
     )
+    from leakscope.privacy.settings import Privacy as Privacy
     from leakscope.recipe import (
         EstimatorRecipe as EstimatorRecipe,
     )
@@ -72,6 +73,7 @@ _MODULES = {
     "NetWeights": "leakscope.models.given",
     "OutputFilter": "leakscope.signals.output_filter",
     "PredictFunction": "leakscope.models.given",
+    "Privacy": "leakscope.privacy.settings",
     "Recipe": "leakscope.recipe",
     "Records": "leakscope.types",
     "Run": "leakscope.runs.run",

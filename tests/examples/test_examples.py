@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,21 @@ def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
     assert "Gate " in run_config("own_net.toml", tmp_path)
 
 
+@pytest.mark.slow
+def test_a_training_loop_of_your_own_with_opacus(tmp_path: Path) -> None:
+    pytest.importorskip("opacus", reason="opacus is not installed")
+    (tmp_path / "opacus_training.py").write_text((EXAMPLES / "opacus_training.py").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus warns about the generator of its noise
+        assert f"{N_MODELS} models were each trained" in run_config("opacus_training.toml", tmp_path)
+
+
+@pytest.mark.slow
+def test_differential_privacy(tmp_path: Path) -> None:
+    out = " ".join(run_config("private.toml", tmp_path).split())
+    assert "The models were trained with DP-SGD: epsilon = 8 at delta = 1e-05 for each record" in out
+
+
 def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
     (tmp_path / "own_attack.py").write_text((EXAMPLES / "own_attack.py").read_text())
     out = run_config("own_attack.toml", tmp_path)
@@ -148,6 +164,9 @@ def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.M
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
+    if name == "opacus_training.toml":
+        pytest.importorskip("opacus", reason="opacus is not installed")
+        monkeypatch.setattr(warnings, "warn", lambda *_, **__: None)  # Opacus does, about its generators
     planned = run_command("plan", examples / name)
     if name == "fashion_cnn.toml":
         assert planned.exit_code == 2

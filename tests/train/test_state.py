@@ -15,6 +15,7 @@ from leakscope.array_types import AnyArray
 from leakscope.design import make_design
 from leakscope.disk.saved_training import STATES, Saving, last_saved
 from leakscope.disk.sealed import read_sealed, write_sealed
+from leakscope.privacy.settings import Privacy
 from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.train.loop import BlockSignals, Follow, inputs_from, train_block
@@ -39,6 +40,8 @@ def records(shape: tuple[int, ...] = (5,)) -> Records:
 FLAT, IMAGES = records(), records((1, 8, 8))
 USUAL = Recipe(net_options=(("width", 6),), epochs=3, batch_size=4, checkpoints=(1, 3))
 DROPOUT = (("dropout", 0.3), ("norm", "batch"), ("width", 6))
+GROUPED = (("dropout", 0.3), ("norm", "group"), ("width", 8))
+PRIVATE = Privacy(noise_multiplier=0.5)
 CASES: dict[str, tuple[str, Recipe, Records]] = {
     "dense": ("dense", USUAL, FLAT),
     "one step per epoch": ("dense", replace(USUAL, batch_size=64, epochs=12, checkpoints=(5, 12)), FLAT),
@@ -73,6 +76,26 @@ CASES: dict[str, tuple[str, Recipe, Records]] = {
         FLAT,
     ),
     "distilled": ("dense", replace(USUAL, checkpoints=(), distillation=Distillation(3, 1)), FLAT),
+    "private": ("dense", replace(USUAL, privacy=PRIVATE), FLAT),
+    "private, one step per epoch": (
+        "dense",
+        replace(USUAL, privacy=PRIVATE, batch_size=64, epochs=40, checkpoints=(5, 40)),
+        FLAT,
+    ),
+    "private, stacked": ("stacked", replace(USUAL, net_options=GROUPED, privacy=PRIVATE), FLAT),
+    "private views": (
+        "stacked",
+        Recipe(
+            net="cnn",
+            net_options=(("norm", "group"),),
+            epochs=4,
+            batch_size=4,
+            flips=True,
+            crop=1,
+            privacy=replace(PRIVATE, views=2),
+        ),
+        IMAGES,
+    ),
     "bfloat16": ("serial", replace(USUAL, trainer="serial", precision="bfloat16"), FLAT),
 }
 
@@ -112,7 +135,7 @@ def interrupted(case: str, folder: Path, looks: int, seconds: float = SECONDS) -
         train(case, folder, Clock(looks), seconds)
 
 
-SLOW = ("augmented", "sharpness-aware", "bfloat16", "treated in training")
+SLOW = ("private views", "augmented", "sharpness-aware", "bfloat16", "treated in training")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import gcd, prod
+from math import prod
 from typing import Literal, get_args
 
 from torch import Tensor, nn
@@ -14,7 +14,8 @@ from leakscope.errors import InputError
 Norm = Literal["batch", "group", "none"]
 """Batch norm mixes the rows of a batch, which rules out DP-SGD; group norm treats every row by itself."""
 
-_GROUPS = 8  # of channels, where their number allows it
+_GROUPS = (8, 4, 2)  # numbers of groups to try,
+_CHANNELS_OF_A_GROUP = 4  # and the fewest channels of each: one alone would be standardized away
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -189,12 +190,15 @@ def _norm(net: str, kind: Norm, n: int) -> nn.Module:
 
 
 def _norms(net: str, kind: Norm, n: int, batch: type[nn.Module] = nn.BatchNorm2d) -> list[nn.Module]:
-    """The norm of `n` channels, if any; group norm has 8 groups, or fewer where they would not be equal."""
+    """The norm of `n` channels, if any; group norm has 8 equal groups, or fewer where channels are few."""
     if kind not in get_args(Norm):
         raise InputError(f"{net}: norm={kind!r}: choose one of {', '.join(get_args(Norm))}")
     if kind == "none":
         return []
-    return [batch(n) if kind == "batch" else nn.GroupNorm(gcd(_GROUPS, n), n)]
+    if kind == "batch":
+        return [batch(n)]
+    fitting = (g for g in _GROUPS if n % g == 0 and n // g >= _CHANNELS_OF_A_GROUP)
+    return [nn.GroupNorm(next(fitting, 1), n)]
 
 
 def _check_images(net: str, input_shape: tuple[int, ...], smallest: int) -> None:

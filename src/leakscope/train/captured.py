@@ -39,6 +39,7 @@ class CapturedSteps(Steps):
 
     def _widen(self, width: int) -> None:
         """Makes place for batches of `width` rows, and captures a step on them."""
+        self._at.zero_()
         device, shape = self._at.device, (self._plan.steps, len(self._plan.models), width)
         of_views = shape if self._recipe.privacy is None else (*shape, self._recipe.privacy.views)
         self._index = torch.zeros(shape, dtype=torch.int64, device=device)
@@ -81,7 +82,7 @@ class CapturedSteps(Steps):
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         """The graph of one step; models and optimizer are as before, whether it works or raises."""
-        changed = [*self.tensors, self._at]
+        changed = [*self.tensors, self._at, *(self._noise.tensors if self._noise else [])]
         before = [t.clone() for t in changed]
         graph = torch.cuda.CUDAGraph()
         try:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from leakscope.train.dropout import PASS_KEY_STRIDE, ROW_KEY_STRIDE, SeededDropout
-from leakscope.train.ghost import Passed, squares_and_sum, supports, trained_names
+from leakscope.train.ghost import Passed, repeated, squares_and_sum, supports, trained_names
 from leakscope.train.losses import Objective
 
 _NUMBERS_AT_ONCE = 20_000_000  # entries of single rows' gradients held together
@@ -68,11 +68,16 @@ class ClippedSum:
         if not is_right:  # weights that are used twice, or elsewhere than in their layer
             self._output_shapes = None
 
+    @property
+    def is_ghost(self) -> bool:
+        """True where no single gradient is computed; known after `prepare`."""
+        return self._output_shapes is not None
+
     def __call__(
         self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: float
     ) -> list[Tensor]:
         """Sum over rows of `row_weight` times the row's gradient, scaled down to norm `clip`."""
-        way = self._by_rows if self._output_shapes is None else self._by_ghost
+        way = self._by_ghost if self.is_ghost else self._by_rows
         return way(net, weights, x, y, row_weight, clip)
 
     def _by_ghost(
@@ -86,7 +91,7 @@ class ClippedSum:
         def loss(added: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             with _tapped(net, added) as inputs:
                 outputs = self._forward(net, weights, flat)
-            return self._objective.row_losses(outputs, y.repeat_interleave(views)).sum() / views, inputs
+            return self._objective.row_losses(outputs, repeated(y, views)).sum() / views, inputs
 
         slopes, inputs = grad(loss, has_aux=True)(added)
         layers = {name: net.get_submodule(name) for name in slopes}
@@ -137,7 +142,7 @@ class ClippedSum:
 
         def loss(trained: list[Tensor]) -> Tensor:
             outputs = self._forward(net, weights._replace(trained=trained), x.flatten(0, 1))
-            return self._objective.row_losses(outputs, y.repeat_interleave(views)).sum() / views
+            return self._objective.row_losses(outputs, repeated(y, views)).sum() / views
 
         return list(grad(loss)(weights.trained))
 

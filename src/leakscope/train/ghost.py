@@ -97,7 +97,7 @@ def _product(module: nn.Module, passed: Passed) -> tuple[Tensor, Sum]:
         squares = squares + _positions(g, module, views).sum(2).square().sum(1)
 
     def summed(factor: Tensor) -> dict[str, Tensor]:
-        scaled = g.float() * factor.repeat_interleave(views).view(-1, *(1 for _ in g.shape[1:]))
+        scaled = g.float() * repeated(factor, views).view(-1, *(1 for _ in g.shape[1:]))
         by_name = {}
         if "weight" in trained:
             by_name["weight"] = _weight_gradient(module, x.float(), scaled)
@@ -164,6 +164,11 @@ def _weight_gradient(module: nn.Module, x: Tensor, g: Tensor) -> Tensor:
     settings = (module.stride, module.padding, module.dilation, module.groups)
     made: Tensor = conv2d_weight(x, tuple(module.weight.shape), g, *settings)  # type: ignore[no-untyped-call]
     return made
+
+
+def repeated(t: Tensor, views: int) -> Tensor:
+    """Each entry of (rows,) once for every view; (rows * views,)."""
+    return t[:, None].expand(-1, views).reshape(-1)
 
 
 def trained_names(module: nn.Module) -> list[str]:

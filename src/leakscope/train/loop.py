@@ -329,7 +329,7 @@ def train(
         return
     first, first_step = state.epoch, state.step
     mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup and isinstance(plan, BatchPlan) else None
-    for epoch, (order, views) in enumerate(_epochs(plan, recipe, first, until or recipe.epochs), first):
+    for epoch, (order, views) in enumerate(epochs_of(plan, recipe, first, until or recipe.epochs), first):
         stack.objective.begin_epoch(epoch)
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
@@ -339,7 +339,7 @@ def train(
         yield epoch + 1
 
 
-def _epochs(plan: Plan, recipe: Recipe, first: int, until: int) -> Iterator[tuple[IntArray, Views | None]]:
+def epochs_of(plan: Plan, recipe: Recipe, first: int, until: int) -> Iterator[tuple[IntArray, Views | None]]:
     """The records of the batches of each epoch from `first` to `until`, and how to look at them."""
     orders = plan.epochs(until, first)
     if not is_augmented(recipe):

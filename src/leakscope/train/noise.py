@@ -28,6 +28,9 @@ _STEP = 2685821657736338717  # an odd number, from one step's key to the next
 class Noise(Protocol):
     """Adds noise to gradients, step by step."""
 
+    tensors: list[Tensor]
+    """What a step changes on the device."""
+
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
 
@@ -56,11 +59,14 @@ class HostNoise:
         drawn = torch.empty(len(models), sum(map(prod, shapes)), device=device)
         self._rows = list(drawn)
         self._parts = _cut(drawn, shapes)
+        self.tensors: list[Tensor] = []
         self._generators = [torch.Generator() for _ in self._models]
         self._step = 0
 
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
+        if step == self._step:
+            return
         self._step = step - step % _PERIOD
         while self._step < step:
             self._draw()
@@ -104,6 +110,7 @@ class DeviceNoise:
         self._shapes, self._scale = shapes, scale
         self._n_pairs = -(-sum(map(prod, shapes)) // 2)
         self._step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.tensors = [self._step]
 
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
@@ -122,9 +129,15 @@ def _cut(drawn: Tensor, shapes: list[tuple[int, ...]]) -> list[Tensor]:
     ends = np.cumsum([prod(shape) for shape in shapes]).tolist()
     begins = [0, *ends[:-1]]
     return [
-        drawn[:, begin:end].view(len(drawn), *shape)
-        for begin, end, shape in zip(begins, ends, shapes, strict=True)
+        _laid_out(drawn[:, begin:end], shape) for begin, end, shape in zip(begins, ends, shapes, strict=True)
     ]
+
+
+def _laid_out(numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Matrices have their longer side last in memory, as the fastest trainer has them."""
+    if len(shape) == 2 and shape[0] > shape[1]:
+        return numbers.view(-1, shape[1], shape[0]).transpose(1, 2)
+    return numbers.view(-1, *shape)
 
 
 def normal_numbers(keys: Tensor, n_pairs: int) -> Tensor:

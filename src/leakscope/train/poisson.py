@@ -21,7 +21,7 @@ from leakscope.train.plan import BatchPlan, Lesson, all_members
 from leakscope.types import Design
 
 NOBODY = -1
-_WIDE = 6.0  # standard deviations above the expected size: wider batches are rare
+_WIDE = 4.5  # standard deviations above the expected size: one batch in 300,000 is wider
 
 
 class PoissonPlan:

@@ -19,6 +19,13 @@ def why_not_private(net: nn.Module, x: Tensor, y: Tensor) -> str | None:
     """Why DP-SGD cannot protect the training of `net`, judged on two rows; None when it can."""
     if has_batch_norm(net):
         return BATCH_NORM
+    try:
+        return _why_not_by_row(net, x, y)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        return f"it does not take single records ({first_line(error)})"
+
+
+def _why_not_by_row(net: nn.Module, x: Tensor, y: Tensor) -> str | None:
     net = copy.deepcopy(net).train()
     for module in net.modules():
         if isinstance(module, SeededDropout):

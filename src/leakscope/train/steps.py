@@ -24,7 +24,7 @@ from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
 GATHERED_AT_ONCE = 4_000_000  # numbers copied into one run of batches
 
 _NOTHING = nullcontext()
-_WIDTH_UNIT = 8  # rows; batches of DP-SGD have few widths, so that memory is used again
+_WIDTH_UNIT = 4  # rows; batches of DP-SGD have few widths, so that memory is used again
 
 AfterStep = Callable[[int], None]
 """Called with the number of steps of the epoch that are done."""
