@@ -68,7 +68,7 @@ def largest_difference(inputs: loop.Inputs, design: Design) -> float:
         plan = plan_of(design, np.arange(2), recipe, 0)
         stack = SideBySide(loop.initial_nets(recipe, inputs, np.arange(2), 0), PLAIN, inputs.x.device)
         steps = kind(stack, inputs.x, inputs.y, plan, recipe)
-        for epoch, (order, views) in enumerate(loop.epochs_of(plan, recipe, 0)):
+        for epoch, (order, views) in enumerate(loop.epochs_of(plan, recipe, 0, recipe.epochs)):
             steps.start(epoch * plan.steps)
             steps.run_epoch(order, views, [recipe.lr] * plan.steps, 0, lambda _: None)
         torch.cuda.synchronize()

@@ -12,7 +12,7 @@ from leakscope.errors import InputError
 from leakscope.signals.filtered import filtered, in_order_of
 from leakscope.signals.functions import classification_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import CLASSIFICATION, names_of
+from leakscope.signals.registry import CLASSIFICATION, names_of, of_outputs
 
 LOGITS = torch.from_numpy(np.random.default_rng(0).normal(scale=4, size=(200, 5)).astype(np.float32))
 LABELS = torch.arange(200) % 5
@@ -49,7 +49,7 @@ def test_equal_shown_probabilities_give_equal_signals(digits: int) -> None:
     p = np.array([[0.70, 0.20, 0.10], [0.701, 0.1995, 0.0995], [0.699, 0.202, 0.099]])
     logits, labels = torch.from_numpy(np.log(p)).float(), torch.tensor([1, 1, 1])
     answers = filtered(logits, OutputFilter(digits=digits))
-    for name, values in classification_signals(answers, labels, names_of(CLASSIFICATION)).items():
+    for name, values in classification_signals(answers, labels, of_outputs(names_of(CLASSIFICATION))).items():
         assert len(torch.unique(values, dim=0)) == 1, name
 
 
@@ -85,7 +85,7 @@ def test_every_signal_of_every_filter_is_finite(outputs: OutputFilter) -> None:
     extreme = torch.cat([LOGITS * 1e4, torch.zeros(3, 5), LOGITS * 1e-6])
     labels = torch.arange(len(extreme)) % 5
     answers = filtered(extreme, outputs, extreme.flip(0))
-    for name, values in classification_signals(answers, labels, names_of(CLASSIFICATION)).items():
+    for name, values in classification_signals(answers, labels, of_outputs(names_of(CLASSIFICATION))).items():
         assert values.isfinite().all(), name
 
 
