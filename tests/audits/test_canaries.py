@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from leakscope.audits.config import read_config
 from leakscope.audits.given import GivenTarget
+from leakscope.audits.merged import merge_runs
 from leakscope.audits.planning.plan import plan_audit
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.run import audit, prepare
@@ -161,3 +162,14 @@ def test_a_plan_and_a_comparison_leave_canaries_out(run: Path, tmp_path: Path) -
     assert not comparison.is_regression
     table = pl.read_parquet(tmp_path / "c" / "records.parquet")
     assert table["id"].n_unique() == N - 24
+
+
+@pytest.mark.slow
+def test_audits_of_the_same_canaries_are_merged_and_of_others_are_not(tmp_path: Path) -> None:
+    for name, seed, own in (("a", 0, 3), ("b", 1, 3), ("c", 2, None)):
+        nearest(Canaries(number=24, seed=own), tmp_path / name, seed=seed, models=8)
+    merged = merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "ab").verdict
+    assert merged is not None and merged.results.population.models == 16
+    assert merged.results.headline.canaries is not None and merged.results.headline.canaries.records == 24
+    with pytest.raises(InputError, match="records"):
+        merge_runs([tmp_path / "a", tmp_path / "c"], tmp_path / "ac")
