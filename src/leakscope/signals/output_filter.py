@@ -30,12 +30,17 @@ class OutputFilter:
 
     def __post_init__(self) -> None:
         problems = []
-        if not 0 < self.temperature < math.inf:
-            problems.append(f"temperature={self.temperature}: must be above 0")
-        if self.digits is not None and not 1 <= self.digits <= MOST_DIGITS:
-            problems.append(f"digits={self.digits}: must be in 1..{MOST_DIGITS}")
+        is_number = isinstance(self.temperature, int | float) and not isinstance(self.temperature, bool)
+        if not is_number or not 0 < self.temperature < math.inf:
+            problems.append(f"temperature={self.temperature!r}: must be a number above 0")
+        if self.digits is not None and (type(self.digits) is not int or not 1 <= self.digits <= MOST_DIGITS):
+            problems.append(f"digits={self.digits!r}: must be in 1..{MOST_DIGITS}")
+        for name in ("random_values", "top_1"):
+            if not isinstance(getattr(self, name), bool):
+                problems.append(f"{name}={getattr(self, name)!r}: must be true or false")
         if problems:
             raise InputError("; ".join(problems))
+        object.__setattr__(self, "temperature", float(self.temperature))  # 2 and 2.0 are one bank
 
     def __str__(self) -> str:
         if self.top_1:
