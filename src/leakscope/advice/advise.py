@@ -146,6 +146,8 @@ def advise(
     options = options or AdviceOptions(
         **{name: settings.pop(name) for name in ("minutes", "accepted_loss") if name in settings}
     )
+    if "://" in str(out):
+        raise InputError(f"out={str(out)!r}: advice needs a folder on this machine")
     subject = _subject(source, recipe, options, audit_settings(settings))
     folder = Path(out)
     config, seconds = _stored_config(folder, subject, options) or _new_config(subject, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from leakscope.audits.population import TrainedPopulation
@@ -77,7 +77,7 @@ def _settings(source: TrainedPopulation, defence: Defence, read: Callable[[str],
 
 def defended(source: TrainedPopulation, defence: Defence) -> TrainedPopulation:
     """The same records and models, with a defence."""
-    return TrainedPopulation(source.records, defence.recipe(source.recipe, source.records))
+    return replace(source, recipe=defence.recipe(source.recipe, source.records))
 
 
 def _why_not(defence: Defence, source: TrainedPopulation) -> str | None:

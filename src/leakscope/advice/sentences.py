@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
 from leakscope.stats.estimate import Estimate
 
@@ -26,7 +28,7 @@ def headline(results: AdviceResults) -> list[str]:
         f"{best.population.rating}.",
         *_cost(best, config),
         f"Another {config.models} models trained like this should have an AUC of "
-        f"{_with_interval(best.population.auc)}.",
+        f"{_predicted(best.population.auc)}.",
         without,
     ]
 
@@ -83,6 +85,14 @@ def _cost(best: Tried, config: AdviceConfig) -> list[str]:
 def _ends(best: Tried) -> str:
     auc = best.auc
     return f"difference {auc.difference or 0:+.3f}, interval {auc.low or 0:+.3f} to {auc.high or 0:+.3f}"
+
+
+def _predicted(estimate: Estimate) -> str:
+    """A figure of another audit: it has a spread of its own, so the interval is wider by the root of two."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return f"{estimate.value or 0:.3f}"
+    ends = [estimate.value + math.sqrt(2) * (end - estimate.value) for end in (estimate.low, estimate.high)]
+    return f"{max(ends[0], 0.0):.3f} to {min(ends[1], 1.0):.3f} (95% interval)"
 
 
 def _with_interval(estimate: Estimate) -> str:

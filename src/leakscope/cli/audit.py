@@ -188,6 +188,7 @@ def _alarms(verdict: Verdict) -> list[str]:
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
     from leakscope.audits.report.cells import attack_table, remarks, sets_remarks, sets_table
+    from leakscope.evaluate.remedies import remedies
     from leakscope.report.page import page_path
 
     results, attacks = verdict.results, attack_table(verdict.results)
@@ -206,6 +207,9 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         screen.print(text_table("The strongest attack on each set of records", sets.head, sets.rows))
         for line in dict.fromkeys([*remarks(results), *sets_remarks(results)]):
             screen.print(line, style="dim")
+        findings = [remedy.finding for remedy in remedies(results)]
+        if findings:
+            screen.print(f'\nWhat to do about {", ".join(findings)}: see the report, section "What to do"')
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"
         print_lines(screen, [where, f"Open {page_path(verdict.folder)} for the whole report"])
 

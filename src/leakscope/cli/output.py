@@ -133,7 +133,8 @@ def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -
     from rich.table import Column, Table
 
     columns = [
-        Column(printable(heading), justify="right" if index else "left") for index, heading in enumerate(head)
+        Column(printable(heading), justify="right" if index else "left", overflow="fold")
+        for index, heading in enumerate(head)
     ]
     table = Table(*columns, title=printable(title), title_justify="left")
     for row in rows:
