@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from leakscope.disk import scratch as module
-from leakscope.disk.scratch import Scratch, blocks, evict_pages, gather_records, over_blocks
+from leakscope.disk.scratch import Scratch, blocks, evict_pages, gather_records, on_threads, over_blocks
 from leakscope.errors import StorageError
 
 
@@ -56,6 +58,21 @@ def test_blocks_cover_every_record_once_and_in_order(n: int, monkeypatch: pytest
     assert all(len(part) <= 7 for part in parts)
     assert [i for part in parts for i in part.tolist()] == list(range(n))
     assert [i for at in blocks(n, 7) for i in range(at.start, at.stop)] == list(range(n))
+
+
+@pytest.mark.parametrize("n_numbers", [10, 1_000_000])
+def test_results_are_in_the_order_of_the_items(n_numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_THREADS", 4)
+    threads = set()
+
+    def work(item: int) -> int:
+        threads.add(threading.get_ident())
+        time.sleep(0.001 * (item % 3))
+        return item**2
+
+    assert on_threads(work, range(20), n_numbers) == [item**2 for item in range(20)]
+    is_here = threads == {threading.get_ident()}
+    assert is_here == (n_numbers == 10)  # threads would slow small items down
 
 
 def test_an_error_in_a_block_is_the_callers() -> None:

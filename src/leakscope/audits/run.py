@@ -26,7 +26,7 @@ from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults, EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
-from leakscope.report.page import pages_to_write
+from leakscope.report.page import pack_plotly, pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 
@@ -140,6 +140,7 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     from leakscope.evaluate.judge import judge, write_record_table
 
     config = _with_earlier_attacks(evidence.config, folder)
+    pack_plotly()  # while the attacks run
     judged = judge(evidence.bank, config, evidence.metadata)
     evidence.metadata.write(folder)
     write_record_table(folder, evidence.metadata.without_canaries(), judged)

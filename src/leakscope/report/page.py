@@ -28,6 +28,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -153,7 +154,7 @@ class Page:
             gauge=None if self.gauge is None else self.gauge.svg(),
             style=Markup(asset("page.css")),
             scripts=[Markup(source) for source in code],
-            plotly=_packed_plotly(),
+            plotly=pack_plotly().result(),
             policy=_policy([*code, _plotly()]),
         )
 
@@ -194,6 +195,7 @@ def _policy(scripts: Sequence[str]) -> str:
     )
 
 
+@cache
 def _sha256(source: str) -> str:
     return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode("ascii")
 
@@ -207,6 +209,12 @@ def _plotly() -> str:
 
 
 @cache
-def _packed_plotly() -> str:
-    """Compressed to a third of its 4.8 MB; the page decompresses it after the first paint."""
-    return packed(_plotly().encode())
+def pack_plotly() -> Future[str]:
+    """Starts to compress plotly to a third of its 4.8 MB on another core, once; a page waits for the text.
+
+    The page decompresses it after the first paint.
+    """
+    thread = ThreadPoolExecutor(1)
+    packing = thread.submit(lambda: packed(_plotly().encode()))
+    thread.shutdown(wait=False)
+    return packing

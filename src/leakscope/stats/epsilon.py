@@ -12,6 +12,7 @@ model. `leakscope.stats.gdp` has a sharper bound that assumes a Gaussian trade-o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
-from leakscope.stats.intervals import check_level, clopper_pearson_bounds
+from leakscope.stats.intervals import check_level, clopper_pearson_bounds, clopper_pearson_lows
 from leakscope.stats.roc import SplitScores
 
 
@@ -114,15 +115,24 @@ def _bounds_from_the_top(
 ) -> FloatArray:
     """Bounds where "member" means a score above a barrier, a non-member of given rank; float64 (n_ranks,)."""
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
-    exponents = (np.arange(n_ranks) + 0.5) / n_ranks
-    n_false = np.floor((n_nonmembers / 2) ** exponents).astype(np.int64)  # (n_ranks,)
-    n_false = np.minimum(n_false, n_nonmembers - 1)
+    n_false, fpr_high = _ranks(n_nonmembers, n_ranks, error)
     barriers = sides.nonmembers[n_nonmembers - 1 - n_false]
     n_true = n_members - np.searchsorted(sides.members, barriers, side="right")
     n_true = n_true + _tied_members_called(sides, barriers, n_false, rng)
-    tpr_low = clopper_pearson_bounds(n_true, n_members, 1 - error).low
-    fpr_high = clopper_pearson_bounds(n_false, n_nonmembers, 1 - error).high
+    tpr_low = clopper_pearson_lows(n_true, n_members, 1 - error)
     return epsilon_from_rates(tpr_low, fpr_high, delta)
+
+
+@lru_cache(1024)
+def _ranks(n_nonmembers: int, n_ranks: int, error: float) -> tuple[IntArray, FloatArray]:
+    """Predefined ranks of non-members, and the bounds of the FPR above them; (n_ranks,) each.
+
+    Most targets of a population have equally many non-members.
+    """
+    exponents = (np.arange(n_ranks) + 0.5) / n_ranks
+    n_false = np.floor((n_nonmembers / 2) ** exponents).astype(np.int64)
+    n_false = np.minimum(n_false, n_nonmembers - 1)
+    return n_false, clopper_pearson_bounds(n_false, n_nonmembers, 1 - error).high
 
 
 def _tied_members_called(
@@ -133,6 +143,9 @@ def _tied_members_called(
     A barrier is the non-member with `n_false` non-members above it, some of which may tie with it.
     """
     called = np.zeros(len(barriers), dtype=np.int64)
+    ends = [np.searchsorted(sides.members, barriers, side) for side in ("left", "right")]
+    if (ends[0] == ends[1]).all():
+        return called
     for value in np.unique(barriers):
         n_tied = [int(np.searchsorted(s, value, "right") - np.searchsorted(s, value, "left")) for s in sides]
         if not n_tied[0]:

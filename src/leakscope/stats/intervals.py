@@ -92,13 +92,24 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
         level: two-sided confidence; each end alone has confidence `(1 + level) / 2`.
     """
     check_level(level)
+    k, n = _counts(successes, trials)
+    high = special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - (1 - level) / 2)
+    return Bounds(clopper_pearson_lows(k, n, level), np.where(k < n, high, 1.0))
+
+
+def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95) -> FloatArray:
+    """The lower ends alone; arguments as in `clopper_pearson_bounds`."""
+    check_level(level)
+    k, n = _counts(successes, trials)
+    low = special.betaincinv(np.maximum(k, 1), n - k + 1, (1 - level) / 2)
+    return np.where(k > 0, low, 0.0)
+
+
+def _counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     k, n = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(trials, np.float64))
     if not ((k >= 0) & (k <= n)).all():
         raise InputError("successes must be between 0 and trials")
-    tail = (1 - level) / 2
-    low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
-    high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
-    return Bounds(low, high)
+    return k, n
 
 
 def wilson(rate: float, standard_error: float, quantile: float) -> tuple[float, float]:

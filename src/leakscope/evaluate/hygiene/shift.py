@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import on_threads
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.stats.intervals import delong
 
@@ -98,8 +99,13 @@ def _out_of_fold(x: AnyArray, members: BoolArray, seed: int) -> FloatArray:
     from sklearn.model_selection import StratifiedKFold
 
     scores = np.empty(len(x))
-    for train, test in StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(x, members):
+
+    def fill(fold: tuple[IntArray, IntArray]) -> None:
+        train, test = fold
         forest = ExtraTreesClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
         member_probability = forest.fit(x[train], members[train]).predict_proba(x[test])[:, 1]
         scores[test] = member_probability - member_probability.mean()
+
+    folds = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed)
+    on_threads(fill, list(folds.split(x, members)), x.size)  # trees grow without Python's lock
     return scores
