@@ -278,15 +278,13 @@ knows the true spread. With 200 populations, an interval that holds in 95% of al
 passes a model that is exactly at its limit. *Mean AUC*, where nothing leaks, is that of the lowest and of the
 highest attack; the standard error of a mean is 0.0005 to 0.001. A dash means not measured.
 
-Three weaknesses are known.
+Two weaknesses are known.
 
 - Intervals for *records like these* are approximate. A record has two roles: it is queried, and it is trained
   on. Another sample changes both, and a population only shows the first well: how much each record leaks, not
-  how much it makes others leak. For forests and small networks these intervals hold in 81% to 96% of all
-  cases.
+  how much it makes others leak. What models differ in is an indication of the second, and with few models a
+  rough one.
 - A TPR at 1% rests on two or three non-members per target here, so its intervals are the least reliable ones.
-- In a design of pairs, complementary models differ less than two others do, which an interval from 8 models
-  does not notice.
 
 """
 
