@@ -59,7 +59,7 @@ from leakscope.stats.thresholds import share_reaching, thresholds_of_others
 from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
-_LEVEL = 0.95
+_LEVEL, _GATE_LEVEL = 0.95, 0.99
 _ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
 _UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 Groups = Mapping[str, Grouping]
@@ -151,7 +151,7 @@ def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScore
 def figure_of_targets(
     values: FloatArray,
     variance: Variance,
-    otherwise: Callable[[float], Interval],
+    otherwise: Callable[[float, float], Interval],
     *,
     is_rate: bool = True,
 ) -> Figure:
@@ -160,7 +160,7 @@ def figure_of_targets(
     Args:
         values: float64 (targets,); NaN: undefined.
         variance: of the mean.
-        otherwise: the interval where the variance is 0, as for an attack that is always right.
+        otherwise: value, level -> interval, where the variance is 0, as for an attack that is always right.
         is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
     """
     defined = values[~np.isnan(values)]
@@ -172,17 +172,24 @@ def figure_of_targets(
     if (several and not variance.degrees) or not np.isfinite(variance.like_these):
         return replace(_UNDEFINED, value=value, sd=sd)
 
-    def ends(*, these_records: bool) -> tuple[float, float]:
+    def ends(level: float, *, these_records: bool) -> tuple[float, float]:
         error = variance.standard_error(these_records=these_records)
         if error < _ROUNDING:
-            return otherwise(value).low, otherwise(value).high
-        quantile = variance.quantile(_LEVEL, these_records=these_records)
+            interval = otherwise(value, level)
+            return interval.low, interval.high
+        quantile = variance.quantile(level, these_records=these_records)
         if is_rate and 0 < value < 1:
             return wilson(value, error, quantile)
         low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
         return low, high
 
-    return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
+    low, high = ends(_LEVEL, these_records=False)
+    figure = Figure(value, low, high, sd, high_99=ends(_GATE_LEVEL, these_records=False)[1])
+    if not several:
+        return figure
+    low, high = ends(_LEVEL, these_records=True)
+    high_99 = ends(_GATE_LEVEL, these_records=True)[1]
+    return replace(figure, these_low=low, these_high=high, these_high_99=high_99)
 
 
 def _curve_figures(
@@ -207,21 +214,21 @@ def _curve_figures(
     def figure(
         values: Sequence[float],
         variance: Variance,
-        otherwise: Callable[[float], Interval],
+        otherwise: Callable[[float, float], Interval],
         *,
         is_rate: bool = True,
     ) -> Figure:
         defined = np.where(counts, np.array(values), np.nan)
         return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
 
-    def of_rate(rate: float) -> Interval:
-        return clopper_pearson(round(rate * n_members), n_members)
+    def of_rate(rate: float, level: float) -> Interval:
+        return clopper_pearson(round(rate * n_members), n_members, level)
 
     aucs = _of_each(auc_of_split, sides)
-    auc = figure(aucs, variances.auc, lambda _: delong_of_split(sides[0]).interval)
+    auc = figure(aucs, variances.auc, lambda _, level: delong_of_split(sides[0], level).interval)
     if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
-        interval = delong_of_split(sides[0]).interval
-        auc = Figure(auc.value, interval.low, interval.high, None)
+        interval, wider = (delong_of_split(sides[0], level).interval for level in (_LEVEL, _GATE_LEVEL))
+        auc = Figure(auc.value, interval.low, interval.high, None, high_99=wider.high)
     undefined = [float("nan")] * len(sides)
     tprs = [
         figure(
@@ -316,7 +323,9 @@ def _reached(
     def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
         rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])
         n = len(rows[0])
-        return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))
+        return figure_of_targets(
+            rates, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level)
+        )
 
     of_tpr, of_fpr = variances.calibrated[budget]
     tpr = figure([side.members for side in sides], of_tpr)
