@@ -121,7 +121,7 @@ def population(cell: Cell, number: int) -> tuple[Signals, Design]:
 
 
 def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
-    """Name of each figure -> value, low, high for the cell's question, and the value before it is clipped."""
+    """Name of each figure -> value, low, high, 99% high for the cell's question, and the unclipped value."""
     signals, design = population(cell, number)
     sample = Sample.of(signals, design, np.arange(design.n_models))
     figures: dict[str, Figure] = {}
@@ -143,9 +143,12 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
                                     correct.variances(accuracy_parts, N_RECORDS), strict=True):  # fmt: skip
         rates = (signals.last("correct") & mask).sum(axis=1) / mask.sum(axis=1)
         figures[f"accuracy on {side}"] = figure_of_targets(
-            rates, variance, lambda rate: clopper_pearson(round(rate * N_RECORDS / 2), N_RECORDS // 2)
+            rates,
+            variance,
+            lambda rate, level: clopper_pearson(round(rate * N_RECORDS / 2), N_RECORDS // 2, level),
         )
-    ends = ("these_low", "these_high") if cell.records == "same" else ("low", "high")
+    of_these = ("these_low", "these_high", "these_high_99")
+    ends = of_these if cell.records == "same" else ("low", "high", "high_99")
     rows = {
         name: (
             *(float(getattr(figure, end) or 0) for end in ("value", *ends)),
@@ -160,7 +163,7 @@ def _bits(signals: Signals, design: Design) -> tuple[float, ...]:
     """The mean bits of an output, with their only interval."""
     bits: Estimate = bits_per_record(signals.last("log_odds"), design.in_mask).means["bits"]
     value, low, high = (float(x or 0) for x in (bits.value, bits.low, bits.high))
-    return value, low, high, value
+    return value, low, high, high, value
 
 
 def known_truth(cell: Cell, figure: str) -> float | None:
@@ -176,7 +179,7 @@ def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str
     """Name of each figure -> its mean, coverage and relative width (None: it is the same everywhere)."""
     summary = {}
     for name in rows[0]:
-        values, low, high, unclipped = np.array([row[name] for row in rows]).T
+        values, low, high, high_99, unclipped = np.array([row[name] for row in rows]).T
         truth = known_truth(cell, name)
         truth = float(unclipped.mean()) if truth is None else truth
         reach = 1.96 * float(unclipped.std(ddof=1))
@@ -187,7 +190,7 @@ def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str
             "coverage": float(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).mean()),
             "width": float((high - low).mean() / knowing.mean()) if reach else None,
             "above": float((low > truth).mean()),
-            "below": float((high < truth).mean()),
+            "below": float((high_99 < truth).mean()),
         }
     return summary
 
@@ -303,9 +306,9 @@ Each entry has the lowest share of populations whose 95% interval contains the t
 knows the true spread. With 200 populations, an interval that holds in 95% of all cases is seen to hold in
 92% to 98%.
 
-*Passes at its limit* is the share of populations whose interval lies wholly below the truth: so often a gate
-passes a model that is exactly at its limit. *Mean AUC*, where nothing leaks, is that of the lowest and of the
-highest attack; the standard error of a mean is 0.0005 to 0.001. A dash means not measured.
+*Passes at its limit* is the share of populations whose 99% interval lies wholly below the truth: so often a
+gate passes a model that is exactly at its limit. *Mean AUC*, where nothing leaks, is that of the lowest and
+of the highest attack; the standard error of a mean is 0.0005 to 0.001. A dash means not measured.
 
 These weaknesses are known.
 

@@ -28,13 +28,13 @@ from leakscope.evaluate.results import (
 def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | None) -> AttackFigures:
     """An attack with these figures."""
     tpr = TprAtFpr(
-        0.05, 0.03, tpr_high, None, fpr=0.001, precision=(),
+        0.05, 0.03, tpr_high, None, fpr=0.001, precision=(), high_99=tpr_high,
         reason="an FPR of 0.001 is below 1/12" if tpr_high is None else None,
     )  # fmt: skip
     general = EpsilonFigure(epsilon, "one side only" if epsilon is None else None, 1e-5, 0.95, "")
     return AttackFigures(
-        auc=Figure(auc, auc - half, auc + half, sd=None),
-        advantage=Figure(0.1, 0.05, 0.15, sd=None),
+        auc=Figure(auc, auc - half, auc + 0.8 * half, sd=None, high_99=auc + half),
+        advantage=Figure(0.1, 0.05, 0.15, sd=None, high_99=0.15),
         balanced_accuracy=Figure(0.55, 0.525, 0.575, sd=None),
         tpr_at_fpr=(tpr,),
         calibrated=(),
@@ -62,6 +62,16 @@ def test_a_limit_passes_below_the_interval_fails_above_it_and_is_inconclusive_wi
     tpr = outcome(Gate(max_tpr=(TprLimit(0.001, 0.02),)), loss=weak, lira=strong).limits[0]
     assert (tpr.outcome, tpr.fpr) == ("failed", 0.001)
     assert tpr.sentence == "Gate failed: the TPR at 0.1% FPR is at least 3% (loss); the limit is 2%."
+
+
+def test_passing_asks_for_more_confidence_than_failing() -> None:
+    """Intervals hold less often than stated, and a pass is what a release rests on."""
+    attack = replace(figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.61, sd=None, high_99=0.62))
+    undecided, passed = (outcome(Gate(max_auc=limit), lira=attack).limits[0] for limit in (0.615, 0.62))
+    assert undecided.outcome == "inconclusive" and passed.outcome == "passed"
+    assert passed.sentence == (
+        "Gate passed: the AUC is up to 0.62 with 99% confidence (lira); the limit is 0.62."
+    )
 
 
 def test_one_broken_limit_outweighs_an_undecided_one_and_that_a_passed_one() -> None:
@@ -144,7 +154,9 @@ def test_an_impossible_gate_is_refused(given: dict[str, Any], named: str) -> Non
 
 
 def test_the_wider_interval_counts_unless_the_gate_says_otherwise() -> None:
-    attack = replace(figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.62, 0.02, 0.56, 0.6))
+    attack = replace(
+        figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.61, 0.02, 0.56, 0.59, 0.62, 0.6)
+    )
     assert outcome(Gate(max_auc=0.61), lira=attack).outcome == "inconclusive"
     assert outcome(Gate(max_auc=0.61, records="these"), lira=attack).outcome == "passed"
     alone = outcome(Gate(max_auc=0.7, records="these"), lira=figures(0.58, 0.04, 0.04, 0.1))

@@ -18,7 +18,8 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.compare.results import DifferenceFigure
-from leakscope.evaluate.attacked import converged_models, judge
+from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import AuditResults, EvaluationConfig, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.evaluate.uncertainty import Sample

@@ -15,7 +15,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -230,7 +230,7 @@ def to_jsonable(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if kind in _LEAVES:
         return value
-    fields = _field_names(kind)
+    fields = _field_names(cast(Hashable, kind))
     if fields is not None:
         return {name: to_jsonable(getattr(value, name)) for name in fields}
     if isinstance(value, Mapping):

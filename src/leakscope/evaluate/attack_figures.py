@@ -29,7 +29,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
-from leakscope.evaluate.figure import UNDEFINED, figure_of_targets
+from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
     CalibratedRate,
@@ -176,21 +176,21 @@ def _curve_figures(
     def figure(
         values: Sequence[float],
         variance: Variance,
-        otherwise: Callable[[float], Interval],
+        otherwise: Callable[[float, float], Interval],
         *,
         is_rate: bool = True,
     ) -> Figure:
         defined = np.where(counts, np.array(values), np.nan)
         return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
 
-    def of_rate(rate: float) -> Interval:
-        return clopper_pearson(round(rate * n_members), n_members)
+    def of_rate(rate: float, level: float) -> Interval:
+        return clopper_pearson(round(rate * n_members), n_members, level)
 
     aucs = _of_each(auc_of_split, sides)
-    auc = figure(aucs, variances.auc, lambda _: delong_of_split(sides[0]).interval)
+    auc = figure(aucs, variances.auc, lambda _, level: delong_of_split(sides[0], level).interval)
     if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
-        interval = delong_of_split(sides[0]).interval
-        auc = Figure(auc.value, interval.low, interval.high, None)
+        interval, wider = (delong_of_split(sides[0], level).interval for level in (LEVEL, GATE_LEVEL))
+        auc = Figure(auc.value, interval.low, interval.high, None, high_99=wider.high)
     undefined = [float("nan")] * len(sides)
     tprs = [
         figure(
@@ -284,7 +284,9 @@ def _reached(
     def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
         rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])
         n = len(rows[0])
-        return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))
+        return figure_of_targets(
+            rates, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level)
+        )
 
     of_tpr, of_fpr = variances.calibrated[budget]
     tpr = figure([side.members for side in sides], of_tpr)

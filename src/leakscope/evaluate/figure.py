@@ -14,14 +14,15 @@ from leakscope.stats.two_way import Variance
 
 UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 """A figure that cannot be measured."""
-_LEVEL = 0.95
+LEVEL, GATE_LEVEL = 0.95, 0.99
+"""Of the intervals that are printed, and of those that a gate compares with its limits."""
 _ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
 
 
 def figure_of_targets(
     values: FloatArray,
     variance: Variance,
-    otherwise: Callable[[float], Interval],
+    otherwise: Callable[[float, float], Interval],
     *,
     is_rate: bool = True,
 ) -> Figure:
@@ -30,7 +31,7 @@ def figure_of_targets(
     Args:
         values: float64 (targets,); NaN: undefined.
         variance: of the mean.
-        otherwise: the interval where the variance is 0, as for an attack that is always right.
+        otherwise: value, level -> interval, where the variance is 0, as for an attack that is always right.
         is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
     """
     defined = values[~np.isnan(values)]
@@ -45,7 +46,7 @@ def figure_with_intervals(
     mean: float,
     sd: float | None,
     variance: Variance,
-    otherwise: Callable[[float], Interval],
+    otherwise: Callable[[float, float], Interval],
     *,
     several: bool,
     is_rate: bool = True,
@@ -55,14 +56,21 @@ def figure_with_intervals(
     if (several and not variance.degrees) or not np.isfinite(variance.like_these):
         return replace(UNDEFINED, value=value, sd=sd)
 
-    def ends(*, these_records: bool) -> tuple[float, float]:
+    def ends(level: float, *, these_records: bool) -> tuple[float, float]:
         error = variance.standard_error(these_records=these_records)
         if error < _ROUNDING:
-            return otherwise(value).low, otherwise(value).high
-        quantile = variance.quantile(_LEVEL, these_records=these_records)
+            interval = otherwise(value, level)
+            return interval.low, interval.high
+        quantile = variance.quantile(level, these_records=these_records)
         if is_rate and 0 < value < 1:
             return wilson(value, error, quantile)
         low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
         return low, high
 
-    return Figure(value, *ends(these_records=False), sd, *(ends(these_records=True) if several else ()))
+    low, high = ends(LEVEL, these_records=False)
+    figure = Figure(value, low, high, sd, high_99=ends(GATE_LEVEL, these_records=False)[1])
+    if not several:
+        return figure
+    low, high = ends(LEVEL, these_records=True)
+    high_99 = ends(GATE_LEVEL, these_records=True)[1]
+    return replace(figure, these_low=low, these_high=high, these_high_99=high_99)

@@ -1,9 +1,10 @@
 """The gate: limits on leakage that a release must stay within.
 
-A gate passes, fails or is inconclusive. A rate passes when the *upper end* of its interval is within the
-limit, and fails when the *lower end* is above it. An interval that contains the limit decides nothing, and
-neither does a figure that cannot be measured. Epsilon is only known from below, so its limit can fail but
-never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
+A gate passes, fails or is inconclusive. A rate passes when the *upper end* of its 99% interval is within the
+limit, and fails when the *lower end* of its 95% interval is above it. Passing asks for more, because
+intervals for records like these hold less often than stated (docs/coverage.md). A limit between the two
+decides nothing, and neither does a figure that cannot be measured. Epsilon is only known from below, so its
+limit can fail but never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class LimitOutcome:
         fpr: the false positive rate of a limit on the TPR; None for other limits.
         limit: what is allowed.
         bound: the end of the interval that decides: the lower end where the limit failed or the figure has no
-            other, else the upper end; None where it cannot be measured.
+            other, else the upper end of the 99% interval; None where it cannot be measured.
         attack: the attack with this bound; None for a figure that belongs to no single attack.
         outcome: whether the limit holds.
         sentence: the outcome as a sentence.

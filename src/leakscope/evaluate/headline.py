@@ -82,7 +82,7 @@ def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: i
     )
     n_pairs = max(n_records // 4, 1)
     figure = figure_of_targets(
-        of_targets, variance, lambda auc: clopper_pearson(round(auc * n_pairs), n_pairs)
+        of_targets, variance, lambda auc, level: clopper_pearson(round(auc * n_pairs), n_pairs, level)
     )
     return best, figure
 

@@ -18,6 +18,8 @@ from leakscope.evaluate.results import (
     TprAtFpr,
 )
 
+_SURE = " with 99% confidence"
+
 
 def audit_outcome(results: AuditResults) -> GateOutcome | None:
     """The outcome of the gate; "inconclusive" after a failed check, with or without a gate; else None."""
@@ -69,14 +71,15 @@ class _Range:
     low: float | None
     high: float | None
     reason: str
+    confidence: str = ""
 
     @classmethod
     def of(cls, figure: Figure, gate: Gate) -> _Range:
         reason = figure.reason if isinstance(figure, TprAtFpr) else None
         if gate.records == "these":
             no_interval = "it has no interval for these records"
-            return cls(_known(figure.these_low), _known(figure.these_high), reason or no_interval)
-        return cls(_known(figure.low), _known(figure.high), reason or "it has no interval")
+            return cls(_known(figure.these_low), _known(figure.these_high_99), reason or no_interval, _SURE)
+        return cls(_known(figure.low), _known(figure.high_99), reason or "it has no interval", _SURE)
 
     @classmethod
     def above(cls, bound: EpsilonFigure) -> _Range:
@@ -151,7 +154,8 @@ def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome
         )
     attack, at = max(ranges.items(), key=lambda item: item[1].high or 0.0)
     bound = at.high or 0.0
-    held = f"is up to {limit.shown(bound)}{_of(attack)}; the limit is {limit.shown(limit.value)}"
+    up_to = f"{limit.shown(bound)}{at.confidence}{_of(attack)}"
+    held = f"is up to {up_to}; the limit is {limit.shown(limit.value)}"
     if bound <= limit.value:
         return _as_outcome(limit, "passed", held, attack, bound)
     unclear = f"{held}, and the audit cannot tell on which side of it the figure is"

@@ -43,7 +43,7 @@ def error_figures(signals: Signals, design: Design, sample: Sample) -> ErrorFigu
 
 def _rate_figure(rates: FloatArray, n_records: IntArray, variance: Variance) -> Figure:
     n = int(n_records[0])
-    return figure_of_targets(rates, variance, lambda rate: clopper_pearson(round(rate * n), n))
+    return figure_of_targets(rates, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level))
 
 
 def _mean_squares(loss: AnyArray, in_mask: BoolArray) -> FloatArray:

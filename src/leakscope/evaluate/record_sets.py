@@ -253,7 +253,7 @@ def _figures(
             float(values[at]),
             None,
             variance,
-            lambda rate: clopper_pearson(round(rate * n_records), n_records),
+            lambda rate, level: clopper_pearson(round(rate * n_records), n_records, level),
             several=first.several,
             is_rate=is_rate,
         )

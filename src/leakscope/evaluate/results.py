@@ -74,11 +74,16 @@ class Figure(Estimate):
         these_low: lower end for *these records*: other models trained on random halves of the same records;
             None for one target.
         these_high: upper end for these records; None for one target.
+        high_99: upper end of the 99% interval for records like these, which a gate compares with its limit;
+            None: there is no interval.
+        these_high_99: the same for these records; None for one target.
     """
 
     sd: float | None
     these_low: float | None = None
     these_high: float | None = None
+    high_99: float | None = None
+    these_high_99: float | None = None
 
 
 @dataclass(frozen=True)

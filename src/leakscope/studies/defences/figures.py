@@ -7,7 +7,7 @@ certain than the figures themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -172,8 +172,8 @@ def _accuracies(
     without = np.stack([accuracy_parts(one.values, one.in_mask) for one in own.without])
 
     def side(at: int, values: FloatArray, n: int) -> Replicated:
-        def otherwise(rate: float) -> Interval:
-            return clopper_pearson(round(rate * n), n)
+        def otherwise(rate: float, level: float) -> Interval:
+            return clopper_pearson(round(rate * n), n, level)
 
         figure = figure_of_targets(values, variances[at], otherwise)
         return Replicated(
@@ -210,7 +210,7 @@ def _tpr(scored: Scored, fpr: float) -> Figure | None:
     values = np.array([tpr_at_expected_fpr(side, fpr) for side in sides])
     variance = scored.replicates.variances(_tpr_parts_at(fpr), len(scored.sample))[0]
     n = len(sides[0].members)
-    return figure_of_targets(values, variance, lambda rate: clopper_pearson(round(rate * n), n))
+    return figure_of_targets(values, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level))
 
 
 def _tpr_parts_at(fpr: float) -> Parts:
@@ -227,5 +227,5 @@ def _set_leakage(records: RecordSet, scores: Mapping[str, SetScores], fpr: float
     first = next(iter(scores.values()))
     auc = Replicated(figures.auc, *strongest_auc_parts(scores), first.n_in_left_out, first.n_models)
     (tpr,) = figures.tpr_at_fpr
-    plain = Figure(tpr.value, tpr.low, tpr.high, tpr.sd, tpr.these_low, tpr.these_high)
+    plain = Figure(**{field.name: getattr(tpr, field.name) for field in fields(Figure)})
     return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else plain)
