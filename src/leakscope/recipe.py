@@ -21,6 +21,9 @@ SCHEDULES = ("constant", "cosine", "step")
 TRAINERS = ("auto", "stacked", "serial")
 PRECISIONS = ("float32", "bfloat16")
 
+_MIXES_RECORDS = ("sam_rho", "mixup", "relax_loss")
+"""Settings with which a record acts on the model by more than its own gradient."""
+
 Option = str | int | float | bool | None
 
 
@@ -229,9 +232,11 @@ def _privacy_problems(recipe: Recipe) -> list[str]:
     """What does not go with DP-SGD."""
     if recipe.privacy is None:
         return []
-    problems = []
-    if recipe.sam_rho:
-        problems.append("privacy and sam_rho: the second gradient of a step would not be private; use one")
+    problems = [
+        f"privacy and {name} exclude each other: {name} makes a record's gradient depend on the other records"
+        for name in _MIXES_RECORDS
+        if getattr(recipe, name, 0)
+    ]
     if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
         problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")
     return problems

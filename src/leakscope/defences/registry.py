@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from leakscope.defences.base import Defence
+from leakscope.defences.dp_sgd import DpSgd
 from leakscope.defences.weight_decay import WeightDecay
 from leakscope.errors import InputError, did_you_mean
 from leakscope.options import accepted_values, read_call
 
-_SHIPPED: tuple[type[Defence], ...] = (WeightDecay,)
+_SHIPPED: tuple[type[Defence], ...] = (WeightDecay, DpSgd)
 
 
 def defence_classes() -> dict[str, type[Defence]]:
