@@ -152,7 +152,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         ("checkpoints = [3, 2]", "checkpoints=[3, 2]"),
         (
             "[training.privacy]\nclip = 1.0",
-            "training.privacy: give exactly one of epsilon and noise_multiplier",
+            "training.privacy: give exactly one of epsilon and noise",
         ),
         ("[training.privacy]\nepsilon = 8\ndleta = 1e-6", "training.privacy.dleta is not a known setting"),
         ("[training.privacy]\nepsilon = '8'", "training.privacy.epsilon='8'"),
