@@ -60,7 +60,7 @@ def test_all_problems_are_reported_at_once():
         ({"checkpoints": (0, 1)}, "must rise"),
         ({"checkpoints": (2, 2)}, "must rise"),
         ({"lr": float("nan")}, "lr=nan"),
-        ({"privacy": Privacy(epsilon=1.0), "sam_rho": 0.1}, "privacy and sam_rho"),
+        ({"privacy": Privacy(epsilon=1.0), "sam_rho": 0.1}, "privacy and sam_rho exclude each other"),
         ({"privacy": Privacy(epsilon=1.0, views=4)}, "views are made by flips and crop"),
     ],
 )

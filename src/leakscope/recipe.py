@@ -29,6 +29,9 @@ CHOICES = ("early", "random", "listed")
 EARLY = 0.25
 """Share of the epochs in the early window, by default."""
 
+_MIXES_RECORDS = ("sam_rho", "mixup", "relax_loss", "treatment", "distillation")
+"""Settings with which a record acts on the model by more than its own gradient."""
+
 Option = str | int | float | bool | None
 
 
@@ -382,14 +385,11 @@ def _privacy_problems(recipe: Recipe) -> list[str]:
     """What does not go with DP-SGD."""
     if recipe.privacy is None:
         return []
-    problems = []
-    if recipe.sam_rho:
-        problems.append("privacy and sam_rho: the second gradient of a step would not be private; use one")
-    apart = [name for name in ("mixup", "relax_loss", "treatment", "distillation") if getattr(recipe, name)]
-    if apart:
-        problems.append(
-            f"privacy and {', '.join(apart)} exclude each other: batches or labels would mix records"
-        )
+    problems = [
+        f"privacy and {name} exclude each other: {name} makes a record's gradient depend on the other records"
+        for name in _MIXES_RECORDS
+        if getattr(recipe, name, 0)
+    ]
     if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
         problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")
     return problems

@@ -12,6 +12,7 @@ from leakscope.audits.config import AuditConfig, read_config
 from leakscope.audits.settings import AuditSettings
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, EstimatorRecipe, FunctionRecipe, Recipe, Treatment
 from tests.train.test_functions import neighbours
 
@@ -184,12 +185,28 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         ("optimizer = 'adam'\nmomentum = 0.9", "momentum and nesterov belong to optimizer='sgd'"),
         ("schedule = 'step'", "schedule='step' needs step_epochs"),
         ("checkpoints = [3, 2]", "checkpoints=[3, 2]"),
+        (
+            "[training.privacy]\nclip = 1.0",
+            "training.privacy: give exactly one of epsilon and noise",
+        ),
+        ("[training.privacy]\nepsilon = 8\ndleta = 1e-6", "training.privacy.dleta is not a known setting"),
+        ("[training.privacy]\nepsilon = '8'", "training.privacy.epsilon='8'"),
+        ("[training.privacy]\nepsilon = 8\nviews = 4", "views are made by flips and crop"),
+        ("sam_rho = 0.1\n[training.privacy]\nepsilon = 8", "privacy and sam_rho exclude each other"),
+        ("privacy = 8", "training.privacy=8: should be a table"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(tmp_path: Path, training: str, named: str) -> None:
     with pytest.raises(InputError) as error:
         read(tmp_path, f"[data]\ndataset = 'digits'\n[training]\n{training}")
     assert named in str(error.value)
+
+
+def test_privacy_is_a_table_of_the_training(tmp_path: Path) -> None:
+    text = "[data]\ndataset = 'digits'\n[training]\nlr = 0.5\n[training.privacy]\nepsilon = 8\nclip = 0.5"
+    recipe = read(tmp_path, text).recipe()
+    assert isinstance(recipe, Recipe)
+    assert (recipe.lr, recipe.privacy) == (0.5, Privacy(epsilon=8.0, clip=0.5))
 
 
 def test_bernoulli_takes_an_odd_number_of_models(tmp_path: Path) -> None:

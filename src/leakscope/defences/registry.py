@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leakscope.defences.base import Defence
 from leakscope.defences.deduplication import Deduplication
+from leakscope.defences.dp_sgd import DpSgd
 from leakscope.defences.dropout import Dropout
 from leakscope.defences.early_stopping import EarlyStopping
 from leakscope.defences.fewer_rounds import FewerRounds
@@ -37,6 +38,7 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Hamp,
     Selena,
     Targeted,
+    DpSgd,
     Ridge,
     Deduplication,
     Temperature,
