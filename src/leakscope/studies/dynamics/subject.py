@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from leakscope.audits.config import read_config
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
+from leakscope.signals.output_filter import NO_FILTER
 from leakscope.studies.dynamics.settings import Setting
 from leakscope.types import Records
 
@@ -43,6 +44,10 @@ def read_subject(path: Path, data_dir: Path | None, given: dict[str, Any]) -> tu
     config = read_config(path)
     if config.data is None or config.target is not None:
         raise InputError(f"{path}: the study trains a population; give [data], and no [target]")
+    if config.outputs != NO_FILTER:
+        raise InputError(
+            f"{path}: the study follows the outputs of the models themselves; leave [outputs] out"
+        )
     recipe = config.recipe()
     if not isinstance(recipe, Recipe):
         raise InputError(f"{path}: the study follows networks over epochs; give `net` in [model]")
