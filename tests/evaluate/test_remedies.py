@@ -14,6 +14,7 @@ from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.rating import auc_of, tpr_of
+from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.remedies import Remedy, remedies
 from leakscope.evaluate.results import AuditResults, CheckpointFit, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
@@ -91,6 +92,23 @@ def with_groups(
 
 def test_without_a_finding_there_is_no_advice(audits: dict[str, AuditResults]) -> None:
     assert remedies(audits["quiet"]) == ()
+
+
+@pytest.mark.parametrize(("level", "has_advice"), [("low", False), ("moderate", True), ("severe", True)])
+def test_a_leak_calls_for_advice(audits: dict[str, AuditResults], level: Level, has_advice: bool) -> None:
+    results = audits["quiet"]
+    leaky = replace(results, rating=replace(results.rating, level=level))
+    assert [remedy.finding for remedy in remedies(leaky)] == ["leakage"] * has_advice
+    source = replace(results.config.source, kind="predictions")
+    saved = replace(leaky, config=replace(leaky.config, source=source))
+    assert remedies(saved) == ()  # nothing can be trained again
+
+
+def test_exposed_records_that_were_detected_need_no_more_models(audits: dict[str, AuditResults]) -> None:
+    results = audits["quiet"]
+    assert results.exposed is not None
+    exposed = replace(results.exposed, records=70, share=0.5, fewest_detectable=3, reason="not resolvable")
+    assert remedies(replace(results, exposed=exposed)) == ()
 
 
 def test_duplicates_are_to_be_removed(audits: dict[str, AuditResults]) -> None:
@@ -199,7 +217,8 @@ def test_chance_and_small_groups_are_no_finding(
 def test_too_few_models_are_to_be_extended(audits: dict[str, AuditResults]) -> None:
     results = audits["quiet"]
     assert results.exposed is not None
-    exposed = replace(results.exposed, tested=100_000, fewest_detectable=156, reason="not resolvable")
+    blind = {"records": None, "share": None, "reason": "not resolvable"}
+    exposed = replace(results.exposed, tested=100_000, fewest_detectable=156, **blind)
     remedy = only(replace(results, exposed=exposed))
     assert remedy.code == "leakscope audit CONFIG.toml --models 24" and "8 more models" in remedy.cost
 

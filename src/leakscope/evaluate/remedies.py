@@ -19,7 +19,7 @@ from leakscope.evaluate.hygiene.models import LEAST_MODELS
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.results import AuditResults, GroupFigures
 
-Finding = Literal["duplicates", "late epochs", "overfitting", "overconfidence", "groups", "models"]
+Finding = Literal["leakage", "duplicates", "late epochs", "overfitting", "overconfidence", "groups", "models"]
 
 LARGE_GAP = 0.05
 """Accuracy on members minus accuracy on non-members that counts as a large gap."""
@@ -28,6 +28,7 @@ OVERCONFIDENCE = 0.05
 LOST_ACCURACY = 0.005
 """An earlier checkpoint may be this much less accurate than the last."""
 _LEVEL = 0.95
+_CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
 _WEIGHT_DECAY = 0.01
 _STEPS_OF_LEAVES = (5, 10, 20, 50)
 _UNKNOWN_COST = "Unknown before it is measured: accuracy on new records may fall, or rise."
@@ -60,6 +61,21 @@ def remedies(results: AuditResults) -> tuple[Remedy, ...]:
     """
     triggers = (_duplicates, _models) if undermining(results.hygiene) else _TRIGGERS
     return tuple(remedy for trigger in triggers for remedy in trigger(results))
+
+
+def _leakage(results: AuditResults) -> Iterator[Remedy]:
+    """Defences can be tried on models that leakscope trains."""
+    if results.rating.level not in _CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
+        return
+    auc = results.headline.auc.value or 0.0
+    yield Remedy(
+        "leakage",
+        f"The rating is {results.rating.level}: the strongest attack has an AUC of {auc:.3f}.",
+        "Try the defences that apply to this model. The command ranks them by what they buy and cost, and "
+        "writes the config with the best.",
+        "leakscope advise CONFIG.toml --minutes 10",
+        "The minutes that you give it, and the accuracy that you accept to lose.",
+    )
 
 
 def _duplicates(results: AuditResults) -> Iterator[Remedy]:
@@ -163,8 +179,8 @@ def _groups(results: AuditResults) -> Iterator[Remedy]:
         "groups",
         f"Some groups are more exposed than the records as a whole (AUC {strongest.auc.value or 0:.3f}): "
         f"{named}.",
-        "Protect the group, not the average: look at its most exposed records, add records of the group, or "
-        "leave it out. Judge every remedy by the group's own figures.",
+        "Protect the group, not the average: look at its most exposed records, and add records of the group "
+        "or, where the model can do without, leave it out. Judge every remedy by the group's own figures.",
         "r = leakscope.open_run(RUN).records\n"
         f'r.filter(r[{column!r}] == {group.group!r}).sort("advantage", descending=True)',
         "Records of a small group are hard to replace: leaving them out costs accuracy on the group.",
@@ -175,12 +191,13 @@ def _models(results: AuditResults) -> Iterator[Remedy]:
     if results.is_of_one_model:
         return
     n_models, exposed = results.population.models, results.exposed
-    needed = models_needed(exposed.tested) if exposed is not None and exposed.reason else 0
+    is_blind = exposed is not None and exposed.records is None
+    needed = models_needed(exposed.tested) if exposed is not None and is_blind else 0
     needed = max(needed, LEAST_MODELS if n_models < LEAST_MODELS else 0)
     if needed <= n_models:
         return
     found = f"{n_models} models are too few"
-    if exposed is not None and exposed.reason is not None:
+    if exposed is not None and is_blind:
         found = f"Exposed records: {exposed.reason}"
     yield Remedy(
         "models",
@@ -192,6 +209,7 @@ def _models(results: AuditResults) -> Iterator[Remedy]:
 
 
 _TRIGGERS: tuple[Callable[[AuditResults], Iterator[Remedy]], ...] = (
+    _leakage,
     _duplicates,
     _late_epochs,
     _overfitting,

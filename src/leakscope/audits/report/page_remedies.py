@@ -25,7 +25,7 @@ def _remedies(results: AuditResults) -> list[Block | str]:
     for remedy in remedies(results):
         blocks += [Heading(remedy.finding.capitalize()), remedy.found, remedy.advice]
         blocks += [Code(remedy.code)] if remedy.code else []
-        blocks.append(f"Cost: {remedy.cost}")
+        blocks.append(f"Cost: {remedy.cost[0].lower()}{remedy.cost[1:]}")
     if blocks:
         return blocks
     if undermining(results.hygiene):
