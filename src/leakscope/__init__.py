@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from leakscope.runs.run import Run as Run
     from leakscope.runs.run import open_run as open_run
     from leakscope.signals.output_filter import OutputFilter as OutputFilter
+    from leakscope.studies.defences.study import compare_defences as compare_defences
     from leakscope.types import Design as Design
     from leakscope.types import Records as Records
     from leakscope.types import Scores as Scores
@@ -85,6 +86,7 @@ _MODULES = {
     "Verdict": "leakscope.evaluate.verdict",
     "advise": "leakscope.advice.advise",
     "audit": "leakscope.audits.run",
+    "compare_defences": "leakscope.studies.defences.study",
     "load": "leakscope.data.registry",
     "open_run": "leakscope.runs.run",
     "read_table": "leakscope.data.files",

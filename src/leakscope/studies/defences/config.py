@@ -18,7 +18,7 @@ from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Records
 
 NONE = "none"
-ATTACKS = ("loss", "lira", "eb_lira")
+ATTACKS = ("loss", "lira", "eb_lira", "label_only_lira")
 FEWEST_MODELS = 8
 DEFAULT_CANARIES = Canaries("mislabelled", share=0.05)
 
@@ -118,8 +118,12 @@ class Preset(NamedTuple):
     defences: tuple[str, ...] = ()
 
 
+_QUICK = (
+    "early_stopping", "weight_decay", "label_smoothing", "mixup", "relax_loss", "hamp", "selena", "targeted",
+    "dp_sgd", "top_1",
+)  # fmt: skip
 PRESETS = {
-    "quick": Preset("digits", Recipe(lr=0.003, epochs=60), 32),
+    "quick": Preset("digits", Recipe(lr=0.003, epochs=60), 32, None, _QUICK),
     "adult": Preset("adult", Recipe(net_options=(("width", 256),), lr=0.003, epochs=60), 32, 4000),
     "cifar10": Preset(
         "cifar10",

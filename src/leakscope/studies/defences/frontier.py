@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,22 +23,21 @@ def on_frontier(accuracy: FloatArray, leakage: FloatArray) -> BoolArray:
 def dominating_pairs(
     defences: Sequence[str],
     accuracy_difference: Callable[[int, int], Estimate],
-    leakage_difference: Callable[[int, int], Estimate],
+    leakage_differences: Callable[[int, int], Mapping[str, Estimate]],
 ) -> list[tuple[int, int]]:
     """Pairs (winner, loser) of settings of different defences, at equal or higher accuracy.
 
-    The winner's leakage is lower beyond its interval, and its accuracy is no more than a hundredth lower at
-    the lower end of the interval. Differences are called as (winner, loser).
+    The winner leaks less on every set of records, beyond the interval, and its accuracy is no more than a
+    hundredth lower at the lower end of the interval. Differences are called as (winner, loser).
     """
     pairs = []
     for winner in range(len(defences)):
         for loser in range(len(defences)):
             if defences[winner] == defences[loser]:
                 continue
-            accuracy, leakage = accuracy_difference(winner, loser), leakage_difference(winner, loser)
+            accuracy, leakage = accuracy_difference(winner, loser), leakage_differences(winner, loser)
             is_as_good = accuracy.low is not None and accuracy.low >= -EQUAL_ACCURACY
-            leaks_less = leakage.high is not None and leakage.high < 0
-            if is_as_good and leaks_less:
+            if is_as_good and all(one.high is not None and one.high < 0 for one in leakage.values()):
                 pairs.append((winner, loser))
     return pairs
 

@@ -59,29 +59,28 @@ def judged(
     """
     sets = _sets(choosing, is_canary)
     populations = _populations(config, banks, np.flatnonzero(~is_canary), sets)
-    decides = CANARIES if CANARIES in sets else WORST
-    compared = _Compared(populations.figures, decides)
+    compared = _Compared(populations.figures)
     frontier = on_frontier(compared.accuracy, compared.leakage)
     settings = tuple(
         _setting(config.settings[at], compared, k, bool(frontier[k]))
         for k, at in enumerate(populations.tried)
     )
     names = [setting.defence for setting in settings]
-    pairs = dominating_pairs(names, compared.accuracy_difference, compared.leakage_difference)
+    pairs = dominating_pairs(names, compared.accuracy_difference, compared.leakage_differences)
     return DefencesResults(
         experiment="study defences",
         config=config,
         records=len(is_canary),
         canaries=int(is_canary.sum()),
         worst=len(sets[WORST]),
-        decides=decides,
+        decides=tuple(sets),
         settings=settings,
         dominations=tuple(
             Domination(
                 settings[winner].label,
                 settings[loser].label,
                 compared.accuracy_difference(winner, loser),
-                compared.leakage_difference(winner, loser),
+                compared.leakage_differences(winner, loser),
             )
             for winner, loser in pairs
         ),
@@ -127,19 +126,21 @@ def _populations(
 class _Compared:
     """Figures of all settings, and their differences."""
 
-    def __init__(self, figures: Sequence[PopulationFigures], decides: str) -> None:
-        self.figures, self._decides = figures, decides
+    def __init__(self, figures: Sequence[PopulationFigures]) -> None:
+        self.figures = figures
         self.accuracy: FloatArray = np.array([one.accuracy.figure.value for one in figures])
-        self.leakage: FloatArray = np.array([one.sets[decides].auc.figure.value for one in figures])
+        self.leakage: FloatArray = np.array([
+            max(own.auc.figure.value or 0.0 for own in one.sets.values()) for one in figures
+        ])  # fmt: skip
 
     def accuracy_difference(self, one: int, other: int) -> Estimate:
         """In accuracy on records that a model was not trained on."""
         return self.figures[one].accuracy.minus(self.figures[other].accuracy)
 
-    def leakage_difference(self, one: int, other: int) -> Estimate:
-        """In AUC on the set of records that decides."""
-        first, second = (self.figures[at].sets[self._decides].auc for at in (one, other))
-        return first.minus(second)
+    def leakage_differences(self, one: int, other: int) -> dict[str, Estimate]:
+        """In AUC, on each set of records that decides."""
+        first, second = (self.figures[at].sets for at in (one, other))
+        return {name: own.auc.minus(second[name].auc) for name, own in first.items()}
 
 
 def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -> SettingResults:
@@ -158,7 +159,7 @@ def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -
         sets=sets,
         epsilon=tried.epsilon,
         is_on_frontier=is_on_frontier,
-        looks_safe_only=CANARIES in sets and _looks_safe_only(sets[POPULATION], sets[CANARIES]),
+        looks_safe_only=looks_safe_only(sets),
         tables=tried.tables,
     )
 
@@ -168,7 +169,8 @@ def _set_figures(own: SetLeakage, none: SetLeakage, *, is_none: bool) -> SetFigu
     return SetFigures(own.n_records, own.attack, own.auc.figure, own.tpr, difference)
 
 
-def _looks_safe_only(population: SetFigures, canaries: SetFigures) -> bool:
-    """Whether the population figure is below 0.55 for sure, and that of canaries above 0.65."""
-    high, low = population.auc.these_high, canaries.auc.these_low
-    return high is not None and low is not None and high < _LOOKS_SAFE and low > _IS_EXPOSED
+def looks_safe_only(sets: Mapping[str, SetFigures]) -> bool:
+    """Whether the AUC is surely below 0.55 over all records, and surely above 0.65 on another set."""
+    high = sets[POPULATION].auc.these_high
+    lows = [one.auc.these_low or 0.0 for name, one in sets.items() if name != POPULATION]
+    return high is not None and high < _LOOKS_SAFE and max(lows) > _IS_EXPOSED

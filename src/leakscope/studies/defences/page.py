@@ -16,19 +16,22 @@ from leakscope.studies.defences.results import DefencesResults, SettingResults
 
 _SYMBOLS = ("circle", "diamond", "circle-open")
 _CONVENTIONS = (
-    "All settings share records, canaries, members of each model, and seeds; reference models have the same "
-    "defence as their target, so every attack adapts to it.",
+    "All settings share records, canaries, the members of each model, and seeds. Reference models have the "
+    "same defence as their target, so every attack adapts to it.",
     "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack "
-    "that is strongest on one half of the set is measured on the other, so the choice does not raise it.",
+    "that is strongest on one half of the set is measured on the other, so the choice does not raise it. "
+    "Among all records the AUC is the mean over models; within canaries and most exposed records, models "
+    "are pooled.",
     "Intervals are 95% intervals for these records: other models trained on random halves of them. "
     "Differences are paired: both settings leave out the same models in turn.",
-    "The most exposed records were chosen by a further population without defence, so the choice flatters no "
-    "setting. A defence may expose others.",
-    "A setting is on the frontier if no other one has both a higher accuracy and a lower AUC on the "
-    "records that decide. One setting dominates another if its AUC is lower beyond the interval and its "
+    "The most exposed records are the most exposed 1%, at least 40, in a further population without "
+    "defence that serves no other purpose, so the choice flatters no setting. A defence may expose others.",
+    "The leakage of a setting is its highest AUC on canaries or most exposed records. A setting is on the "
+    "frontier if no other one has both a higher accuracy and a lower leakage.",
+    "One setting dominates another if its AUC is lower on both sets, beyond the intervals, and its "
     "accuracy is at most one percentage point lower at the lower end of the interval.",
-    "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries, "
-    "both beyond their intervals.",
+    "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries or "
+    "most exposed records, both beyond their intervals.",
 )
 
 
@@ -162,7 +165,7 @@ def _facts(results: DefencesResults) -> list[tuple[str, str]]:
         ("Canaries", canaries),
         ("Settings", f"{len(results.settings)}, with {config.models} models each, each on a random half"),
         ("Attacks", ", ".join(config.attacks)),
-        ("What decides", f"AUC on {sentences.SET_NAMES[results.decides]}"),
+        ("What decides", f"highest AUC on {sentences.deciding_sets(results)}"),
     ]
 
 

@@ -51,7 +51,7 @@ class SettingResults:
         sets: "population", "canaries" and "worst" -> what the attacks achieve there.
         epsilon: the epsilon that the training guarantees; None without a guarantee.
         is_on_frontier: whether no other setting has both a higher accuracy and a lower leakage.
-        looks_safe_only: whether it looks safe over the population and not on the canaries.
+        looks_safe_only: whether it looks safe over all records and is not on another set.
         tables: what to write into a config file to get it.
     """
 
@@ -71,19 +71,19 @@ class SettingResults:
 
 @dataclass(frozen=True)
 class Domination:
-    """One setting leaks less than another at equal or higher accuracy.
+    """One setting leaks less than another at equal or higher accuracy, on every set of records that decides.
 
     Attributes:
         winner: label of the setting that is better.
         loser: label of the other.
         accuracy_difference: winner minus loser.
-        auc_difference: winner minus loser, on the set of records that decides.
+        auc_differences: canaries and most exposed records -> winner minus loser.
     """
 
     winner: str
     loser: str
     accuracy_difference: Estimate
-    auc_difference: Estimate
+    auc_differences: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class DefencesResults:
         records: number of records, canaries included.
         canaries: number of canaries.
         worst: number of the most exposed records.
-        decides: the set of records whose leakage decides: "canaries", or "worst" without canaries.
+        decides: the sets of records that decide: canaries, where there are any, and the most exposed records.
+            The leakage of a setting is the highest AUC on any of them.
         settings: no defence first, then defence by defence, from weak to strong.
         dominations: pairs of settings of different defences, one of which is better; at equal accuracy.
         best: the best setting for several losses of accuracy.
@@ -122,7 +123,7 @@ class DefencesResults:
     records: int
     canaries: int
     worst: int
-    decides: str
+    decides: tuple[str, ...]
     settings: tuple[SettingResults, ...]
     dominations: tuple[Domination, ...]
     best: tuple[BestAtLoss, ...]

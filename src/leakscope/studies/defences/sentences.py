@@ -6,7 +6,7 @@ from leakscope.evaluate.results import Figure
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import NONE
-from leakscope.studies.defences.results import DefencesResults, Domination, SettingResults
+from leakscope.studies.defences.results import DefencesResults, Domination, SetFigures, SettingResults
 
 SET_NAMES = {"population": "all records", "canaries": "canaries", "worst": "most exposed records"}
 _MOST_PAIRS = 6
@@ -26,16 +26,17 @@ def _answer(results: DefencesResults) -> str:
     by_label = {setting.label: setting for setting in results.settings}
     affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
     best = by_label[affordable.label]
-    where, loss = (
-        SET_NAMES[results.decides],
-        f"{100 * affordable.accuracy_loss:g} percentage points of accuracy",
-    )
-    before, after = (one.sets[results.decides].auc for one in (results.none, best))
+    loss = f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
     if best.label == NONE:
-        return f"No defence leaks less on {where} than none does, at a loss of at most {loss}."
+        return f"No defence leaks less than none does, at a loss of at most {loss}."
+    falls = [
+        f"from {number(results.none.sets[name].auc.value)} to {interval(best.sets[name].auc)} on "
+        f"{SET_NAMES[name]}"
+        for name in results.decides
+    ]
     return (
-        f"For at most {loss}, take {best.label}: the AUC on {where} falls from {number(before.value)} to "
-        f"{interval(after)}, and accuracy changes by {points(best.accuracy_difference)}."
+        f"For at most {loss}, take {best.label}: the AUC falls {' and '.join(falls)}, and accuracy changes "
+        f"by {points(best.accuracy_difference)}."
     )
 
 
@@ -53,31 +54,46 @@ def _trap_sentences(results: DefencesResults) -> list[str]:
     traps = [setting for setting in results.settings[1:] if setting.looks_safe_only]
     if not traps:
         return []
-    worst = max(traps, key=lambda setting: setting.sets["canaries"].auc.value or 0.0)
-    others = (
-        f" The same holds for {_listed([s.label for s in traps if s is not worst])}."
-        if len(traps) > 1
-        else ""
-    )
+    worst = max(traps, key=lambda setting: _most(setting, results).auc.value or 0.0)
+    rest = [setting.label for setting in traps if setting is not worst]
+    others = f" The same holds for {_listed(rest)}." if rest else ""
+    name = max(results.decides, key=lambda name: worst.sets[name].auc.value or 0.0)
     return [
         f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all "
-        f"records, {interval(worst.sets['canaries'].auc)} on canaries.{others}"
+        f"records, {interval(worst.sets[name].auc)} on {SET_NAMES[name]}.{others}"
     ]
+
+
+def _most(setting: SettingResults, results: DefencesResults) -> SetFigures:
+    """Where the setting leaks most."""
+    return max((setting.sets[name] for name in results.decides), key=lambda one: one.auc.value or 0.0)
 
 
 def domination_sentences(results: DefencesResults) -> list[str]:
     """Who dominates whom, the largest difference in leakage first; one sentence per winning defence."""
     defence = {setting.label: setting.defence for setting in results.settings}
     by_pair: dict[tuple[str, str], Domination] = {}
-    for pair in sorted(results.dominations, key=lambda pair: pair.auc_difference.value or 0.0):
+    for pair in sorted(results.dominations, key=_largest_difference):
         if NONE not in (pair.winner, pair.loser):
             by_pair.setdefault((defence[pair.winner], defence[pair.loser]), pair)
-    where = SET_NAMES[results.decides]
-    return [
-        f"{pair.winner} dominates {pair.loser}: AUC on {where} {signed(pair.auc_difference)}, accuracy "
+    return [_domination_sentence(pair) for pair in list(by_pair.values())[:_MOST_PAIRS]]
+
+
+def _largest_difference(pair: Domination) -> float:
+    return min(one.value or 0.0 for one in pair.auc_differences.values())
+
+
+def _domination_sentence(pair: Domination) -> str:
+    aucs = [f"{signed(one)} on {SET_NAMES[name]}" for name, one in pair.auc_differences.items()]
+    return (
+        f"{pair.winner} dominates {pair.loser}: AUC {' and '.join(aucs)}, accuracy "
         f"{points(pair.accuracy_difference)}."
-        for pair in list(by_pair.values())[:_MOST_PAIRS]
-    ]
+    )
+
+
+def deciding_sets(results: DefencesResults) -> str:
+    """The sets of records that decide, in words."""
+    return " or ".join(SET_NAMES[name] for name in results.decides)
 
 
 def settings_table(results: DefencesResults) -> Table:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from leakscope.attacks.registry import PER_RECORD
+from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
@@ -26,6 +28,7 @@ from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import AnyRecipe
 from leakscope.report.page import pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.signals.registry import CLASSIFICATION
 from leakscope.studies.defences.config import (
     NONE,
     DefencesConfig,
@@ -45,7 +48,6 @@ RESULTS_TYPE = DefencesResults
 CANARIES = "canaries.npy"
 """Which records are canaries."""
 Progress = Callable[[float], None]
-_SIGNALS = ("correct", "log_odds", "loss")
 _SEED_OF_CHOICE = 1_000_003  # added to the seed of the population that chooses the most exposed records
 
 
@@ -128,9 +130,11 @@ def comparison_of(
     config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
     design = make_design("balanced", config.models, len(records), config.seed)
     again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)
+    read = {name for attack in resolve_all(config.attacks) for name in attack.reads(CLASSIFICATION)}
+    signals = tuple(sorted({"correct", *PER_RECORD.reads(CLASSIFICATION), *read}))
     requests = [
-        *(_request(one, design, config.seed, device) for one in protected),
-        _request(protected[0], again, config.seed + _SEED_OF_CHOICE, device),
+        *(_request(one, design, config.seed, signals, device) for one in protected),
+        _request(protected[0], again, config.seed + _SEED_OF_CHOICE, signals, device),
     ]
     return Comparison(config, records, tuple(requests))
 
@@ -146,11 +150,13 @@ def _tried(defence: Defence, before: Protected, after: Protected) -> Tried:
     return Tried(defence.name, defence.label, defence.changes, tables, privacy and privacy.epsilon)
 
 
-def _request(protected: Protected, design: Design, seed: int, device: str) -> TrainingRequest:
+def _request(
+    protected: Protected, design: Design, seed: int, signals: tuple[str, ...], device: str
+) -> TrainingRequest:
     from leakscope.engine.request import TrainingRequest, check_request
 
     request = TrainingRequest(
-        protected.records, design, protected.recipe, seed, _SIGNALS, device, outputs=protected.outputs
+        protected.records, design, protected.recipe, seed, signals, device, outputs=protected.outputs
     )
     check_request(request)
     return request

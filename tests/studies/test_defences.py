@@ -1,0 +1,184 @@
+"""The comparison of defences: who dominates whom, the command, and what each setting really trains."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import leakscope
+from leakscope.cli.main import app
+from leakscope.data.canaries import Canaries
+from leakscope.errors import InputError
+from leakscope.evaluate.results import Figure
+from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.runs.verification import verify_run
+from leakscope.stats.estimate import Estimate
+from leakscope.studies.defences.config import Subject, chosen_defences, preset_named
+from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
+from leakscope.studies.defences.judge import looks_safe_only
+from leakscope.studies.defences.results import SetFigures
+from leakscope.studies.defences.study import comparison_of
+from leakscope.types import Records
+
+RECIPE = Recipe(net_options=(("width", 16),), lr=0.01, epochs=20, batch_size=32)
+DEFENCES = ("early_stopping(share=0.25)", "top_1", "temperature(value=5)")
+
+
+def some_records(n=240, seed=0) -> Records:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, n)
+    features = (rng.normal(size=(n, 8)) + labels[:, None]).astype(np.float32)
+    return Records(
+        features, labels, np.array([f"r{i}" for i in range(n)]), "made up", class_names=("a", "b", "c")
+    )
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("defences")
+    results = leakscope.compare_defences(
+        some_records(), RECIPE, DEFENCES, folder, models=8, canaries=Canaries("mislabelled", share=0.2)
+    )
+    return results, folder
+
+
+class TestFrontier:
+    def test_a_setting_that_another_beats_in_both_is_not_on_it(self):
+        accuracy, leakage = np.array([0.9, 0.8, 0.85, 0.9]), np.array([0.7, 0.6, 0.75, 0.65])
+        assert on_frontier(accuracy, leakage).tolist() == [False, True, False, True]
+
+    def test_equal_settings_do_not_push_each_other_off(self):
+        assert on_frontier(np.array([0.9, 0.9]), np.array([0.6, 0.6])).all()
+
+    def test_more_noise_in_a_difference_takes_dominance_away(self):
+        accuracy = {(0, 1): Estimate(0.0, -0.005, 0.005), (1, 0): Estimate(0.0, -0.005, 0.005)}
+
+        def pairs(high):
+            leakage = {
+                (0, 1): {"canaries": Estimate(-0.1, -0.2, high)},
+                (1, 0): {"canaries": Estimate(0.1, 0, 0.2)},
+            }
+            return dominating_pairs(["a", "b"], lambda *k: accuracy[k], lambda *k: leakage[k])
+
+        assert pairs(-0.01) == [(0, 1)]
+        assert pairs(0.01) == []
+
+    def test_a_setting_dominates_only_where_it_is_better_on_every_set(self):
+        better, worse = Estimate(-0.1, -0.2, -0.05), Estimate(0.1, 0.05, 0.2)
+        leakage = {(0, 1): {"canaries": better, "worst": worse}, (1, 0): {"canaries": worse, "worst": better}}
+        equal = Estimate(0.0, 0.0, 0.0)
+        assert dominating_pairs(["a", "b"], lambda *_: equal, lambda *k: leakage[k]) == []
+
+    def test_strengths_of_one_defence_do_not_compete(self):
+        less = {"canaries": Estimate(-0.1, -0.2, -0.05)}
+        assert dominating_pairs(["a", "a"], lambda *_: Estimate(0, 0, 0), lambda *_: less) == []
+
+    def test_the_best_setting_costs_no_more_than_is_given_up(self):
+        accuracy, leakage = np.array([0.95, 0.94, 0.90]), np.array([0.9, 0.8, 0.6])
+        assert [best_at_loss(accuracy, leakage, loss) for loss in (0.0, 0.02, 0.06)] == [0, 1, 2]
+
+
+class TestComparison:
+    def test_no_defence_comes_first_and_every_setting_has_three_sets(self, compared):
+        results, _ = compared
+        assert [setting.label for setting in results.settings] == ["none", *_labels()]
+        for setting in results.settings:
+            assert list(setting.sets) == ["population", "canaries", "worst"]
+            assert setting.sets["canaries"].records == 48
+
+    def test_a_filter_of_outputs_changes_no_prediction(self, compared):
+        results, _ = compared
+        none, top_1 = results.none, next(s for s in results.settings if s.defence == "top_1")
+        assert top_1.accuracy == none.accuracy
+        assert (top_1.accuracy_difference.low, top_1.accuracy_difference.high) == (0.0, 0.0)
+        assert top_1.tables == "[outputs]\ntop_1 = true\n"
+
+    def test_temperature_hides_nothing_from_an_attack_that_adapts(self, compared):
+        """Dividing logits by 5 is undone by references that do the same."""
+        results, _ = compared
+        hot = next(s for s in results.settings if s.defence == "temperature")
+        for name in ("population", "canaries"):
+            difference = hot.sets[name].auc_difference
+            assert difference.low <= 0.02 and difference.high >= -0.02
+            assert abs(difference.value) < 0.05
+
+    def test_differences_are_those_of_the_figures(self, compared):
+        results, _ = compared
+        for setting in results.settings[1:]:
+            for name, one in setting.sets.items():
+                wanted = one.auc.value - results.none.sets[name].auc.value
+                assert one.auc_difference.value == pytest.approx(wanted)
+                assert one.auc_difference.low <= wanted <= one.auc_difference.high
+
+    def test_every_number_is_recomputed_from_the_folder(self, compared):
+        _, folder = compared
+        assert verify_run(folder).problems == []
+
+    def test_the_report_names_every_setting_and_says_nothing_about_a_record(self, compared):
+        results, folder = compared
+        page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
+        for setting in results.settings:
+            assert setting.label in page and setting.label in text
+        assert "r17" not in text
+
+    def test_a_second_run_trains_nothing_and_gives_the_same(self, compared):
+        results, folder = compared
+        done = []
+        again = leakscope.compare_defences(
+            some_records(), RECIPE, DEFENCES, folder, done.append, models=8,
+            canaries=Canaries("mislabelled", share=0.2),
+        )  # fmt: skip
+        assert again == results and sum(done) == 8 * 5
+
+    def test_what_does_not_apply_is_named(self, tmp_path):
+        forest = pytest.importorskip("sklearn.ensemble").RandomForestClassifier(n_estimators=5)
+        comparison = comparison_of(
+            Subject(some_records(), EstimatorRecipe(forest)), ("mixup", "top_1"), models=8
+        )
+        assert [one.label for one in comparison.config.inapplicable] == [
+            defence.label for defence in chosen_defences(("mixup",))
+        ]
+        assert [one.label for one in comparison.config.settings] == ["none", "top_1"]
+
+    def test_numbers_as_labels_are_refused(self):
+        records = some_records()
+        numbers = replace(records, labels=records.labels.astype(np.float32), class_names=())
+        with pytest.raises(InputError, match="needs classes"):
+            comparison_of(Subject(numbers, RECIPE), ("top_1",), models=8)
+
+    @pytest.mark.parametrize("models", [6, 9])
+    def test_too_few_models_are_refused(self, models):
+        with pytest.raises(InputError, match="models="):
+            comparison_of(Subject(some_records(), RECIPE), ("top_1",), models=models)
+
+    def test_an_unknown_preset_is_named_with_the_closest(self):
+        with pytest.raises(InputError, match="did you mean 'quick'"):
+            preset_named("qick")
+
+
+def test_a_settinglooks_safe_only_where_both_intervals_say_so():
+    """Over all records nothing shows, on canaries everything does: the comparison must say so."""
+
+    def figures(low, high):
+        return SetFigures(100, "lira", Figure(0.5, 0.4, 0.6, None, low, high), None, None)
+
+    assert looks_safe_only({"population": figures(0.49, 0.53), "canaries": figures(0.9, 0.95)})
+    assert not looks_safe_only({"population": figures(0.49, 0.60), "canaries": figures(0.9, 0.95)})
+    assert not looks_safe_only({"population": figures(0.49, 0.53), "canaries": figures(0.5, 0.95)})
+
+
+@pytest.mark.slow
+def test_the_command_compares_and_prints(tmp_path):
+    out = str(tmp_path / "run")
+    done = CliRunner().invoke(
+        app, ["study", "defences", "--defence", "top_1", "--models", "8", "--out", out, "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    results = json.loads(done.stdout)
+    assert [setting["label"] for setting in results["settings"]] == ["none", "top_1"]
+
+
+def _labels():
+    return [defence.label for defence in chosen_defences(DEFENCES)]
