@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from leakscope.signals.functions import classification_signals, log_odds
-from leakscope.signals.registry import CLASSIFICATION, find_signal, names_of
+from leakscope.signals.registry import CLASSIFICATION, find_signal, names_of, of_outputs
 
-CLASSIFICATION_SIGNALS = names_of(CLASSIFICATION)
+CLASSIFICATION_SIGNALS = of_outputs(names_of(CLASSIFICATION))
 
 
 def naive(z, y):
