@@ -67,6 +67,7 @@ def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
 
 def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
     wanted = [
+        "sets",
         "roc",
         "precision",
         "scores",
