@@ -19,7 +19,7 @@ from leakscope.errors import BankMismatchError, InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.signals.output_filter import OutputFilter
-from leakscope.train.queries import RANDOM_INPUTS, random_inputs
+from leakscope.train.queries import RANDOM_INPUTS, random_inputs, returned
 from leakscope.types import Records
 from tests.engine import small_population
 from tests.engine.small_population import RECIPE, noise, records, regression_records
@@ -99,6 +99,17 @@ def test_random_values_depend_on_a_record_only_by_the_order_of_classes(recipe: A
     assert np.array_equal(np.take_along_axis(shown, own, -1), np.sort(shown, axis=-1))
     assert not np.allclose(np.sort(shown, -1), np.sort(plain, -1))
     assert np.array_equal(logits(OutputFilter(random_values=True)), shown)
+
+
+def test_outputs_that_cannot_be_written_to_are_filtered() -> None:
+    """A user's function may return an array that belongs to somebody else."""
+    logits = np.zeros((4, 3), dtype=np.float32)
+    logits.setflags(write=False)
+    assert returned(logits, logits, OutputFilter(), 0, 0) is logits
+    for outputs in FILTERS:
+        found = returned(logits, np.zeros((RANDOM_INPUTS, 3), np.float32), outputs, 0, 0)
+        assert np.isfinite(found).all() and found.dtype == np.float32
+    assert (logits == 0).all()
 
 
 def test_random_inputs_lie_within_the_range_of_each_feature() -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -14,6 +15,7 @@ from leakscope.engine import local
 from leakscope.engine.local import Engine, LocalEngine
 from leakscope.errors import InputError, TrainingError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.signals.output_filter import OutputFilter
 from tests.engine.clusters import two_nodes
 from tests.engine.functions import centroids, dies_once, fails, one_always_dies
 from tests.engine.small_population import N_MODELS, RECIPE, complete, contents, design, use_blocks_of
@@ -83,6 +85,24 @@ def test_every_engine_makes_the_same_bytes_and_its_progress_adds_up(
     assert sum(done) == pytest.approx(N_MODELS)
     assert bank.manifest.engine == engine.name
     assert bank.manifest.device == "cpu"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("processes", "function"), ("ray", "dense"), ("ray", "function")],
+    indirect=["engine"],
+)
+def test_every_engine_filters_outputs(tmp_path: Path, engine: Engine, name: str) -> None:
+    outputs = OutputFilter(random_values=True, digits=2)
+    complete(tmp_path / "bank", RECIPES[name], engine=engine, outputs=outputs)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(local, "SECONDS_WORTH_PROCESSES", float("inf"))
+        complete(tmp_path / "here", RECIPES[name], outputs=outputs)
+        complete(tmp_path / "unfiltered", RECIPES[name])
+    assert contents(tmp_path / "bank") == contents(tmp_path / "here")
+    odds = [np.array(Bank.open(tmp_path / at).signals().arrays["log_odds"]) for at in ("bank", "unfiltered")]
+    assert not np.allclose(*odds)
 
 
 @pytest.mark.slow

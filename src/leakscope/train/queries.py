@@ -22,7 +22,7 @@ from leakscope.disk.scratch import evict_pages
 from leakscope.randomness import Purpose, generator
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
-from leakscope.signals.output_filter import OutputFilter
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.train.robustness import block_label_robustness
 from leakscope.types import Design
@@ -132,10 +132,12 @@ def returned(
     logits: AnyArray, of_random_inputs: AnyArray, outputs: OutputFilter, seed: int, model: int
 ) -> AnyArray:
     """What queries of one model return; float32 (records, classes), as the logits."""
+    if outputs == NO_FILTER:
+        return logits
     answers = None
     if outputs.random_values:
         answers = torch.from_numpy(of_random_inputs[_picks(seed, model, len(logits))])
-    shown: AnyArray = filtered(torch.from_numpy(logits), outputs, answers).numpy()
+    shown: AnyArray = filtered(torch.from_numpy(np.array(logits)), outputs, answers).numpy()
     return shown
 
 

@@ -45,9 +45,7 @@ def read_subject(path: Path, data_dir: Path | None, given: dict[str, Any]) -> tu
     if config.data is None or config.target is not None:
         raise InputError(f"{path}: the study trains a population; give [data], and no [target]")
     if config.outputs != NO_FILTER:
-        raise InputError(
-            f"{path}: the study follows the outputs of the models themselves; leave [outputs] out"
-        )
+        raise InputError(f"{path}: the study follows the models' own outputs; leave [outputs] out")
     recipe = config.recipe()
     if not isinstance(recipe, Recipe):
         raise InputError(f"{path}: the study follows networks over epochs; give `net` in [model]")
