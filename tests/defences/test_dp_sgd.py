@@ -11,11 +11,11 @@ RECORDS = class_records()
 
 
 def test_it_trains_with_dp_sgd_and_with_steps_that_suit_it():
-    defended = DpSgd(epsilon=2.0, clip=0.5).recipe(Recipe(lr=0.001, epochs=7), RECORDS)
+    defended = DpSgd(epsilon=2.0, clip=0.5).recipe(Recipe(optimizer="sgd", momentum=0.9, epochs=7), RECORDS)
     assert isinstance(defended, Recipe)
     assert defended.privacy is not None
     assert (defended.privacy.epsilon, defended.privacy.clip) == (2.0, 0.5)
-    assert (defended.optimizer, defended.momentum, defended.batch_size) == ("sgd", 0.9, 256)
+    assert (defended.optimizer, defended.lr, defended.batch_size) == ("adam", 0.02, 256)
     assert defended.epochs == 7
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from leakscope.design import make_design
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Recipe
-from leakscope.train import loop
+from leakscope.train import loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
 
@@ -131,3 +132,39 @@ def test_where_a_step_cannot_be_captured_it_is_launched_step_by_step_with_a_note
     launched = trained_block(RECIPES["stacked cnn"], "bernoulli")
     assert "not captured: operation not permitted" in launched.note
     np.testing.assert_allclose(launched.signals["log_odds"], captured.signals["log_odds"], atol=0.02)
+
+
+PRIVATE = {
+    "dense": RECIPES["dense adam"],
+    "side_by_side": Recipe(net="cnn", net_options=(("norm", "group"),), optimizer="sgd", lr=0.1, flips=True,
+                           crop=1, batch_size=16, epochs=3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trainer", PRIVATE)
+def test_a_captured_step_of_dp_sgd_ends_where_a_launched_one_ends(trainer, monkeypatch):
+    """In all, and where the first batches are wider than the place that was made for them."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    views = 2 if trainer == "side_by_side" else 1
+    recipe = replace(PRIVATE[trainer], privacy=Privacy(noise_multiplier=0.5, views=views))
+    inputs, design = inputs_from(images(), CUDA), make_design("bernoulli", 6, 96, seed=1)
+    assert choose_trainer(recipe, inputs)[0] == trainer
+
+    def ended():
+        block = train_block(inputs, design, recipe, np.arange(6), 3, ("log_odds",), trainer)
+        return block.signals["log_odds"], block.note
+
+    captured, note = ended()
+    assert note == ""
+    monkeypatch.setattr(poisson, "_WIDE", -2.0)
+    widened, note = ended()
+    assert note == ""
+    monkeypatch.setattr(loop, "CapturedSteps", _refuse)
+    launched, note = ended()
+    assert "not captured" in note
+    np.testing.assert_allclose(widened, captured, atol=0.02)
+    np.testing.assert_allclose(launched, captured, atol=0.02)
+
+
+def _refuse(*_):
+    raise RuntimeError("refused")

@@ -24,14 +24,14 @@ class DpSgd(Defence):
         delta: the probability that is excepted.
         clip: largest norm of one record's gradient.
         batch_size: expected size of a batch.
-        lr: learning rate of SGD with momentum 0.9.
+        lr: learning rate of Adam.
     """
 
     epsilon: float = 8.0
     delta: float = 1e-5
     clip: float = 1.0
     batch_size: int = 256
-    lr: float = 1.0
+    lr: float = 0.02
 
     name = "dp_sgd"
     changes = "recipe"
@@ -55,8 +55,8 @@ class DpSgd(Defence):
         return replace(
             recipe,
             privacy=privacy,
-            optimizer="sgd",
-            momentum=0.9,
+            optimizer="adam",
+            momentum=0.0,
             nesterov=False,
             lr=self.lr,
             batch_size=self.batch_size,

@@ -94,11 +94,10 @@ class DenseStack:
         work = self._passed(x)
         below = [x, *work.outputs[:-1]]
         slopes = [*work.slopes, self.objective.output_gradient_(work.outputs[-1], y, work.ones)]
-        squares = _squared_norms(below[-1], slopes[-1])
         for level in range(len(slopes) - 1, 0, -1):
             torch.bmm(self._maps_t[level], slopes[level], out=slopes[level - 1])
             _differentiate_(self._activations[level - 1], slopes[level - 1], below[level])
-            squares += _squared_norms(below[level - 1], slopes[level - 1])
+        squares = work.squared_norms(below, slopes)
         factor = (row_weight * clip_factor(squares, clip))[:, None]
         for level, (inputs, slope) in enumerate(zip(below, slopes, strict=True)):
             self._layer_gradient(level, slope.mul_(factor), inputs, inputs.transpose(1, 2))
@@ -152,11 +151,24 @@ class _Workspace:
         self.outputs_t = [out.transpose(1, 2) for out in self.outputs]
         self.slopes = [torch.empty_like(out) for out in self.outputs[:-1]]
         self.ones = self.outputs[0].new_ones(len(maps[0]), rows)
+        self._scratch = torch.empty_like(max(self.outputs, key=Tensor.numel)).flatten()
 
+    def squared_norms(self, below: list[Tensor], slopes: list[Tensor]) -> Tensor:
+        """Of the rows' gradients in all weights and biases, from the layers' inputs and slopes.
 
-def _squared_norms(inputs: Tensor, slopes: Tensor) -> Tensor:
-    """Of the rows' gradients in one layer, weights and biases; (models, rows)."""
-    return inputs.square().sum(1).add_(1).mul_(slopes.square().sum(1))
+        (models, rows).
+        """
+        total = torch.zeros_like(self.ones)
+        for inputs, slope in zip(below, slopes, strict=True):
+            total.addcmul_(self._squares(inputs).add_(1), self._squares(slope))
+        return total
+
+    def _squares(self, t: Tensor) -> Tensor:
+        """Squared norms of the columns; fresh memory for the squares would take longer than they do."""
+        if t.numel() > self._scratch.numel() or not t.is_contiguous():  # a batch: rows come before inputs
+            norms: Tensor = torch.linalg.vector_norm(t, dim=1)
+            return norms.square_()
+        return torch.mul(t, t, out=self._scratch[: t.numel()].view(t.shape)).sum(1)
 
 
 def _activate_(activation: type[nn.Module] | None, a: Tensor) -> Tensor:
