@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakscope.advice.candidates import schedule
-from leakscope.advice.config_file import moved, named_code, with_settings
+from leakscope.advice.config_file import moved, named_code, ready_tables, with_settings
 from leakscope.advice.rank import ranked, recommended
 from leakscope.advice.results import Effect, PopulationSummary, Tried
 from leakscope.compare.results import DifferenceFigure
@@ -87,6 +87,13 @@ def test_settings_join_the_tables_that_are_there() -> None:
     joined = tomllib.loads(with_settings(CONFIG, "[model.options]\nleaf = 5\n\n[training]\nepochs = 4\n"))
     assert joined["model"] == {"estimator": "a:B", "options": {"depth": 3, "leaf": 5}}
     assert joined["training"] == {"epochs": 4} and joined["data"]["file"] == "people.csv"
+
+
+def test_the_tables_of_a_defence_replace_those_of_the_config() -> None:
+    """A heading of its own for the options would define them twice."""
+    tables = ready_tables(CONFIG, "[model.options]\nleaf = 5\n")
+    assert tables == '[model]\nestimator = "a:B"\noptions = { depth = 3, leaf = 5 }'
+    assert ready_tables(None, "[training]\nepochs = 4\n") == "[training]\nepochs = 4"
 
 
 def test_a_moved_config_reads_the_same_file(tmp_path: Path) -> None:

@@ -19,6 +19,14 @@ def with_settings(config: str, settings: str) -> str:
     return toml_text(_joined(tomllib.loads(config), tomllib.loads(settings)))
 
 
+def ready_tables(config: str | None, settings: str) -> str:
+    """The tables that a defence changes, whole, to replace those of the config."""
+    if config is None:
+        return settings.strip()
+    joined = tomllib.loads(with_settings(config, settings))
+    return toml_text({name: joined[name] for name in tomllib.loads(settings)}).strip()
+
+
 def moved(config: str, old: Path, new: Path) -> str:
     """The config for another folder: a relative path of the data leads to the same file.
 

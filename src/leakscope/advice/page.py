@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leakscope.advice.config_file import ready_tables
 from leakscope.advice.results import AdviceResults, Tried
 from leakscope.advice.sentences import headline, limitations
 from leakscope.advice.tables import in_short, trade_table
@@ -89,8 +90,12 @@ def _point(one: Tried, index: int) -> dict[str, object]:
 def _settings_section(results: AdviceResults) -> Section:
     body: list[Block | str] = []
     for one in results.tried:
-        body += [Heading(one.defence), f"{in_short(one, results).capitalize()}.", Code(one.settings.strip())]
-    note = "Each table is to be joined to that of the config. recommended.toml is the whole config."
+        body += [
+            Heading(one.defence),
+            f"{in_short(one, results).capitalize()}.",
+            Code(ready_tables(results.config.toml, one.settings)),
+        ]
+    note = "The tables that change, as they read in the config. recommended.toml is the whole config."
     return Section("settings", "Settings", body, note)
 
 

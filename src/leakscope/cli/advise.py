@@ -75,6 +75,7 @@ def advise(
 
 def _show(screen: Console, advice: Advice) -> None:
     from leakscope.advice.advise import RECOMMENDED
+    from leakscope.advice.config_file import ready_tables
     from leakscope.advice.tables import trade_table
     from leakscope.report.page import page_path
 
@@ -86,7 +87,8 @@ def _show(screen: Console, advice: Advice) -> None:
     screen.print(text_table(table.caption, table.head, table.rows))
     best = results.best
     if best is not None:
-        print_lines(screen, ["", "Join this to the config:", "", best.settings])
+        tables = ready_tables(results.config.toml, best.settings)
+        print_lines(screen, ["", "In the config, it reads:", "", tables, ""])
     if (advice.folder / RECOMMENDED).exists():
         print_lines(screen, [f"The whole config: leakscope audit {advice.folder / RECOMMENDED}"])
     print_lines(screen, [f"Open {page_path(advice.folder)} for the whole report"])
