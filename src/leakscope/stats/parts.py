@@ -15,7 +15,7 @@ Two figures choose a threshold, and pay for it:
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -150,7 +150,7 @@ def agreement_of_halves(advantage: float, standard_error: float) -> float:
     return 1 + 0.5 / (1 + (advantage / (6 * standard_error)) ** 2)
 
 
-@cache
+@lru_cache(64)
 def halves(n_records: int) -> IntArray:
     """A random half of the records, 0 or 1 for each; the same for the same number of records."""
     half = np.random.default_rng(0).permutation(n_records) % 2
