@@ -239,7 +239,8 @@ def _settings(path: Path, content: Toml, text: str, problems: Problems) -> Audit
     of_attacks = table_values(content, "attacks", _AttacksSection, problems)
     if "gate" in content:
         of_gate = table_values(content, "gate", Gate, problems)
-        given["gate"] = made(Gate, of_gate, "gate", problems)
+        if of_gate or not content["gate"]:  # a table whose every value was refused is not one without limits
+            given["gate"] = made(Gate, of_gate, "gate", problems)
     try:
         for name in filter(names_code, given.get("signals") or ()):
             # Makes a module beside the config file importable.
