@@ -180,6 +180,10 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "a gate without limits": (DIGITS + "[gate]", ("no limit is set", "max_auc")),
     "a limit in quotes": (DIGITS + "[gate]\nmax_auc = '0.6'", ("gate.max_auc='0.6'",)),
     "half a limit": (DIGITS + "[gate]\nmax_tpr = [{ fpr = 0.1 }]", ("gate.max_tpr",)),
+    "a rate for a list of limits": (
+        DIGITS + "[gate]\nmax_tpr = 0.1",
+        ("gate.max_tpr=0.1: should be a list of tables, written [{ fpr = ..., tpr = ... }]",),
+    ),
     "a misspelled section": ("[dta]\ndataset = 'digits'", ("dta is not a known", "did you mean 'data'?")),
     "an empty file": ("", ("data is missing",)),
     "predictions that are not there": ("[predictions]\nfile = 'nobody.npz'", ("nobody.npz",)),

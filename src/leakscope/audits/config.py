@@ -269,7 +269,8 @@ def _settings(path: Path, content: Toml, text: str, problems: Problems) -> Audit
     of_attacks = table_values(content, "attacks", _AttacksSection, problems)
     if "gate" in content:
         of_gate = table_values(content, "gate", Gate, problems)
-        given["gate"] = made(Gate, of_gate, "gate", problems)
+        if of_gate or not content["gate"]:  # a table whose every value was refused is not one without limits
+            given["gate"] = made(Gate, of_gate, "gate", problems)
     if "canaries" in content:
         given["canaries"] = _section(Canaries, content, "canaries", problems)
     try:

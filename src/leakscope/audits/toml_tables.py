@@ -83,8 +83,19 @@ def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[boo
             inner = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
             place = f"{where}.{inner}" if inner else where
             message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            if problem["type"] == "tuple_type":
+                message = f"should be a list{_example(hint)}"
             shown = "" if isinstance(problem["input"], dict) else f"={problem['input']!r}"
             if place not in seen:
                 problems.append(f"{place}{shown}: {message}")
             seen.add(place)
         return False, None
+
+
+def _example(hint: Any) -> str:
+    """How a list of tables is written; empty for other lists."""
+    of = [part for part in get_args(hint) if dataclasses.is_dataclass(part)]
+    if not of:
+        return ""
+    settings = ", ".join(f"{field.name} = ..." for field in dataclasses.fields(of[0]))
+    return f" of tables, written [{{ {settings} }}]"
