@@ -15,7 +15,6 @@ from leakscope.defences.mixup import Mixup
 from leakscope.defences.penalty import Penalty
 from leakscope.defences.pruning import Pruning
 from leakscope.defences.relax_loss import RelaxLoss
-from leakscope.defences.ridge import Ridge
 from leakscope.defences.rounding import Rounding
 from leakscope.defences.sam import Sam
 from leakscope.defences.selena import Selena
@@ -39,7 +38,6 @@ _SHIPPED: tuple[type[Defence], ...] = (
     Selena,
     Targeted,
     DpSgd,
-    Ridge,
     Deduplication,
     Temperature,
     Rounding,

@@ -27,6 +27,7 @@ class Targeted(Defence):
 
     name = "targeted"
     changes = "recipe"
+    source = "leakscope, after arXiv 2507.23291"
     strengths = ({"share": 0.02}, {"share": 0.05}, {"share": 0.1})
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
