@@ -83,7 +83,7 @@ def test_nothing_else_counts_canaries(run: Path) -> None:
 def test_the_verdict_and_the_reports_show_the_sets_side_by_side(run: Path) -> None:
     verdict = open_run(run).verdict
     assert "of 216 records (separated), and of 24 canaries." in str(verdict)
-    assert "Among the 24 canaries: " in str(verdict)
+    assert "Among the 24 canaries, the strongest attack (" in str(verdict)
     for page in ("report.md", "report.html"):
         text = (run / page).read_text()
         assert text.index("Exposure by record set") < text.index("ROC")

@@ -244,11 +244,11 @@ def _figures(
             whole[at], left_out, first.n_in_left_out, n_records, first.n_models, uses_models
         )
         variance = _of_few_records(variance, whole.shape[1])
-        if not first.is_fixed and first.several:
-            variance = variance._replace(these_records=variance.like_these)
         if not is_rate:
             error = variance.standard_error(these_records=False)
             variance = variance.with_records_times(agreement_of_halves(float(values[at]), error))
+        if not first.is_fixed and first.several:
+            variance = variance._replace(these_records=variance.like_these)
         return figure_with_intervals(
             float(values[at]),
             None,

@@ -177,10 +177,10 @@ def set_sentences(results: AuditResults) -> list[str]:
     # Where membership is secret, a page says nothing about fewer records.
     is_small = results.is_of_one_model and most_exposed.records < FEWEST_RECORDS
     if most_exposed.reason is None and not is_small:
-        share = f"most exposed {MOST_EXPOSED_SHARE:.0%} of the records, which were chosen on other models"
-        sentences.append(f"Among the {share}: {_how_often_in(most_exposed)}.")
+        share = f"most exposed {MOST_EXPOSED_SHARE:.0%} of the records (chosen on the other models)"
+        sentences.append(f"Among the {share}, {_how_often_in(most_exposed)}.")
     if canaries is not None and canaries.reason is None:
-        sentences.append(f"Among the {_canaries(canaries.records)}: {_how_often_in(canaries)}.")
+        sentences.append(f"Among the {_canaries(canaries.records)}, {_how_often_in(canaries)}.")
     elif canaries is not None:
         sentences.append(f"The canaries were not measured: {canaries.reason}.")
     return sentences
@@ -188,8 +188,8 @@ def set_sentences(results: AuditResults) -> list[str]:
 
 def _how_often_in(figures: SetFigures) -> str:
     auc = figures.auc
-    interval = "" if auc.low is None else f", 95% interval {auc.low:.1%} to {auc.high:.1%}"
-    return f"{auc.value or 0:.1%} of the time ({figures.attack}{interval})"
+    interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
+    return f"the strongest attack ({figures.attack}) does so {auc.value or 0:.1%} of the time ({interval})"
 
 
 def _canaries(number: int) -> str:
