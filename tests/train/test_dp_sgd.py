@@ -229,8 +229,9 @@ def remembers_rows(input_shape, n_classes):
     ],
 )
 @pytest.mark.parametrize("trainer", ["auto", "serial"])
-def test_networks_that_would_leak_past_the_noise_are_refused(net, options, why, trainer):
-    recipe = Recipe(net=net, net_options=options, privacy=PRIVACY, trainer=trainer)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_networks_that_would_leak_past_the_noise_are_refused(net, options, why, trainer, precision):
+    recipe = Recipe(net=net, net_options=options, privacy=PRIVACY, trainer=trainer, precision=precision)
     with pytest.raises(InputError, match=why):
         choose_trainer(recipe, inputs_from(class_records(), CPU))
 

@@ -58,6 +58,17 @@ class Defence:
 
     def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Why the defence cannot protect these models; None where it can."""
+        reason = self.unmet(recipe, records)
+        if reason is not None:
+            return reason
+        try:
+            self.recipe(recipe, records)
+        except InputError as error:  # the recipe has something that excludes the defence
+            return str(error)
+        return None
+
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
+        """What these models lack that the defence needs; None: nothing. A subclass says so."""
         return None
 
     def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:

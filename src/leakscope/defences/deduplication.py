@@ -22,7 +22,7 @@ class Deduplication(Defence):
     strengths = ({},)
     source = "Kandpal et al. 2022"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only where records occur twice, in the training of networks."""
         if isinstance(recipe, Recipe) and len(set(records.duplicate_of.tolist())) == len(records):
             return "no two records are equal in features and label"

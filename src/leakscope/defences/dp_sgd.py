@@ -38,7 +38,7 @@ class DpSgd(Defence):
     strengths = ({"epsilon": 50.0}, {"epsilon": 8.0}, {"epsilon": 1.0})
     source = "Abadi et al. 2016"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks without batch norm have gradients of single records."""
         if not isinstance(recipe, Recipe):
             return why_no_network(recipe)

@@ -30,7 +30,7 @@ class Dropout(Defence):
         super().__post_init__()
         self._check("rate", 0 < self.rate < 1, "above 0 and below 1")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks with the option have it."""
         if not isinstance(recipe, Recipe):
             return why_no_network(recipe)

@@ -30,7 +30,7 @@ class EarlyStopping(Defence):
         super().__post_init__()
         self._check("share", 0 < self.share < 1, "above 0 and below 1")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have epochs, and one epoch cannot be shortened."""
         if isinstance(recipe, Recipe) and recipe.epochs < 2:
             return "the recipe has one epoch"

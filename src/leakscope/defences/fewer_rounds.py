@@ -28,7 +28,7 @@ class FewerRounds(Defence):
     strengths = ({"share": 0.5}, {"share": 0.3}, {"share": 0.1})
     source = "Friedman 2001"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only boosting has rounds: a forest of fewer trees leaks more."""
         if not isinstance(recipe, EstimatorRecipe):
             return "it acts on the parameters of a scikit-learn estimator"

@@ -37,7 +37,7 @@ class Hamp(Defence):
         self._check("gamma", 0 < self.gamma < 1, "above 0 and below 1")
         self._check("alpha", 0 <= self.alpha < math.inf, "0 or more")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it, and not with other soft labels."""
         if isinstance(recipe, Recipe) and recipe.label_smoothing:
             return "the recipe has label_smoothing, and HAMP smooths the labels itself"

@@ -28,7 +28,7 @@ class LabelSmoothing(Defence):
         super().__post_init__()
         self._check("share", 0 < self.share < 1, "above 0 and below 1")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it, and not with other soft labels."""
         if isinstance(recipe, Recipe) and recipe.label_entropy:
             return "the recipe has label_entropy, which smooths the labels itself"

@@ -27,7 +27,7 @@ class LeafSize(Defence):
     strengths = ({"least": 5}, {"least": 10}, {"least": 25})
     source = "Breiman 2001"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only trees have leaves; larger ones stay as they are."""
         sizes = parameters_named(recipe, _NAME).values()
         if sizes and all(isinstance(size, int) and size >= self.least for size in sizes):

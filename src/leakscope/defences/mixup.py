@@ -29,7 +29,7 @@ class Mixup(Defence):
         super().__post_init__()
         self._check("alpha", 0 < self.alpha < math.inf, "above 0")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it, and not with RelaxLoss."""
         return why_no_network(recipe) or why_relaxed(recipe)
 

@@ -25,7 +25,7 @@ class Penalty(Defence):
     strengths = ({"factor": 3.0}, {"factor": 10.0}, {"factor": 100.0})
     source = "Hoerl and Kennard 1970"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only estimators with a penalty have one to strengthen."""
         reason = why_no_parameter(recipe, "C", "alpha")
         if reason or any(penalties(recipe)):

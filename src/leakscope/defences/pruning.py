@@ -27,7 +27,7 @@ class Pruning(Defence):
     strengths = ({"threshold": 0.001}, {"threshold": 0.003}, {"threshold": 0.01})
     source = "Breiman et al. 1984"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only trees are pruned, and the impurity of a regression has the unit of its labels."""
         if not records.is_classification:
             return "its threshold has the unit of the labels, and would have to be chosen for them"

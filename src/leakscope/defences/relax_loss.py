@@ -30,7 +30,7 @@ class RelaxLoss(Defence):
         super().__post_init__()
         self._check("target", 0 < self.target < math.inf, "above 0")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have it, and only with the labels as they are."""
         soft = [name for name in SOFT_LABELS if isinstance(recipe, Recipe) and getattr(recipe, name)]
         if soft:

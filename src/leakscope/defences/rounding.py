@@ -29,7 +29,7 @@ class Rounding(Defence):
         super().__post_init__()
         self._check("digits", 1 <= self.digits < MOST_DIGITS, f"in 1..{MOST_DIGITS - 1}")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only classifiers have probabilities."""
         return why_no_classes(records)
 

@@ -29,7 +29,7 @@ class Sam(Defence):
         super().__post_init__()
         self._check("rho", 0 < self.rho < math.inf, "above 0")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it."""
         return why_no_network(recipe)
 

@@ -30,7 +30,7 @@ class Selena(Defence):
     )
     source = "Tang et al. 2022"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks that classify have soft labels."""
         if not records.is_classification:
             return "a numeric label has no probabilities"

@@ -30,7 +30,7 @@ class Targeted(Defence):
     source = "leakscope, after arXiv 2507.23291"
     strengths = ({"share": 0.02}, {"share": 0.05}, {"share": 0.1})
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have epochs, and a model of one epoch has no early ones."""
         if isinstance(recipe, Recipe) and recipe.epochs < 2:
             return "a training of one epoch has no early window"

@@ -33,7 +33,7 @@ class Temperature(Defence):
         super().__post_init__()
         self._check("value", 1 < self.value < math.inf, "above 1")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only classifiers have probabilities."""
         return why_no_classes(records)
 

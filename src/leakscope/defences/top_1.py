@@ -19,7 +19,7 @@ class TopOne(Defence):
     strengths = ({},)
     source = "Shokri et al. 2017"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only classifiers predict a class."""
         return why_no_classes(records)
 

@@ -27,7 +27,7 @@ class TreeDepth(Defence):
     strengths = ({"most": 10}, {"most": 6}, {"most": 3})
     source = "Breiman et al. 1984"
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only trees have a depth; shallower ones stay as they are."""
         depths = parameters_named(recipe, _NAME).values()
         if depths and all(depth is not None and depth <= self.most for depth in depths):

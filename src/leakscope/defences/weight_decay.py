@@ -29,7 +29,7 @@ class WeightDecay(Defence):
         super().__post_init__()
         self._check("rate", 0 < self.rate < math.inf, "above 0")
 
-    def why_not(self, recipe: AnyRecipe, records: Records) -> str | None:
+    def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have it."""
         return why_no_network(recipe)
 

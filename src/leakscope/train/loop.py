@@ -199,11 +199,11 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     """(a name of `MAKERS`, note): the fastest trainer that fits the recipe's network and the device."""
     if recipe.trainer == "serial" and recipe.privacy is None:
         return "serial", None
-    nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
     if recipe.privacy is not None:
-        _check_privacy(recipe, nets[0].to(inputs.x.device), inputs)
+        _check_privacy(recipe, inputs)
     if recipe.trainer == "serial":
         return "serial", None
+    nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
     views = 1 if recipe.privacy is None else recipe.privacy.views
     if recipe.precision == "float32" and views == 1 and dense_layers(nets[0]) is not None:
         return "dense", None
@@ -225,9 +225,10 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
     return "serial", f"trained one at a time: {reason}"
 
 
-def _check_privacy(recipe: Recipe, net: nn.Module, inputs: Inputs) -> None:
+def _check_privacy(recipe: Recipe, inputs: Inputs) -> None:
     """Raises when DP-SGD cannot protect the training of this network."""
-    reason = why_not_private(net, inputs.x[:2], inputs.y[:2])
+    (net,) = initial_nets(replace(recipe, precision="float32"), inputs, np.arange(1), seed=0)
+    reason = why_not_private(net.to(inputs.x.device), inputs.x[:2], inputs.y[:2])
     if reason is not None:
         raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {reason}")
 
