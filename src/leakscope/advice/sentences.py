@@ -24,8 +24,7 @@ def headline(results: AdviceResults) -> list[str]:
     return [
         f"Take {best.defence}.",
         f"It changes the AUC of the strongest attack from {best.auc.baseline or 0:.3f} to "
-        f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating goes from {results.baseline.rating} to "
-        f"{best.population.rating}.",
+        f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating {_moves(results, best)}.",
         *_cost(best, config),
         f"Another {config.models} models trained like this should have an AUC of "
         f"{_predicted(best.population.auc)}.",
@@ -85,6 +84,11 @@ def _cost(best: Tried, config: AdviceConfig) -> list[str]:
 def _ends(best: Tried) -> str:
     auc = best.auc
     return f"difference {auc.difference or 0:+.3f}, interval {auc.low or 0:+.3f} to {auc.high or 0:+.3f}"
+
+
+def _moves(results: AdviceResults, best: Tried) -> str:
+    before, after = results.baseline.rating, best.population.rating
+    return f"stays {before}" if before == after else f"goes from {before} to {after}"
 
 
 def _predicted(estimate: Estimate) -> str:
