@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -51,13 +51,17 @@ class Accepted(NamedTuple):
         return value
 
 
-@cache
 def accepted_values(cls: type) -> Mapping[str, Accepted]:
     """Option -> what it accepts, for a class of attacks, which is a dataclass.
 
     Raises:
         InputError: an option's annotation is not plain data.
     """
+    return _accepted_values(cast(Any, cls))  # mypy would confuse the hash of a class with that of an attack
+
+
+@cache
+def _accepted_values(cls: type) -> Mapping[str, Accepted]:
     hints = get_type_hints(cls)
     options = {field.name: _accepted(cls, field.name, hints[field.name]) for field in fields(cls)}
     return MappingProxyType(options)  # all callers share it
