@@ -225,7 +225,7 @@ def _finite(text: str) -> float:
 
 def to_jsonable(value: Any) -> Any:
     """JSON-ready data: dataclasses to objects, arrays and tuples to lists, NaN and inf to null."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is float:
         return value if math.isfinite(value) else None
     if kind in _LEAVES:
