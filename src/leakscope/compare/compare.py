@@ -1,4 +1,4 @@
-"""Compares audits of the same records with the first of them: does a defense help, and what does it cost?
+"""Compares audits of the same records with the first of them: does a defence help, and what does it cost?
 
     comparison = compare(["runs/plain", "runs/dropout"], out="runs/compare")
     print(comparison)

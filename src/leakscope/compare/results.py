@@ -147,7 +147,7 @@ class GroupDifference(DifferenceFigure):
 
 @dataclass(frozen=True)
 class AccuracyDifferences:
-    """Share of correct predictions: what a defense costs.
+    """Share of correct predictions: what a defence costs.
 
     Attributes:
         members: on the records a model was trained on.
