@@ -1,12 +1,13 @@
 """How fast is DP-SGD for a population, against Opacus in a loop and against training without privacy?
 
-The same records (digits), network (a perceptron of width 128), batch size,
-number of steps, clipping and noise, in one process with one thread. Opacus trains one model after the other,
-twice: with its own data loader, and with batches taken by index from tensors, which is the faster way to use
-it. Rounds alternate, because machines are noisy; ratios are of the medians of CPU time. The noise alone, for
-every parameter of every model at every step, is timed beside them: it is the floor of any implementation.
+The same records (digits), networks (64 perceptrons of width 128, or 8 networks of two convolutions with group
+norm), batch size, number of steps, clipping and noise, in one process with one thread. Opacus trains one
+model after the other, twice: with its own data loader, and with batches taken by index from tensors, which is the
+faster way to use it. Rounds alternate, because machines are noisy; ratios are of the medians of CPU time. The
+noise alone, for every parameter of every model at every step, is timed beside them: it is the floor of any
+implementation.
 
-    python benchmarks/dp_against_opacus.py
+    python benchmarks/dp_against_opacus.py [--net cnn]
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,38 +33,63 @@ from leakscope.train.loop import Inputs, initial_nets, inputs_from, train_block
 from leakscope.train.noise import HostNoise
 from leakscope.types import Design
 
-MODELS, EPOCHS, SEED = 64, 10, 0
-PRIVATE = Recipe(net="mlp", optimizer="sgd", lr=0.5, batch_size=64, epochs=EPOCHS,
-                 privacy=Privacy(noise_multiplier=1.0))  # fmt: skip
+SEED = 0
+MLP = Recipe(net="mlp", optimizer="sgd", lr=0.5, batch_size=64, epochs=10,
+             privacy=Privacy(noise_multiplier=1.0))  # fmt: skip
+CNN = replace(MLP, net="cnn", net_options=(("norm", "group"),), epochs=2)
 
 
-def ours(inputs: Inputs, design: Design, recipe: Recipe) -> None:
-    train_block(inputs, design, recipe, np.arange(MODELS), SEED, ("loss",), "dense")
+class Case(NamedTuple):
+    """What is trained."""
+
+    recipe: Recipe
+    trainer: str
+    inputs: Inputs
+    design: Design
+
+    @property
+    def n_steps(self) -> int:
+        return self.recipe.epochs * Sampling.of(self.design, self.recipe.batch_size).steps_per_epoch
 
 
-def noise_alone(inputs: Inputs, design: Design) -> None:
-    (net,) = initial_nets(PRIVATE, inputs, np.arange(1), SEED)
+def case_of(net: str) -> Case:
+    recipe, n_models, trainer = (MLP, 64, "dense") if net == "mlp" else (CNN, 8, "stacked")
+    shape = (64,) if net == "mlp" else (1, 8, 8)
+    records = load("digits")
+    pictures = replace(records, features=records.features.reshape(-1, *shape))
+    design = make_design("balanced", n_models, len(records), 0)
+    return Case(recipe, trainer, inputs_from(pictures, torch.device("cpu")), design)
+
+
+def ours(case: Case, recipe: Recipe) -> None:
+    models = np.arange(case.design.n_models)
+    train_block(case.inputs, case.design, recipe, models, SEED, ("loss",), case.trainer)
+
+
+def noise_alone(case: Case) -> None:
+    n_models = case.design.n_models
+    (net,) = initial_nets(case.recipe, case.inputs, np.arange(1), SEED)
     shapes = [tuple(p.shape) for p in net.parameters()]
-    noise = HostNoise(SEED, np.arange(MODELS), shapes, 1.0, torch.device("cpu"))
-    gradients = [torch.zeros(MODELS, *shape) for shape in shapes]
-    for _ in range(EPOCHS * Sampling.of(design, PRIVATE.batch_size).steps_per_epoch):
+    noise = HostNoise(SEED, np.arange(n_models), shapes, 1.0, torch.device("cpu"))
+    gradients = [torch.zeros(n_models, *shape) for shape in shapes]
+    for _ in range(case.n_steps):
         noise.add_(gradients)
 
 
-def opacus_loader(inputs: Inputs, design: Design, model: int) -> None:
+def opacus_loader(case: Case, model: int) -> None:
     """Opacus as its documentation shows it."""
     from opacus import PrivacyEngine
 
-    (net,) = initial_nets(PRIVATE, inputs, np.array([model]), SEED)
-    members = torch.from_numpy(design.members(model))
+    inputs, recipe = case.inputs, case.recipe
+    (net,) = initial_nets(recipe, inputs, np.array([model]), SEED)
+    members = torch.from_numpy(case.design.members(model))
     records = torch.utils.data.TensorDataset(inputs.x[members], inputs.y[members])
-    loader = torch.utils.data.DataLoader(records, batch_size=PRIVATE.batch_size)
-    optimizer = torch.optim.SGD(net.parameters(), lr=PRIVATE.lr)
-    engine = PrivacyEngine()
-    net, optimizer, loader = engine.make_private(
+    loader = torch.utils.data.DataLoader(records, batch_size=recipe.batch_size)
+    optimizer = torch.optim.SGD(net.parameters(), lr=recipe.lr)
+    net, optimizer, loader = PrivacyEngine().make_private(
         module=net, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0
     )
-    for _ in range(EPOCHS):
+    for _ in range(recipe.epochs):
         for x, y in loader:
             optimizer.zero_grad()
             functional.cross_entropy(net(x), y).backward()
@@ -70,21 +97,23 @@ def opacus_loader(inputs: Inputs, design: Design, model: int) -> None:
     _query(net, inputs)
 
 
-def opacus_indexed(inputs: Inputs, design: Design, model: int) -> None:
+def opacus_indexed(case: Case, model: int) -> None:
     """Opacus's gradients and optimizer, without its data loader."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    (net,) = initial_nets(PRIVATE, inputs, np.array([model]), SEED)
-    sampling, members = Sampling.of(design, PRIVATE.batch_size), torch.from_numpy(design.members(model))
+    inputs, recipe = case.inputs, case.recipe
+    (net,) = initial_nets(recipe, inputs, np.array([model]), SEED)
+    sampling = Sampling.of(case.design, recipe.batch_size)
+    members = torch.from_numpy(case.design.members(model))
     module = GradSampleModule(net)
     optimizer = DPOptimizer(
-        torch.optim.SGD(net.parameters(), lr=PRIVATE.lr),
+        torch.optim.SGD(net.parameters(), lr=recipe.lr),
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         expected_batch_size=sampling.batch_size,
     )
-    for _ in range(EPOCHS * sampling.steps_per_epoch):
+    for _ in range(case.n_steps):
         batch = members[torch.rand(len(members)) < sampling.rate]
         optimizer.zero_grad()
         functional.cross_entropy(module(inputs.x[batch]), inputs.y[batch]).backward()
@@ -97,52 +126,53 @@ def _query(net: nn.Module, inputs: Inputs) -> None:
         net.eval()(inputs.x)
 
 
-def cpu_seconds(work: Callable[[], None]) -> float:
+def cpu_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
+
+
+def work_of(case: Case, n_opacus: int) -> dict[str, tuple[Callable[[], object], float]]:
+    """What is timed, and what the time is multiplied by."""
+    times, some = case.design.n_models / n_opacus, range(n_opacus)
+    plain = replace(case.recipe, privacy=None)
+    work: dict[str, tuple[Callable[[], object], float]] = {
+        "without privacy": (lambda: ours(case, plain), 1.0),
+        "DP-SGD": (lambda: ours(case, case.recipe), 1.0),
+        "noise alone": (lambda: noise_alone(case), 1.0),
+    }
+    try:
+        import opacus
+    except ImportError:
+        print("opacus is not installed: timed without it")
+        return work
+    print(f"opacus {opacus.__version__}, torch {torch.__version__}")
+    work["Opacus, batches by index"] = (lambda: [opacus_indexed(case, m) for m in some], times)
+    work["Opacus, its data loader"] = (lambda: [opacus_loader(case, m) for m in some], times)
+    return work
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    arguments.add_argument("--net", choices=("mlp", "cnn"), default="mlp")
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--opacus-models", type=int, default=2, help="of the 64; the others cost as much")
+    arguments.add_argument("--opacus-models", type=int, default=2, help="the others cost as much")
     options = arguments.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    records = load("digits")
-    inputs, design = (
-        inputs_from(records, torch.device("cpu")),
-        make_design("balanced", MODELS, len(records), 0),
-    )
-    times = MODELS / options.opacus_models
-    some = range(options.opacus_models)
-    work: dict[str, tuple[Callable[[], object], float]] = {
-        "without privacy": (lambda: ours(inputs, design, replace(PRIVATE, privacy=None)), 1.0),
-        "DP-SGD": (lambda: ours(inputs, design, PRIVATE), 1.0),
-        "noise alone": (lambda: noise_alone(inputs, design), 1.0),
-    }
-    try:
-        import opacus
-
-        work["Opacus, batches by index"] = (
-            lambda: [opacus_indexed(inputs, design, m) for m in some], times
-        )  # fmt: skip
-        work["Opacus, its data loader"] = (lambda: [opacus_loader(inputs, design, m) for m in some], times)
-        print(f"opacus {opacus.__version__}, torch {torch.__version__}")
-    except ImportError:
-        print("opacus is not installed: timed without it")
+    case = case_of(options.net)
+    work = work_of(case, options.opacus_models)
     found: dict[str, list[float]] = {name: [] for name in work}
     for lap in range(options.rounds + 1):
         for name, (run, factor) in work.items():
-            seconds = cpu_seconds(run) * factor  # type: ignore[arg-type]
+            seconds = cpu_seconds(run) * factor
             if lap:  # the first one loads libraries
                 found[name].append(seconds)
     medians = {name: statistics.median(seconds) for name, seconds in found.items()}
-    print(f"{MODELS} perceptrons on digits, {EPOCHS} epochs, one thread, CPU seconds (median of "
-          f"{options.rounds}; range)")  # fmt: skip
+    print(f"{case.design.n_models} networks ({options.net}) on digits, {case.recipe.epochs} epochs, one "
+          f"thread, CPU seconds (median of {options.rounds}; range)")  # fmt: skip
     for name, seconds in found.items():
         print(f"  {name:26s} {medians[name]:8.2f}  ({min(seconds):.2f} to {max(seconds):.2f})   "
               f"{medians[name] / medians['DP-SGD']:6.2f} times DP-SGD")  # fmt: skip

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -216,6 +217,11 @@ def tables(setting: Setting, chosen: Chosen, measures: dict[str, Replicated]) ->
         lines += ["", f"{what}, difference from undefended models:", ""]
         lines += [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
         lines += [f"| {label} | {' | '.join(changes(undefended, m)[part])} |" for label, m in treated.items()]
+        lines += ["", f"{what}, early choice minus another choice:", ""]
+        lines += [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+        for how, other in product(("leave out", "down weight"), ("random", "oracle")):
+            cells = changes(measures[f"{other}, {how}"], measures[f"early, {how}"])[part]
+            lines.append(f"| minus {other}, {how} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
