@@ -12,7 +12,7 @@ that no group owes its figures to being chosen by them.
 
     python benchmarks/targeted_treatment.py --setting digits --write docs/targeted_treatment.md
 
-"fashion-mnist" needs its files in $LEAKSCOPE_DATA. Runs are stored under --work, and found again.
+"fashion-mnist" needs its files in $LEAKSCOPE_DATA. Banks are stored under --work, and used again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import argparse
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -43,6 +43,7 @@ from leakscope.types import Design, Records, Signals
 
 SHARE = 0.05
 N_GROUPS = 8
+HOW: tuple[Literal["leave_out", "down_weight"], ...] = ("leave_out", "down_weight")
 ATTACKS: dict[str, Attack] = {"EB-LiRA": EbLira(), "LiRA": Lira()}
 MOST, NEXT, OFTEN, OTHERS = "most exposed 5%", "next 5%", "most often flagged 5%", "other 90%"
 
@@ -62,7 +63,6 @@ def _mlp(width: int, epochs: int, lr: float) -> Recipe:
 
 SETTINGS = {
     "digits": Setting("digits", 1797, 48, _mlp(128, 40, 0.003)),
-    "overlapping": Setting("overlapping", 2400, 48, _mlp(128, 40, 0.003)),
     "fashion-mnist": Setting("fashion-mnist", 2000, 32, _mlp(64, 24, 0.002)),
 }
 
@@ -115,13 +115,12 @@ def measured(setting: Setting, work: Path) -> str:
 def populations(recipe: Recipe, chosen: Chosen, n_records: int) -> dict[str, Recipe]:
     """Every population by name, the undefended one first."""
     oracle = tuple(sorted(chosen.exposed[: round(SHARE * n_records)].tolist()))
-    treatments = {
-        f"{choice}, {how.replace('_', ' ')}": Treatment(
-            how, choice=listed, share=SHARE, records=oracle if listed == "listed" else ()
-        )
-        for how in ("leave_out", "down_weight")
-        for choice, listed in (("early", "early"), ("random", "random"), ("oracle", "listed"))
-    }
+    treatments: dict[str, Treatment] = {}
+    for how in HOW:
+        words = how.replace("_", " ")
+        treatments[f"early, {words}"] = Treatment(how, "early", SHARE)
+        treatments[f"random, {words}"] = Treatment(how, "random", SHARE)
+        treatments[f"oracle, {words}"] = Treatment(how, "listed", SHARE, records=oracle)
     treatments["early, leave out, trained on"] = Treatment(share=SHARE, restart=False)
     return {
         "undefended": recipe,
@@ -176,8 +175,8 @@ def replicated(signals: Signals, design: Design, groups: dict[str, IntArray]) ->
     left_out = model_groups(design.n_models, N_GROUPS)
     models = np.arange(design.n_models)
     samples = [models, *(np.delete(models, group) for group in left_out)]
-    found = np.array([figures(signals.take(m), design.take(m), groups) for m in samples])
-    return Replicated(found[0], found[1:])
+    values = np.array([figures(signals.take(m), design.take(m), groups) for m in samples])
+    return Replicated(values[0], values[1:])
 
 
 def figures(signals: Signals, design: Design, groups: dict[str, IntArray]) -> list[float]:
@@ -186,16 +185,16 @@ def figures(signals: Signals, design: Design, groups: dict[str, IntArray]) -> li
     Scores of all targets are pooled: one threshold serves all models. Within a group of records, the
     threshold is the group's own.
     """
-    in_mask, found, scores = design.in_mask, [], {}
+    in_mask, values, scores = design.in_mask, [], {}
     for name, attack in ATTACKS.items():
         scores[name] = attack(signals, design).values
         pooled = split_scores(scores[name].reshape(-1), in_mask.reshape(-1))
-        found += [auc_of_split(pooled), *(tpr_at_expected_fpr(pooled, fpr) for fpr in (0.01, 0.001))]
-    found.append(float(np.asarray(signals.last("correct"))[~in_mask].mean()))
+        values += [auc_of_split(pooled), *(tpr_at_expected_fpr(pooled, fpr) for fpr in (0.01, 0.001))]
+    values.append(float(np.asarray(signals.last("correct"))[~in_mask].mean()))
     for rows in groups.values():
         pooled = split_scores(scores["EB-LiRA"][:, rows].reshape(-1), in_mask[:, rows].reshape(-1))
-        found += [auc_of_split(pooled), tpr_at_expected_fpr(pooled, 0.01)]
-    return found
+        values += [auc_of_split(pooled), tpr_at_expected_fpr(pooled, 0.01)]
+    return values
 
 
 def tables(setting: Setting, chosen: Chosen, measures: dict[str, Replicated]) -> str:

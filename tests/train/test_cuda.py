@@ -8,7 +8,7 @@ import torch
 
 from leakscope.design import make_design
 from leakscope.privacy.settings import Privacy
-from leakscope.recipe import Recipe
+from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.train import loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
@@ -53,6 +53,14 @@ RECIPES = {
         epochs=2,
     ),
     "serial cnn": Recipe(net="cnn", net_options=(("channels", 4),), lr=0.01, epochs=2, trainer="serial"),
+    "some left out": Recipe(lr=0.01, epochs=3, treatment=Treatment("leave_out", "random", 0.2)),
+    "some weigh less": Recipe(
+        lr=0.01, epochs=4, treatment=Treatment("down_weight", "random", 0.2, epochs=2, restart=False)
+    ),
+    "distilled": Recipe(lr=0.01, epochs=2, distillation=Distillation(3, 1)),
+    "distilled cnn": Recipe(
+        net="cnn", net_options=(("channels", 4),), lr=0.01, epochs=2, distillation=Distillation(2, 1)
+    ),
 }
 
 

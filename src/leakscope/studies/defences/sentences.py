@@ -15,29 +15,29 @@ _MOST_PAIRS = 6
 def headline(results: DefencesResults) -> list[str]:
     """The answer: what to take, who dominates whom, and which defences only look safe."""
     return [
-        _answer(results),
+        *_answer(results),
         _none_sentence(results),
         *_trap_sentences(results),
         *domination_sentences(results),
     ]
 
 
-def _answer(results: DefencesResults) -> str:
+def _answer(results: DefencesResults) -> list[str]:
     by_label = {setting.label: setting for setting in results.settings}
     affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
     best = by_label[affordable.label]
     loss = f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
     if best.label == NONE:
-        return f"No defence leaks less than none does, at a loss of at most {loss}."
+        return [f"No defence leaks less than none does, at a loss of at most {loss}."]
     falls = [
         f"from {number(results.none.sets[name].auc.value)} to {interval(best.sets[name].auc)} on "
         f"{SET_NAMES[name]}"
         for name in results.decides
     ]
-    return (
-        f"For at most {loss}, take {best.label}: the AUC falls {' and '.join(falls)}, and accuracy changes "
-        f"by {points(best.accuracy_difference)}."
-    )
+    return [
+        f"For at most {loss}, take {best.label}.",
+        f"The AUC falls {' and '.join(falls)}; accuracy changes by {points(best.accuracy_difference)}.",
+    ]
 
 
 def _none_sentence(results: DefencesResults) -> str:
