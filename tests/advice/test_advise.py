@@ -210,6 +210,28 @@ def test_a_pipeline_has_no_table_of_settings() -> None:
         candidates(TrainedPopulation(small_records(), recipe), None)
 
 
+def test_what_is_not_tried_is_named_once_with_its_reason() -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    found = candidates(
+        TrainedPopulation(small_records(), EstimatorRecipe(DecisionTreeClassifier(max_depth=5))), None
+    )
+    assert found.not_applicable["weight_decay"] == "it acts on the training loop of a network"
+    assert not any(name.startswith("weight_decay(") for name in found.not_applicable)
+    assert found.not_applicable["tree_depth(most=10)"] == "max_depth is 5 already"
+    tried = [defence.label for defence in found.defences]
+    assert tried[:3] == ["leaf_size", "pruning", "leaf_size(least=25)"] and set(tried) == set(found.settings)
+
+
+def test_few_settings_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    monkeypatch.setattr("leakscope.advice.candidates.MOST_DEFENCES", 2)
+    found = candidates(TrainedPopulation(small_records(), EstimatorRecipe(DecisionTreeClassifier())), None)
+    assert [defence.label for defence in found.defences] == ["leaf_size", "tree_depth"]
+    assert found.not_applicable["pruning"] == "2 settings are tried at most"
+
+
 def small_records(labels: Any = None) -> Records:
     features = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
     classes = (features[:, 0] > 0).astype(np.int64)
