@@ -26,6 +26,7 @@ from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.verification import verify_run
 from leakscope.types import Records
+from tests.cli.command import run_command
 from tests.made_up_audits import made_up_audit, quick_single_records
 from tests.quick_audits import quick_audits, short_trials
 
@@ -180,6 +181,23 @@ def test_the_same_command_trains_nothing_again(advised: tuple[Path, Advice]) -> 
         again = advise(config, out=advice.folder, options=OPTIONS)
     assert again.results == advice.results and len(banks) == 3
     assert [bank.stat().st_mtime_ns for bank in banks] == before
+
+
+def test_the_command_says_what_it_tries_and_what_to_take(advised: tuple[Path, Advice]) -> None:
+    config, advice = advised
+    with quick_advice():
+        done = run_command(
+            "advise", config, "--minutes", "60", "--accept-accuracy-loss", "0.1", "--out", advice.folder
+        )
+    assert done.exit_code == 0, done.err
+    assert done.out.startswith("2 defences will be tried with 8 models each") and "Take leaf_size" in done.out
+    assert "min_samples_leaf = " in done.out and "recommended.toml" in done.out
+
+
+@pytest.mark.parametrize(("option", "value"), [("--minutes", "0"), ("--accept-accuracy-loss", "1")])
+def test_the_command_refuses_impossible_options(tmp_path: Path, option: str, value: str) -> None:
+    done = run_command("advise", write_table(tmp_path), option, value, "--out", tmp_path / "out")
+    assert done.exit_code == 2 and value in done.err and not (tmp_path / "out").exists()
 
 
 def test_other_inputs_do_not_overwrite_a_run(advised: tuple[Path, Advice]) -> None:
