@@ -26,6 +26,7 @@ from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.verification import verify_run
 from leakscope.types import Records
+from tests.cli.command import run_command
 from tests.made_up_audits import made_up_audit, quick_single_records
 from tests.quick_audits import quick_audits, short_trials
 
@@ -182,6 +183,23 @@ def test_the_same_command_trains_nothing_again(advised: tuple[Path, Advice]) -> 
     assert [bank.stat().st_mtime_ns for bank in banks] == before
 
 
+def test_the_command_says_what_it_tries_and_what_to_take(advised: tuple[Path, Advice]) -> None:
+    config, advice = advised
+    with quick_advice():
+        done = run_command(
+            "advise", config, "--minutes", "60", "--accept-accuracy-loss", "0.1", "--out", advice.folder
+        )
+    assert done.exit_code == 0, done.err
+    assert done.out.startswith("2 defences will be tried with 8 models each") and "Take leaf_size" in done.out
+    assert "min_samples_leaf = " in done.out and "recommended.toml" in done.out
+
+
+@pytest.mark.parametrize(("option", "value"), [("--minutes", "0"), ("--accept-accuracy-loss", "1")])
+def test_the_command_refuses_impossible_options(tmp_path: Path, option: str, value: str) -> None:
+    done = run_command("advise", write_table(tmp_path), option, value, "--out", tmp_path / "out")
+    assert done.exit_code == 2 and value in done.err and not (tmp_path / "out").exists()
+
+
 def test_other_inputs_do_not_overwrite_a_run(advised: tuple[Path, Advice]) -> None:
     config, advice = advised
     with pytest.raises(BankMismatchError, match="accepted_loss"), quick_advice():
@@ -208,6 +226,28 @@ def test_a_pipeline_has_no_table_of_settings() -> None:
     recipe = EstimatorRecipe(make_pipeline(LogisticRegression()))
     with pytest.raises(InputError, match="cannot be written in a config"):
         candidates(TrainedPopulation(small_records(), recipe), None)
+
+
+def test_what_is_not_tried_is_named_once_with_its_reason() -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    found = candidates(
+        TrainedPopulation(small_records(), EstimatorRecipe(DecisionTreeClassifier(max_depth=5))), None
+    )
+    assert found.not_applicable["weight_decay"] == "it acts on the training loop of a network"
+    assert not any(name.startswith("weight_decay(") for name in found.not_applicable)
+    assert found.not_applicable["tree_depth(most=10)"] == "max_depth is 5 already"
+    tried = [defence.label for defence in found.defences]
+    assert tried[:3] == ["leaf_size", "pruning", "leaf_size(least=25)"] and set(tried) == set(found.settings)
+
+
+def test_few_settings_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    monkeypatch.setattr("leakscope.advice.candidates.MOST_DEFENCES", 2)
+    found = candidates(TrainedPopulation(small_records(), EstimatorRecipe(DecisionTreeClassifier())), None)
+    assert [defence.label for defence in found.defences] == ["leaf_size", "tree_depth"]
+    assert found.not_applicable["pruning"] == "2 settings are tried at most"
 
 
 def small_records(labels: Any = None) -> Records:

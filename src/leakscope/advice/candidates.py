@@ -16,6 +16,8 @@ from leakscope.recipe import AnyRecipe
 
 MODELS = (8, 16, 32, 64)
 """Models per defence, from the fewest whose figures are reliable."""
+MOST_DEFENCES = 12
+"""Settings to try: each more widens the intervals of all."""
 _USUAL_MODELS = 16
 _USED_SHARE = 0.9
 """Of the time; the rest is for what a short trial does not show."""
@@ -61,7 +63,22 @@ def candidates(source: TrainedPopulation, read: Callable[[str], AnyRecipe] | Non
     if not chosen:
         listed = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise InputError(f"no defence applies to these models ({listed})")
-    return Candidates(tuple(chosen), settings, refused)
+    few, others = chosen[:MOST_DEFENCES], chosen[MOST_DEFENCES:]
+    late = {defence.label: f"{MOST_DEFENCES} settings are tried at most" for defence in others}
+    return Candidates(tuple(few), settings, {**late, **_by_name(refused)})
+
+
+def _by_name(refused: Mapping[str, str]) -> dict[str, str]:
+    """One entry for a defence whose settings are all refused for the same reason."""
+    short: dict[str, str] = {}
+    for name in defence_classes():
+        labels = [defence.label for defence in strengths_of(name)]
+        reasons = {refused.get(label) for label in labels}
+        if len(reasons) == 1 and None not in reasons:
+            short[name] = refused[labels[0]]
+        else:
+            short |= {label: refused[label] for label in labels if label in refused}
+    return short
 
 
 def _settings(source: TrainedPopulation, defence: Defence, read: Callable[[str], AnyRecipe] | None) -> str:
