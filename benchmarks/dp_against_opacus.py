@@ -2,8 +2,8 @@
 
 The same records (digits), networks (64 perceptrons of width 128, or 8 networks of two convolutions with group
 norm), batch size, number of steps, clipping and noise, in one process with one thread. Opacus trains one
-model after the other, twice: with its own data loader, and with batches taken by index from tensors, which is the
-faster way to use it. Rounds alternate, because machines are noisy; ratios are of the medians of CPU time. The
+model after the other, twice: with its own data loader, and with batches taken by index from tensors, which
+is the faster way to use it. Rounds alternate, because machines are noisy; ratios are of the medians of CPU time. The
 noise alone, for every parameter of every model at every step, is timed beside them: it is the floor of any
 implementation.
 
