@@ -50,7 +50,7 @@ def candidates(source: TrainedPopulation, read: Callable[[str], AnyRecipe] | Non
     settings: dict[str, str] = {}
     refused: dict[str, str] = {}
     for defence in _in_turns():
-        reason, text = _why_not(defence, source), ""
+        reason, text = defence.why_not(source.recipe, source.records), ""
         try:
             text = "" if reason else _settings(source, defence, read)
         except InputError as error:
@@ -83,8 +83,8 @@ def _by_name(refused: Mapping[str, str]) -> dict[str, str]:
 
 def _settings(source: TrainedPopulation, defence: Defence, read: Callable[[str], AnyRecipe] | None) -> str:
     """The tables that switch a defence on, of which the config makes the recipe that is tried."""
-    wanted = defended(source, defence).recipe
-    text = settings_of(source.recipe, wanted)
+    after = defended(source, defence)
+    wanted, text = after.recipe, settings_of(source.recipe, after.recipe, source.outputs, after.outputs)
     if text and read is not None:
         described = [to_jsonable(recipe.description()) for recipe in (read(text), wanted)]
         if described[0] != described[1]:
@@ -94,13 +94,11 @@ def _settings(source: TrainedPopulation, defence: Defence, read: Callable[[str],
 
 def defended(source: TrainedPopulation, defence: Defence) -> TrainedPopulation:
     """The same records and models, with a defence."""
-    return replace(source, recipe=defence.recipe(source.recipe, source.records))
-
-
-def _why_not(defence: Defence, source: TrainedPopulation) -> str | None:
-    if defence.changes != "recipe":
-        return f"it changes the {defence.changes}, and advice compares recipes on the same records"
-    return defence.why_not(source.recipe, source.records)
+    return replace(
+        source,
+        recipe=defence.recipe(source.recipe, source.records),
+        outputs=defence.outputs(source.outputs),
+    )
 
 
 def _in_turns() -> list[Defence]:
