@@ -31,7 +31,7 @@ def _order(one: Tried) -> tuple[int, float, float]:
 
 
 def _dominating(one: Tried, others: Sequence[Tried]) -> str | None:
-    """A defence that surely leaks less, and by the estimates is at least as good in both and better in one."""
+    """A defence that surely leaks less and, by the estimates, is better in one respect and worse in none."""
 
     def dominates(other: Tried) -> bool:
         auc, own_auc = other.auc.other or 0.0, one.auc.other or 0.0
