@@ -57,6 +57,11 @@ def test_a_defence_that_is_beaten_twice_is_marked() -> None:
     assert by_name["bad"].dominated_by == "good" and by_name["good"].dominated_by is None
 
 
+def test_luck_does_not_make_a_defence_worse_than_another() -> None:
+    lucky = tried("lucky", 0.6, 0.9, "no difference detected")
+    assert all(one.dominated_by is None for one in ranked([lucky, tried("bad", 0.7, 0.8)]))
+
+
 def test_equal_defences_do_not_beat_each_other() -> None:
     assert all(one.dominated_by is None for one in ranked([tried("a", 0.6, 0.9), tried("b", 0.6, 0.9)]))
 

@@ -15,7 +15,8 @@ from leakscope.report.page import Badge, Page, Section
 _RULE = (
     "Defences that leak less beyond chance and cost no more accuracy than accepted come first, by how much "
     "the AUC falls. Then come those that leak less and cost more, then the others. The first is recommended "
-    "if it is of the first kind. A defence is worse than another that leaks no more and is no less accurate."
+    "if it is of the first kind. By the estimates, a defence is worse than another that leaks no more and is "
+    "no less accurate."
 )
 
 

@@ -31,14 +31,14 @@ def _order(one: Tried) -> tuple[int, float, float]:
 
 
 def _dominating(one: Tried, others: Sequence[Tried]) -> str | None:
-    """The defence with the lowest AUC among those that are at least as good in both, and better in one."""
+    """A defence that surely leaks less and, by the estimates, is better in one respect and worse in none."""
 
     def dominates(other: Tried) -> bool:
         auc, own_auc = other.auc.other or 0.0, one.auc.other or 0.0
         is_as_good = auc <= own_auc and _accuracy(other) >= _accuracy(one)
         return is_as_good and (auc < own_auc or _accuracy(other) > _accuracy(one))
 
-    better = [other for other in others if dominates(other)]
+    better = [other for other in others if other.effect == "leaks less" and dominates(other)]
     return min(better, key=lambda other: other.auc.other or 0.0).defence if better else None
 
 

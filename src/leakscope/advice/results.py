@@ -83,8 +83,8 @@ class Tried:
         accuracy: accuracy on non-members, likewise; None where the task has none.
         effect: whether the interval of the AUC's difference lies below zero, above it, or contains it.
         is_affordable: whether it costs no more accuracy than the user accepts.
-        dominated_by: a defence that leaks no more and is no less accurate, and better in one; None: there is
-            none.
+        dominated_by: a defence that surely leaks less than none, and by the estimates leaks no more than this
+            one and is no less accurate; None: there is none.
     """
 
     defence: str

@@ -58,7 +58,10 @@ def limitations(results: AdviceResults) -> list[str]:
 def _nothing(results: AdviceResults) -> str:
     helping = [one for one in results.tried if one.effect == "leaks less"]
     if not helping:
-        return "No defence that was tried leaks less, beyond chance."
+        return (
+            "No defence that was tried leaks less, beyond chance. More minutes train more models, which tell "
+            "smaller differences from chance."
+        )
     best = helping[0]
     lost = 0.0 if best.accuracy is None else -100 * (best.accuracy.difference or 0.0)
     return (
