@@ -2,7 +2,7 @@
 
 The same records (digits), networks (64 perceptrons of width 128, or 8 networks of two convolutions with group
 norm), batch size, number of steps, clipping and noise, in one process. Opacus trains one model after the
-other, twice: with its own data loader, and with batches taken by index from tensors. Rounds alternate, for
+other, twice: with its own data loader, and with batches taken by index from tensors. Rounds alternate, as
 machines are noisy; ratios are of medians, of CPU time with one thread. `--wall` is for a machine with nothing
 else to do: time on the clock, with as many threads as torch takes. The noise alone, for every parameter of
 every model at every step, is timed beside them: it is the floor of any implementation.
