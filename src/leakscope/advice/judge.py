@@ -32,7 +32,7 @@ from leakscope.stats.roc_summary import tpr_at_expected_fpr
 BASELINE = "baseline"
 LEVEL = 0.95
 _NO_FPR = 0.1  # of a TPR that nothing reads: an audit needs one
-_TIME_WAS_UP = "the time was up; the same command goes on with it"
+_TIME_WAS_UP = "the time was up; the same command resumes with it"
 
 
 @dataclass(frozen=True, eq=False)
