@@ -45,9 +45,11 @@ def made_up_records(n: int, side: int) -> Records:
 def images_per_second(inputs: loop.Inputs, design: Design, recipe: Recipe) -> tuple[float, str]:
     """After a first epoch that captures the step, and what did not go as planned."""
     models = np.arange(MODELS)
-    plan, state = plan_of(design, models, recipe, 0), unsaved(MODELS)
+    plan, state = plan_of(design, None, models, recipe, 0), unsaved(MODELS)
     stack = SideBySide(loop.initial_nets(recipe, inputs, models, 0), PLAIN, inputs.x.device)
-    n_images = sum(int((order != NOBODY).sum()) for order in plan_of(design, models, recipe, 0).epochs(3, 1))
+    n_images = sum(
+        int((order != NOBODY).sum()) for order in plan_of(design, None, models, recipe, 0).epochs(3, 1)
+    )
     if recipe.privacy is None:
         n_images = (recipe.epochs - 1) * int(design.in_mask[:MODELS].sum())
     for epoch in loop.train(stack, inputs, plan, recipe, state):
@@ -65,7 +67,7 @@ def largest_difference(inputs: loop.Inputs, design: Design) -> float:
                     epochs=2, flips=True, crop=1, privacy=replace(PRIVACY, views=2))  # fmt: skip
     ended = []
     for kind in (CapturedSteps, HostSteps):
-        plan = plan_of(design, np.arange(2), recipe, 0)
+        plan = plan_of(design, None, np.arange(2), recipe, 0)
         stack = SideBySide(loop.initial_nets(recipe, inputs, np.arange(2), 0), PLAIN, inputs.x.device)
         steps = kind(stack, inputs.x, inputs.y, plan, recipe)
         for epoch, (order, views) in enumerate(loop.epochs_of(plan, recipe, 0, recipe.epochs)):

@@ -23,6 +23,7 @@ from leakscope.recipe import Recipe
 from leakscope.train import loop
 from leakscope.train.losses import PLAIN
 from leakscope.train.plan import BatchPlan
+from leakscope.train.queries import evaluate
 from leakscope.train.side_by_side import SideBySide, compiled_loss
 from leakscope.types import Records
 
@@ -103,7 +104,7 @@ def main() -> None:
     labels = records.labels
     with torch.no_grad():
         theirs = torch.cat([net(x).argmax(1) for x in inputs.x.split(2000)]).cpu().numpy() == labels
-    found = loop.ask(stack, inputs, design, ("correct",))["correct"]
+    found = evaluate(stack, inputs, design, ("correct",))["correct"]
     print(f"WRN-28-2, batch {BATCH}, bfloat16, {torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"plain eager loop, one network   {plain:10,.0f} images/s (again: {plain_again:,.0f})")
     print(f"ours, {MODELS} networks side by side  {fast:10,.0f} images/s   {fast / plain:.1f} times "

@@ -388,7 +388,7 @@ def _privacy_problems(recipe: Recipe) -> list[str]:
     problems = [
         f"privacy and {name} exclude each other: {name} makes a record's gradient depend on the other records"
         for name in _MIXES_RECORDS
-        if getattr(recipe, name, 0)
+        if getattr(recipe, name)
     ]
     if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
         problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")

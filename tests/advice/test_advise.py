@@ -215,7 +215,7 @@ def test_a_factory_that_does_not_take_the_setting_is_noticed(
     )
     config = write_table(tmp_path)
     config.write_text(CONFIG.replace("sklearn.tree:DecisionTreeClassifier", "own_forest:make"))
-    with pytest.raises(InputError, match="no setting of the config switches it on"):
+    with pytest.raises(InputError, match="no setting of the config switches it on"), quick_advice():
         advise(config, out=tmp_path / "out")
 
 
@@ -224,8 +224,9 @@ def test_a_pipeline_has_no_table_of_settings() -> None:
     from sklearn.pipeline import make_pipeline
 
     recipe = EstimatorRecipe(make_pipeline(LogisticRegression()))
-    with pytest.raises(InputError, match="cannot be written in a config"):
-        candidates(TrainedPopulation(small_records(), recipe), None)
+    found = candidates(TrainedPopulation(small_records(), recipe), None)
+    assert "cannot be written in a config" in found.not_applicable["penalty"]
+    assert {defence.changes for defence in found.defences} == {"outputs"}
 
 
 def test_what_is_not_tried_is_named_once_with_its_reason() -> None:
@@ -238,7 +239,7 @@ def test_what_is_not_tried_is_named_once_with_its_reason() -> None:
     assert not any(name.startswith("weight_decay(") for name in found.not_applicable)
     assert found.not_applicable["tree_depth(most=10)"] == "max_depth is 5 already"
     tried = [defence.label for defence in found.defences]
-    assert tried[:3] == ["leaf_size", "pruning", "leaf_size(least=25)"] and set(tried) == set(found.settings)
+    assert tried[:3] == ["leaf_size", "pruning", "temperature"] and set(tried) <= set(found.settings)
 
 
 def test_few_settings_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

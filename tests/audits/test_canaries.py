@@ -72,7 +72,7 @@ def test_canaries_are_exposed_where_the_population_is_not(run: Path) -> None:
 
 def test_nothing_else_counts_canaries(run: Path) -> None:
     opened = open_run(run)
-    assert opened.results.accuracy.nonmembers.value > 0.97  # every canary, and so a tenth, would be wrong
+    assert opened.results.accuracy.nonmembers.value > 0.93  # counted, canaries would be a tenth, all wrong
     is_canary = opened.metadata.is_canary
     assert is_canary is not None and is_canary.sum() == 24
     ids = opened.records["id"].to_numpy()

@@ -10,7 +10,7 @@ import pytest
 from leakscope.data.canaries import Canaries
 from leakscope.design import make_design
 from leakscope.errors import InputError
-from leakscope.train.plan import BatchPlan, rows_of
+from leakscope.train.plan import BatchPlan, all_members, rows_of
 from leakscope.types import Records
 from tests.engine.small_population import records, regression_records
 
@@ -76,7 +76,7 @@ def test_a_duplicated_canary_is_seen_as_often_as_it_has_copies() -> None:
     changed, canaries = planted(records(), kind="duplicated", number=6, copies=3)
     assert changed.copies is not None and (changed.copies[canaries] == 3).all()
     design = make_design("balanced", 4, len(changed), seed=0)
-    plan = BatchPlan(design, np.arange(4), 5, seed=0, copies=changed.copies)
+    plan = BatchPlan(design, np.arange(4), 5, 0, all_members(design, np.arange(4), changed.copies))
     for order in plan.epochs(3):  # (steps, models, batch)
         for model in range(4):
             seen = np.bincount(order[:, model][plan.row_weight[:, model] > 0], minlength=len(changed))

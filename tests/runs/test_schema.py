@@ -124,6 +124,12 @@ def run_advice(out: Path) -> None:
         advise(write_table(out.parent), out=out, options=OPTIONS)
 
 
+def run_defences(out: Path) -> None:
+    from tests.studies.test_defences import RECIPE, some_records
+
+    leakscope.compare_defences(some_records(), RECIPE, ["top_1"], out, models=8)
+
+
 RUNS: list[tuple[str, Callable[[Path], None]]] = [
     ("audit", run_population),
     ("audit", run_regression),
@@ -132,6 +138,7 @@ RUNS: list[tuple[str, Callable[[Path], None]]] = [
     ("attack", run_attack),
     ("compare", run_comparison),
     ("compare", run_comparison_of_models),
+    ("study defences", run_defences),
     ("study dynamics", run_dynamics),
     ("study dynamics", run_one_checkpoint),
     ("study ensemble", run_ensemble),

@@ -39,7 +39,7 @@ def by_single_records(records, design, recipe, model):
     """The definition: one backward pass per record, clipped, summed, noise added, divided."""
     inputs, models = inputs_from(records, CPU), np.array([model])
     (net,) = initial_nets(recipe, inputs, models, SEED)
-    plan = plan_of(design, models, recipe, SEED)
+    plan = plan_of(design, None, models, recipe, SEED)
     assert isinstance(plan, PoissonPlan)
     parameters = list(net.parameters())
     optimizer = plain_optimizer(recipe, parameters)
@@ -142,7 +142,7 @@ def _by_views(records, design, recipe):
 
     inputs, models = inputs_from(records, CPU), np.array([0])
     (net,) = initial_nets(recipe, inputs, models, SEED)
-    plan = plan_of(design, models, recipe, SEED)
+    plan = plan_of(design, None, models, recipe, SEED)
     optimizer = plain_optimizer(recipe, list(net.parameters()))
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
         views = views_of(recipe, models, SEED, order != NOBODY, epoch)

@@ -102,8 +102,12 @@ def defended(source: TrainedPopulation, defence: Defence) -> TrainedPopulation:
 
 
 def _in_turns() -> list[Defence]:
-    """All settings: the middle one of every defence, then the strongest, then the others."""
-    ordered = [_by_importance(strengths_of(name)) for name in defence_classes()]
+    """All settings: the middle one of every defence, then the strongest, then the others.
+
+    What queries return comes last: it changes nothing about what a model has memorized.
+    """
+    names = sorted(defence_classes(), key=lambda name: defence_classes()[name].changes == "outputs")
+    ordered = [_by_importance(strengths_of(name)) for name in names]
     return [one for turn in zip_longest(*ordered) for one in turn if one is not None]
 
 
