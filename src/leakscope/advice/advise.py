@@ -22,6 +22,7 @@ from leakscope.advice.judge import bank_folder, results_of
 from leakscope.advice.results import AdviceConfig, AdviceResults
 from leakscope.advice.sentences import summary
 from leakscope.advice.tables import trade_table
+from leakscope.attacks.label_only import LabelOnlyLira
 from leakscope.attacks.spec import spec_of
 from leakscope.audits.config import AuditConfig, parse_config, read_config
 from leakscope.audits.population import TrainedPopulation
@@ -40,6 +41,7 @@ from leakscope.evaluate.results import AuditResults
 from leakscope.recipe import AnyRecipe
 from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
+from leakscope.signals.registry import LABEL_ROBUSTNESS
 from leakscope.types import Records
 
 KIND = "advise"
@@ -256,7 +258,7 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
     config = AdviceConfig(
         records=source.records.name,
         models=planned.models,
-        attacks=tuple(spec_of(attack) for attack in resolved.attacks if not attack.is_binary),
+        attacks=_attacks(resolved),
         fpr=min(fprs, default=None),
         defences=tuple(tried),
         settings={label: chosen.settings[label] for label in tried},
@@ -264,6 +266,12 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
         **_inputs(subject, options),
     )
     return config, planned.seconds
+
+
+def _attacks(resolved: ResolvedSettings) -> tuple[str, ...]:
+    """Those of the audit, and one that needs predicted classes alone: no filter of outputs hides from it."""
+    own = [spec_of(attack) for attack in resolved.attacks if not attack.is_binary]
+    return tuple(dict.fromkeys([*own, LabelOnlyLira.name]))
 
 
 def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> Schedule:
@@ -281,7 +289,7 @@ def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> 
 
 def _settings(subject: _Subject, models: int) -> AuditSettings:
     """Those of the user; whatever the attacks read, accuracy and bits are measured as well."""
-    signals = sorted({*(subject.settings.signals or ()), "correct", "log_odds"})
+    signals = sorted({*(subject.settings.signals or ()), "correct", "log_odds", LABEL_ROBUSTNESS})
     return replace(subject.settings, models=models, gate=None, signals=signals)
 
 
