@@ -35,6 +35,7 @@ from leakscope.bank.run_folder import RUN, locked_run_folder, parse_as, read_run
 from leakscope.defences.registry import resolve_defence
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_bytes
+from leakscope.disk.toml_text import toml_text
 from leakscope.errors import CorruptBankError, InputError, printable
 from leakscope.evaluate.rating import FEWEST_FALSE_POSITIVES
 from leakscope.evaluate.results import AuditResults
@@ -313,7 +314,11 @@ def _write_recommended(folder: Path, results: AdviceResults, subject: _Subject) 
     best = results.best
     if best is None or subject.config is None or subject.toml is None:
         return
-    text = moved(with_settings(subject.toml, best.settings), subject.config.path.parent, folder)
+    attacks = toml_text(
+        {"attacks": {"names": list(results.config.attacks)}}
+    )  # those that the promise is about
+    settings = with_settings(best.settings, attacks)
+    text = moved(with_settings(subject.toml, settings), subject.config.path.parent, folder)
     code = named_code(text)
     note = f"# Move this file to where {', '.join(code)} can be imported from.\n" if code else ""
     opening = f"# {subject.config.path.name} with {best.defence}, as `leakscope advise` recommends.\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
+from leakscope.defences.registry import resolve_defence
 from leakscope.stats.estimate import Estimate
 
 
@@ -26,9 +27,20 @@ def headline(results: AdviceResults) -> list[str]:
         f"It changes the AUC of the strongest attack from {best.auc.baseline or 0:.3f} to "
         f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating {_moves(results, best)}.",
         *_cost(best, config),
+        *_hidden(best),
         f"Another {config.models} models trained like this should have an AUC of "
         f"{_predicted(best.population.auc)}.",
         without,
+    ]
+
+
+def _hidden(best: Tried) -> list[str]:
+    """What a defence of the outputs leaves as it was."""
+    if "outputs" not in resolve_defence(best.defence).changes:
+        return []
+    return [
+        "It changes what queries return, so it protects only where nobody sees more: the models "
+        "themselves, and whoever serves them, know as much as before."
     ]
 
 
