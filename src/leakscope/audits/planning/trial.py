@@ -22,6 +22,7 @@ from leakscope.evaluate.judge import judge
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.signals.registry import LABEL_ROBUSTNESS
 from leakscope.train import loop
 from leakscope.train.losses import Objective
 from leakscope.train.plan import DRAWN_AT_ONCE
@@ -251,7 +252,10 @@ class RandomBank(Bank):
     def _random_signal(self, name: str) -> AnyArray:
         n_models, n_records = self._design.in_mask.shape
         classes = (self._records.n_classes,) if name == "logits" else ()
-        values = self._rng.standard_normal((n_models, 1, n_records, *classes), dtype=np.float32)
+        shape = (n_models, 1, n_records, *classes)
+        if name == LABEL_ROBUSTNESS:  # a share
+            return self._rng.random(shape, dtype=np.float32)
+        values = self._rng.standard_normal(shape, dtype=np.float32)
         return values > 0 if name == "correct" else np.abs(values)
 
 
