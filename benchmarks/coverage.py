@@ -32,8 +32,9 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
 from leakscope.disk import scratch
 from leakscope.evaluate.attack_figures import Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.headline import half_aucs, headline
-from leakscope.evaluate.results import EvaluationConfig, Figure
+from leakscope.evaluate.results import Figure
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
 from leakscope.leakage.bits import bits_per_record
 from leakscope.stats.estimate import Estimate

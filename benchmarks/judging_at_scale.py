@@ -23,7 +23,7 @@ from leakscope.attacks.rmia import share_beaten
 from leakscope.design import make_design
 from leakscope.disk.scratch import Scratch
 from leakscope.evaluate.attack_figures import Scored, attack_figures
-from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.record_types import fit_record_types, log_marginal, side_sums
 from leakscope.stats.roc import roc

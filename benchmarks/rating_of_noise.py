@@ -17,8 +17,8 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.design import make_design
 from leakscope.disk.scratch import IN_MEMORY
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.types import Design, Signals
 
 ASKED = EvaluationConfig("made up", ("eb_lira", "lira", "loss"), (0.1, 0.01, 0.001))

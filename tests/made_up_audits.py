@@ -18,8 +18,8 @@ from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.manifest import BlockNotes
 from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from tests.claims import claim
 

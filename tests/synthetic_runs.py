@@ -18,9 +18,9 @@ from leakscope.bank.run_folder import RUN
 from leakscope.design import make_design
 from leakscope.disclosure import Disclosure
 from leakscope.disk.storage import write_json
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.verdict import Verdict
 from leakscope.types import Records
 

@@ -29,8 +29,8 @@ from leakscope.audits.run import audit_settings
 from leakscope.bank.bank import Bank
 from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import Distillation, EstimatorRecipe, FunctionRecipe, Recipe, Treatment
 from leakscope.stats.roc import why_unresolvable
 from leakscope.types import Design, Records

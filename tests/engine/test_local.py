@@ -18,8 +18,8 @@ from leakscope.bank.bank import Bank
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import BankMismatchError, InputError, TrainingError
 from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.types import Design, Records
 from tests.engine.small_population import (

@@ -15,8 +15,9 @@ from leakscope.attacks.thresholds import LossThreshold
 from leakscope.disk.scratch import IN_MEMORY, Scratch, small_blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_sets import RecordSet, figures_in_set
-from leakscope.evaluate.results import AttackFigures, EvaluationConfig
+from leakscope.evaluate.results import AttackFigures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping

@@ -18,9 +18,10 @@ from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
 from leakscope.errors import CorruptBankError
+from leakscope.evaluate.config import Source
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.evaluate.results import AuditResults, Source
+from leakscope.evaluate.results import AuditResults
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.two_way import Variance
 from tests.made_up_audits import made_up_audit, quick_single_records

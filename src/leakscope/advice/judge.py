@@ -19,8 +19,9 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.compare.results import DifferenceFigure
 from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
-from leakscope.evaluate.results import AuditResults, EvaluationConfig, Figure
+from leakscope.evaluate.results import AuditResults, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference

@@ -18,8 +18,9 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import read_run
 from leakscope.errors import InputError
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import AuditResults, EvaluationConfig
+from leakscope.evaluate.results import AuditResults
 from leakscope.signals.registry import Task, task_of
 
 

@@ -31,8 +31,8 @@ from leakscope.bank.identity import DesignIdentity
 from leakscope.data.column_file import refuse_absurd_text
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
+from leakscope.evaluate.config import MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.evaluate.results import MEMBERS_SHA256, Source
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, of_outputs, task_of

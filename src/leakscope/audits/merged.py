@@ -24,9 +24,10 @@ from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, RUN, locked_run_folder, read_run
 from leakscope.disclosure import inherited, stay_redacted
 from leakscope.errors import InputError
+from leakscope.evaluate.config import EvaluationConfig, Source
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import AuditResults, EvaluationConfig, Source
+from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.report.previews import joined_previews
 from leakscope.signals.registry import Task, task_of

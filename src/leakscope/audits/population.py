@@ -19,8 +19,8 @@ from leakscope.audits.settings import (
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
+from leakscope.evaluate.config import EvaluationConfig, Source
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.evaluate.results import EvaluationConfig, Source
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import CLASSIFICATION, Task, task_of

@@ -27,8 +27,8 @@ from leakscope.code_identity.walk import code_identity
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.errors import InputError
+from leakscope.evaluate.config import Source
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import Source
 from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, own_functions, task_of
 from leakscope.types import Design, digest_arrays
 

@@ -22,8 +22,9 @@ from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_folder
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import AuditResults, EvaluationConfig
+from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe
 from leakscope.report.page import pack_plotly, pages_to_write

@@ -11,8 +11,8 @@ from leakscope.array_types import BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.audits.settings import ResolvedSettings
 from leakscope.bank.bank import Bank
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.signals.registry import Task
 from leakscope.types import Records
 

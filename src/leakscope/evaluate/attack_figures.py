@@ -29,13 +29,13 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
     CalibratedRate,
     EpsilonFigure,
     EpsilonFigures,
-    EvaluationConfig,
     Figure,
     GroupFigures,
     Precision,

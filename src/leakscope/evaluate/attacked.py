@@ -13,7 +13,7 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import Scratch, gather_records
-from leakscope.evaluate.results import EvaluationConfig
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.types import Design, Scores, Signals
 
 

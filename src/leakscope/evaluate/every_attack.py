@@ -10,10 +10,11 @@ from leakscope.array_types import IntArray
 from leakscope.attacks.spec import resolve_all
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.attacked import Attacked
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
 from leakscope.evaluate.most_exposed import most_exposed_records
 from leakscope.evaluate.record_sets import RecordSet, SetScores, figures_in_set, strongest_in_set
-from leakscope.evaluate.results import AttackFigures, EvaluationConfig, Headline
+from leakscope.evaluate.results import AttackFigures, Headline
 from leakscope.evaluate.uncertainty import Replicates, Sample
 
 

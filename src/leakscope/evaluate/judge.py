@@ -16,6 +16,7 @@ from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
 from leakscope.evaluate.fit import checkpoint_fits
@@ -26,11 +27,7 @@ from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
-from leakscope.evaluate.results import (
-    AuditResults,
-    EvaluationConfig,
-    PopulationFigures,
-)
+from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import bank_leakage

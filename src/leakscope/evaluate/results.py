@@ -10,56 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate, GateResult
+from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating_results import Rating
 from leakscope.leakage.checkpoints import LeakageFigures
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.estimate import Estimate
-
-MEMBERS_SHA256 = "member list sha256"
-"""The fact about a given model that could confirm a guess of its members."""
-SourceKind = Literal["population", "given model", "predictions", "merged"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """What was audited, as a reader of the report needs to know it.
-
-    Attributes:
-        kind: a trained population, a given model with trained references, saved predictions, or merged runs.
-        facts: what identifies it: files, sha256 of weights and member list, what was trained.
-        toml: the config file that repeats the audit; None where no config file can.
-    """
-
-    kind: SourceKind
-    facts: Mapping[str, str] = field(default_factory=dict)
-    toml: str | None = None
-
-
-@dataclass(frozen=True)
-class EvaluationConfig:
-    """What an audit measures, and on which models.
-
-    Attributes:
-        records: name of the records.
-        attacks: attacks as text, see `leakscope.attacks.spec`.
-        fpr_budgets: false positive rates at which the true positive rate is reported.
-        targets: indices of the models that are attacked; None: every model in turn.
-        delta: delta of the bounds on epsilon.
-        confidence: confidence of the bounds on epsilon.
-        gate: limits; None: no gate was set.
-        source: what was audited.
-    """
-
-    records: str
-    attacks: tuple[str, ...]
-    fpr_budgets: tuple[float, ...]
-    targets: tuple[int, ...] | None = None
-    delta: float = DEFAULT_DELTA
-    confidence: float = DEFAULT_CONFIDENCE
-    gate: Gate | None = None
-    source: Source = field(default_factory=lambda: Source("population"))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
+from leakscope.evaluate.config import Source, SourceKind
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
-from leakscope.evaluate.results import AuditResults, Source, SourceKind
+from leakscope.evaluate.results import AuditResults
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import PAGE, REDACTED_PAGE

@@ -28,10 +28,10 @@ from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.errors import TrainingError
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.exposure import Detectable, detectable_records
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.models import too_few_models
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe

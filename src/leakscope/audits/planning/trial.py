@@ -18,9 +18,9 @@ from leakscope.disk.scratch import IN_MEMORY
 from leakscope.engine.local import SECONDS_TO_START_PROCESSES, SECONDS_WORTH_PROCESSES, side_by_side
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker, threads_limited
+from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.evaluate.results import EvaluationConfig
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.registry import LABEL_ROBUSTNESS
 from leakscope.train import loop

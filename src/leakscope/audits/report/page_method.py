@@ -7,9 +7,10 @@ import json
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
+from leakscope.evaluate.config import MEMBERS_SHA256, SourceKind
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
-from leakscope.evaluate.results import MEMBERS_SHA256, AuditResults, EpsilonFigure, SourceKind
+from leakscope.evaluate.results import AuditResults, EpsilonFigure
 from leakscope.evaluate.sentences import seeds_text
 from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section

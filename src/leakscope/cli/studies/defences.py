@@ -72,7 +72,7 @@ def defences(
 
     planted = _canaries(canaries, canary_share)
     settings = {"canaries": planted, "fpr": fpr, "seed": seed, "device": device}
-    comparison = _comparison(preset, config_file, defence or [], models, data_dir, settings)
+    comparison = _comparison(preset, config_file, defence or [], models, data_dir, **settings)
     with training_progress(comparison.config.n_models, out, shown=not (quiet or as_json)) as progress:
         results = run(comparison, out, progress, Disclosure(redact))
     show_results(results, partial(_show, results, out), quiet, as_json)
@@ -90,7 +90,7 @@ def _comparison(
     defences: list[str],
     models: int | None,
     data_dir: Path | None,
-    settings: dict[str, Any],
+    **settings: Any,
 ) -> Comparison:
     """The preset, or the user's own model, with every option the user gave on top."""
     from leakscope.studies.defences.config import preset_named, subject_of
