@@ -66,8 +66,7 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to take: accuracy against leakage, on all records, on canaries and on the most "
-    "exposed."""
+    """Which defence to take: accuracy against leakage on all records, canaries and the most exposed records."""
     from leakscope.studies.defences.study import run
 
     planted = _canaries(canaries, canary_share)
