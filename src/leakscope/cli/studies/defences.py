@@ -40,8 +40,8 @@ def defences(
         Path | None,
         typer.Option(
             "--config",
-            help="Compare defences of your own model: the config file (TOML) of an audit, with [data], "
-            "[model] and [training].",
+            help="Compare defences of your own model: the config file (TOML) of an audit, with its sections "
+            "data, model and training.",
         ),
     ] = None,
     defence: Annotated[
@@ -66,7 +66,7 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to take: accuracy against leakage on all records, canaries and the most exposed records."""
+    """Which defence to take: accuracy against leakage on all records, canaries and most exposed records."""
     from leakscope.studies.defences.study import run
 
     planted = _canaries(canaries, canary_share)

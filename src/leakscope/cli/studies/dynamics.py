@@ -98,8 +98,8 @@ def dynamics(
         Path | None,
         typer.Option(
             "--config",
-            help="Follow your own records and network: the config file (TOML) of an audit, with [data], "
-            "[model], [training] and [population].",
+            help="Follow your own records and network: the config file (TOML) of an audit, with its sections "
+            "data, model, training and population.",
         ),
     ] = None,
     claims: Claims = None,
