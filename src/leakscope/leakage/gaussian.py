@@ -23,6 +23,7 @@ from leakscope.errors import InputError
 # With fewer trainings than this times p, correlations shrink.
 _ENOUGH_PER_DIMENSION = 4
 # Rounding: variances below this share of the pooled ones, and means closer than this many sds.
+_ROUNDING = 1e-9  # of a variance that is 1
 _NO_VARIANCE = 1e-12
 _NO_DIFFERENCE = 1e-5
 
@@ -108,6 +109,9 @@ def common_axes(first: Gaussian, second: Gaussian) -> Axes:
     own = own + np.eye(own.shape[-1]) * ~varies[..., None, :]  # dropped axes: variance 1 on both sides
     variance, rotation = np.linalg.eigh(own)
     variance = np.clip(variance, 0.0, 2.0)
+    # Whitening a nearly singular covariance leaves errors; equal covariances have variance 1 on both sides.
+    is_same = (first.covariance == second.covariance).all(axis=(-2, -1))[..., None]
+    variance = np.where(is_same & (np.abs(variance - 1) > _ROUNDING), 1.0, variance)
     along = (np.swapaxes(whitening @ rotation, -1, -2) @ difference[..., None])[..., 0]
     in_gap = np.swapaxes(vectors, -1, -2) @ (difference / scale)[..., None]
     apart_in_gap = (~varies & (np.abs(in_gap[..., 0]) > _NO_DIFFERENCE)).any(axis=-1)
