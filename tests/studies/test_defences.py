@@ -18,6 +18,7 @@ from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import Subject, chosen_defences, preset_named
 from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
 from leakscope.studies.defences.judge import looks_safe_only
+from leakscope.studies.defences.page import command
 from leakscope.studies.defences.results import SetFigures
 from leakscope.studies.defences.study import comparison_of
 from leakscope.types import Records
@@ -141,6 +142,25 @@ class TestComparison:
             defence.label for defence in chosen_defences(("mixup",))
         ]
         assert [one.label for one in comparison.config.settings] == ["none", "top_1"]
+
+    @pytest.mark.parametrize("name", ["selena", "targeted"])
+    def test_duplicated_canaries_leave_out_what_does_not_go_with_them(self, name):
+        subject = Subject(some_records(), RECIPE)
+        comparison = comparison_of(
+            subject, (name, "top_1"), models=8, canaries=Canaries("duplicated", share=0.1)
+        )
+        assert {one.reason for one in comparison.config.inapplicable} == {
+            "it does not go with duplicated canaries"
+        }
+        assert [one.label for one in comparison.config.settings] == ["none", "top_1"]
+
+    def test_the_command_repeats_the_very_comparison(self, compared):
+        results, _ = compared
+        assert command(results).words == ()  # started from Python
+        as_preset = replace(results, config=replace(results.config, preset="quick", canaries=None, seed=3))
+        words = " ".join(command(as_preset).words)
+        assert "--models 8 --seed 3 --canaries none" in words
+        assert "--defence early_stopping(share=0.25) --defence top_1" in words
 
     def test_numbers_as_labels_are_refused(self):
         records = some_records()

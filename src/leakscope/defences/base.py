@@ -84,6 +84,13 @@ class Defence:
         return outputs
 
 
+def why_no_stages(recipe: AnyRecipe, records: Records) -> str | None:
+    """The reason of defences that train in stages."""
+    if records.copies is not None:
+        return "it does not go with duplicated canaries"
+    return why_no_network(recipe)
+
+
 def why_no_network(recipe: AnyRecipe) -> str | None:
     """The reason of defences that act on the training of networks."""
     return None if isinstance(recipe, Recipe) else "it acts on the training loop of a network"

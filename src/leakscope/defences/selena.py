@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from leakscope.defences.base import Defence, why_no_network
+from leakscope.defences.base import Defence, why_no_stages
 from leakscope.recipe import AnyRecipe, Distillation, Recipe
 from leakscope.types import Records
 
@@ -34,7 +34,7 @@ class Selena(Defence):
         """Only networks that classify have soft labels."""
         if not records.is_classification:
             return "a numeric label has no probabilities"
-        return why_no_network(recipe)
+        return why_no_stages(recipe, records)
 
     def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:
         """The recipe with the distillation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from leakscope.defences.base import Defence, why_no_network
+from leakscope.defences.base import Defence, why_no_stages
 from leakscope.recipe import AnyRecipe, Recipe, Treatment
 from leakscope.types import Records
 
@@ -34,7 +34,7 @@ class Targeted(Defence):
         """Only networks have epochs, and a model of one epoch has no early ones."""
         if isinstance(recipe, Recipe) and recipe.epochs < 2:
             return "a training of one epoch has no early window"
-        return why_no_network(recipe)
+        return why_no_stages(recipe, records)
 
     def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:
         """The recipe with the treatment."""

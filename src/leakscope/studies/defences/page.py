@@ -11,7 +11,7 @@ from leakscope.report.page import Page, Section
 from leakscope.report.study_page import Command, conventions, folder_facts, options, reproduce
 from leakscope.report.templates import template
 from leakscope.studies.defences import sentences
-from leakscope.studies.defences.config import NONE, preset_named
+from leakscope.studies.defences.config import NONE, chosen_defences, preset_named
 from leakscope.studies.defences.results import DefencesResults, SettingResults
 
 _SYMBOLS = ("circle", "diamond", "circle-open")
@@ -71,11 +71,20 @@ def command(results: DefencesResults) -> Command:
     config = results.config
     if not config.preset:
         return Command(())
-    changes = {"models": config.models} if config.models != preset_named(config.preset).models else {}
-    changes |= {"seed": config.seed} if config.seed else {}
-    return Command((
-        "leakscope", "study", "defences", "--preset", config.preset, *options(changes), "--out", "runs/again",
-    ))  # fmt: skip
+    preset, canaries = preset_named(config.preset), config.canaries
+    given: dict[str, object] = {"models": config.models, "seed": config.seed, "fpr": config.fpr}
+    given |= (
+        {"canaries": "none"}
+        if canaries is None
+        else {"canaries": canaries.kind, "canary_share": canaries.share}
+    )
+    usual = {"models": preset.models, "seed": 0, "fpr": 0.01, "canaries": "mislabelled", "canary_share": 0.05}
+    changes = {name: value for name, value in given.items() if value != usual[name]}
+    tried = [setting.label for setting in config.settings[1:]] + [one.label for one in config.inapplicable]
+    is_usual = sorted(tried) == sorted(defence.label for defence in chosen_defences(preset.defences))
+    named = () if is_usual else (word for label in tried for word in ("--defence", label))
+    start = ("leakscope", "study", "defences", "--preset", config.preset)
+    return Command((*start, *options(changes), *named, "--out", "runs/again"))
 
 
 def _frontier(results: DefencesResults) -> Body:
