@@ -62,7 +62,9 @@ def guesses_of_scores(scores: FloatArray, is_in: BoolArray, n_guesses: int) -> G
     """
     n = len(scores)
     if len(is_in) != n or not 1 <= n_guesses <= n:
-        raise InputError(f"guesses={n_guesses}: give 1 to {n}, the number of canaries, and one coin per canary")
+        raise InputError(
+            f"guesses={n_guesses}: give 1 to {n}, the number of canaries, and one coin per canary"
+        )
     order = np.lexsort((np.random.default_rng(0).random(n), scores))
     n_out, n_in = n_guesses // 2, n_guesses - n_guesses // 2
     right = int((~is_in[order[:n_out]]).sum() + is_in[order[n - n_in :]].sum())
@@ -104,7 +106,9 @@ def gaussian_epsilon_of_guesses(
     check_level(confidence)
 
     def is_refuted(mus: FloatArray) -> BoolArray:
-        return _refuted(guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mus), len(mus), confidence)
+        return _refuted(
+            guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mus), len(mus), confidence
+        )
 
     epsilon = gdp_epsilon(_first_possible(is_refuted, _LARGEST_MU), delta)
     method = "guesses in one run, Gaussian trade-off (Mahloujifar et al. 2025)"
@@ -148,9 +152,7 @@ def strongest_bound(
     """
     numbers = sorted({max(1, round(share * len(scores))) for share in shares})
     each = 1 - (1 - confidence) / len(numbers)
-    bounds = [
-        bound_of(guesses_of_scores(scores, is_in, n), delta=delta, confidence=each) for n in numbers
-    ]
+    bounds = [bound_of(guesses_of_scores(scores, is_in, n), delta=delta, confidence=each) for n in numbers]
     best = max(bounds, key=lambda bound: bound.epsilon)
     method = f"{best.method}, Bonferroni over {len(numbers)} numbers of guesses"
     return best._replace(confidence=confidence, method=method)
