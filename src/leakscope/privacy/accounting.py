@@ -37,7 +37,7 @@ def privacy_spent(privacy: Privacy, sampling: Sampling, epochs: int) -> PrivacyS
             "of members; publishing some records at random would satisfy it otherwise"
         )
     multiplier, steps = noise_multiplier(privacy, sampling, epochs), sampling.steps_per_epoch * epochs
-    spent = _epsilon(multiplier, privacy.delta, sampling.rate, steps)
+    spent = epsilon_of_steps(multiplier, privacy.delta, sampling.rate, steps)
     return PrivacySpent(
         spent, privacy.delta, multiplier, privacy.clip, sampling.rate, steps, _accountant_name()
     )
@@ -49,7 +49,7 @@ def _solved(epsilon: float, delta: float, rate: float, steps: int) -> float:
     import dp_accounting as dp
 
     with _quiet():
-        if _epsilon(_LARGEST_NOISE, delta, rate, steps) > epsilon:
+        if epsilon_of_steps(_LARGEST_NOISE, delta, rate, steps) > epsilon:
             raise InputError(f"privacy.epsilon={epsilon:g}: no noise gives it in {steps:,} steps; raise it")
         solved = float(
             dp.calibrate_dp_mechanism(
@@ -57,13 +57,14 @@ def _solved(epsilon: float, delta: float, rate: float, steps: int) -> float:
             )
         )
     solved = _rounded_up(solved)
-    while _epsilon(solved, delta, rate, steps) > epsilon:  # the solver's own tolerance
+    while epsilon_of_steps(solved, delta, rate, steps) > epsilon:  # the solver's own tolerance
         solved = _rounded_up(solved * (1 + 1e-6))
     return solved
 
 
 @cache
-def _epsilon(multiplier: float, delta: float, rate: float, steps: int) -> float:
+def epsilon_of_steps(multiplier: float, delta: float, rate: float, steps: int) -> float:
+    """Epsilon of Poisson-sampled noisy steps, rounded up."""
     with _quiet():
         spent = _fresh_accountant(steps).compose(_event(multiplier, rate, steps)).get_epsilon(delta)
     if not isfinite(spent):

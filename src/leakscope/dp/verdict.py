@@ -1,0 +1,91 @@
+"""What a test of a claim says: consistent, refuted, or not testable with this budget.
+
+Nothing here calls a claim proven. A lower bound on epsilon below the claim says that this test, with these
+canaries and models, found no contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from leakscope.errors import InputError
+from leakscope.privacy.claim import Claim
+
+Status = Literal["consistent", "refuted", "not testable"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One lower bound on epsilon, and what it rests on.
+
+    Attributes:
+        name: which test, in words, such as "gradient canaries, one run".
+        epsilon: the lower bound, at the delta of the claim.
+        confidence: of this bound; several bounds share the error of a claim.
+        ceiling: the bound that this test would have reached had every guess been right.
+        method: how the bound was computed.
+        canaries: number of canaries (or of records) that were guessed about.
+        runs: number of trained models.
+        assumed: what has to be true for the bound to hold, in sentences.
+    """
+
+    name: str
+    epsilon: float
+    confidence: float
+    ceiling: float
+    method: str
+    canaries: int
+    runs: int
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """The outcome.
+
+    Attributes:
+        status: "refuted": a bound is above the claim. "not testable": no test could have refuted the claim,
+            even had every guess been right. "consistent": a test could have, and did not.
+        epsilon: the claimed epsilon.
+        delta: the claimed delta.
+        confidence: of a refutation.
+        evidence: the tests, the highest bound first.
+        needed: what would make a claim testable, in a sentence; empty where it is.
+    """
+
+    status: Status
+    epsilon: float
+    delta: float
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    needed: str = ""
+
+
+def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") -> ClaimVerdict:
+    """The verdict on a claim.
+
+    Args:
+        claim: what was claimed.
+        evidence: the tests; the errors of their bounds may not exceed the claim's together.
+        needed: what would make the claim testable, used where it is not.
+
+    Raises:
+        InputError: no evidence, or bounds whose errors exceed the claim's together.
+    """
+    error = sum(1 - bound.confidence for bound in evidence)
+    if not evidence or error > 1 - claim.confidence + 1e-12:
+        raise InputError(
+            f"{len(evidence)} bounds with a total error of {error:.3g}: a claim at {claim.confidence:.0%} "
+            f"confidence needs at least one bound and allows {1 - claim.confidence:.3g}"
+        )
+    claimed = claim.claimed_epsilon()
+    status: Status = "consistent"
+    if any(bound.epsilon > claimed for bound in evidence):
+        status = "refuted"
+    elif all(bound.ceiling <= claimed for bound in evidence):
+        status = "not testable"
+    ranked = tuple(sorted(evidence, key=lambda bound: -bound.epsilon))
+    needed = needed if status == "not testable" else ""
+    return ClaimVerdict(status, claimed, claim.delta, claim.confidence, ranked, needed)

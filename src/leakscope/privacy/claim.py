@@ -1,0 +1,64 @@
+"""A claim of differential privacy: what somebody says about a training, to be put to the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+from leakscope.errors import InputError
+from leakscope.privacy.accounting import epsilon_of_steps
+
+_OF_STEPS = ("noise_multiplier", "sampling_rate", "steps")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """ "This training is (epsilon, delta)-private."
+
+    Attributes:
+        epsilon: the claimed epsilon; None where the settings of DP-SGD are claimed instead.
+        delta: the probability that is excepted.
+        noise_multiplier: standard deviation of the noise, in units of the clipping norm.
+        sampling_rate: probability with which a record joins a batch.
+        steps: number of noisy steps.
+        confidence: a true claim is refuted with at most the remaining probability.
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    noise_multiplier: float | None = None
+    sampling_rate: float | None = None
+    steps: int | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        problems = _problems(self)
+        if problems:
+            raise InputError("claim: " + "; ".join(problems))
+
+    def claimed_epsilon(self) -> float:
+        """Epsilon as claimed, or of the claimed settings by the accountant."""
+        if self.epsilon is not None:
+            return self.epsilon
+        assert self.noise_multiplier is not None and self.sampling_rate is not None
+        assert self.steps is not None, "the three are given together"
+        return epsilon_of_steps(self.noise_multiplier, self.delta, self.sampling_rate, self.steps)
+
+
+def _problems(claim: Claim) -> list[str]:
+    """Everything wrong with a claim, in words."""
+    problems = []
+    given = [name for name in _OF_STEPS if getattr(claim, name) is not None]
+    if (claim.epsilon is None) != (len(given) == len(_OF_STEPS)) or (claim.epsilon is not None and given):
+        problems.append(f"give either epsilon, or all of {', '.join(_OF_STEPS)}")
+    for name in ("epsilon", *_OF_STEPS):
+        value = getattr(claim, name)
+        if value is not None and not (value > 0 and isfinite(value)):
+            problems.append(f"{name}={value}: must be above 0 and finite")
+    if claim.sampling_rate is not None and claim.sampling_rate > 1:
+        problems.append(f"sampling_rate={claim.sampling_rate}: must be at most 1")
+    if not 0 <= claim.delta < 1:
+        problems.append(f"delta={claim.delta}: must be in [0, 1)")
+    if not 0.5 <= claim.confidence < 1:
+        problems.append(f"confidence={claim.confidence}: must be at least 0.5 and below 1")
+    return problems
