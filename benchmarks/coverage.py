@@ -31,13 +31,13 @@ import numpy as np
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
 from leakscope.disk import scratch
-from leakscope.evaluate.attack_figures import Scored, attack_figures, figure_of_targets
+from leakscope.evaluate.attack_figures import Scored, attack_figures
 from leakscope.evaluate.config import EvaluationConfig
-from leakscope.evaluate.headline import half_aucs, headline
-from leakscope.evaluate.results import Figure
+from leakscope.evaluate.figure import UNDEFINED, figure_of_targets
+from leakscope.evaluate.headline import half_aucs, strongest
+from leakscope.evaluate.results import Figure, SetFigures
 from leakscope.evaluate.uncertainty import Sample, accuracy_parts
 from leakscope.leakage.bits import bits_per_record
-from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import advantage_parts, advantage_thresholds
 from leakscope.types import Design, Signals
@@ -48,6 +48,7 @@ FPRS = (0.1, 0.01)
 KINDS = ("ignore the data", "other records", "linear", "mlp", "forest")
 NULL = KINDS[:2]
 CONFIG = EvaluationConfig("records", ATTACKS, FPRS)
+NO_SET = SetFigures("", 0, UNDEFINED, UNDEFINED, (), "the most exposed records are not measured here")
 
 
 class Cell(NamedTuple):
@@ -128,9 +129,10 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
     figures: dict[str, Figure] = {}
     halves, unclipped = {}, {}
     for attack in resolve_all(ATTACKS):
-        scores = attack(signals, design).values
-        scored = Scored(scores, design.in_mask, sample.replicates(attack), sample.records)
-        own = attack_figures(scored, CONFIG, {})
+        replicates = sample.replicates(attack)
+        scores = replicates.whole.values  # the sample has all records
+        scored = Scored(scores, design.in_mask, replicates, sample.records)
+        own = attack_figures(scored, CONFIG, {}, NO_SET)
         halves[attack.label] = half_aucs(scored)
         figures |= {f"AUC, {attack.label}": own.auc, f"advantage, {attack.label}": own.advantage}
         thresholds = advantage_thresholds(scores, design.in_mask)
@@ -138,7 +140,7 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
         for point, calibrated in zip(own.tpr_at_fpr, own.calibrated, strict=True):
             at = f"{100 * point.fpr:g}%, {attack.label}"
             figures |= {f"TPR at {at}": point, f"calibrated TPR at {at}": calibrated.tpr}
-    figures["headline"] = headline(halves, scored.replicates, N_RECORDS).auc
+    figures["headline"] = strongest(halves, replicates, N_RECORDS)[1]
     correct = sample.replicates_of(signals.last("correct").astype(float))
     for side, mask, variance in zip(("members", "non-members"), (design.in_mask, ~design.in_mask),
                                     correct.variances(accuracy_parts, N_RECORDS), strict=True):  # fmt: skip
@@ -157,13 +159,14 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
         )
         for name, figure in figures.items()
     }
-    return {**rows, "bits": _bits(signals, design)}
+    return {**rows, "bits": _bits(cell, signals, design)}
 
 
-def _bits(signals: Signals, design: Design) -> tuple[float, ...]:
-    """The mean bits of an output, with their only interval."""
-    bits: Estimate = bits_per_record(signals.last("log_odds"), design.in_mask).means["bits"]
-    value, low, high = (float(x or 0) for x in (bits.value, bits.low, bits.high))
+def _bits(cell: Cell, signals: Signals, design: Design) -> tuple[float, ...]:
+    """The mean bits of an output, with the interval for the cell's question."""
+    bits = bits_per_record(signals.last("log_odds"), design.in_mask).means["bits"]
+    ends = (bits.these_low, bits.these_high) if cell.records == "same" else (bits.low, bits.high)
+    value, low, high = (float(x or 0) for x in (bits.value, *ends))
     return value, low, high, high, value
 
 

@@ -20,7 +20,7 @@ from leakscope.evaluate.uncertainty import Replicates, half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
 from leakscope.stats.roc import auc_of_split, split_scores
-from leakscope.stats.two_way import two_way_variance
+from leakscope.stats.two_way import NoLeakage, two_way_variance
 
 
 class HalfAucs(NamedTuple):
@@ -70,6 +70,7 @@ def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: i
             replicates.n_in_left_out,
             n_records,
             replicates.n_models,
+            no_leakage=NoLeakage(0.5),
         )
         for label, one in aucs.items()
     }

@@ -39,7 +39,7 @@ from leakscope.stats.parts import (
     tpr_slope,
 )
 from leakscope.stats.roc import why_unresolvable
-from leakscope.stats.two_way import Variance, two_way_variance
+from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
 
 FEWEST_RECORDS = FEWEST_PER_SIDE
 """A set of fewer records is not measured."""
@@ -235,13 +235,20 @@ def _figures(
     without = np.mean([own.without for own in parts], axis=0) if first.without else None
     n_records = len(first.fold)
     uses_others = any(own.uses_references for own, _ in pieces)
+    no_leakage = [NoLeakage(0.5), NoLeakage(0.0), *(NoLeakage(fpr, fpr) for fpr in measurable)]
 
     def figure(at: int, *, is_rate: bool = True) -> Figure:
         # One threshold serves all targets, so that every rate depends on other models.
         left_out = None if without is None else without[:, at]
         uses_models = uses_others or at > 0
         variance = two_way_variance(
-            whole[at], left_out, first.n_in_left_out, n_records, first.n_models, uses_models
+            whole[at],
+            left_out,
+            first.n_in_left_out,
+            n_records,
+            first.n_models,
+            uses_models,
+            no_leakage[at],
         )
         variance = _of_few_records(variance, whole.shape[1])
         if not is_rate:

@@ -10,7 +10,7 @@ from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 
 _MOST_NAMED = 5
 
@@ -258,7 +258,11 @@ def limitations(results: AuditResults) -> list[str]:
     ]
 
 
-def _bits_interval(bits: Estimate) -> str:
-    if bits.low is None or bits.high is None:
+def _bits_interval(bits: TwoEstimates) -> str:
+    if None in (bits.low, bits.high, bits.these_low, bits.these_high):
         return "no interval: too few models"
-    return f"95% interval {max(bits.low, 0):.3f} to {max(bits.high, 0):.3f}"
+    low, high, these_low, these_high = (
+        f"{max(end or 0, 0):.3f}" for end in (bits.low, bits.high, bits.these_low, bits.these_high)
+    )
+    of_these = f"95% interval {these_low} to {these_high} for these records"
+    return f"{of_these}, about {low} to {high} for records like these"

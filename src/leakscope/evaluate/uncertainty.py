@@ -29,7 +29,7 @@ from leakscope.stats.parts import (
     tpr_slope,
 )
 from leakscope.stats.thresholds import highest_of_others
-from leakscope.stats.two_way import Variance, two_way_variance
+from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
 from leakscope.types import Design, Signals
 
 SAMPLED_SCORES = 640_000
@@ -105,18 +105,37 @@ class Replicates:
         )
 
     def variances(
-        self, parts_of: Parts, n_records: int, uses_others: Sequence[bool] | None = None
+        self, parts_of: Parts, n_records: int, no_leakage: Sequence[NoLeakage | None] | None = None
     ) -> list[Variance]:
         """The variance of each figure; without replicates, over records alone.
 
         Args:
             parts_of: what the figures are.
             n_records: number of records they are about, of which these are a sample.
-            uses_others: whether a target's figure depends on other models; None: where its values do.
+            no_leakage: what each figure is where nothing leaks; None where they are no measures of leakage.
         """
-        parts, *without = on_threads(
-            lambda one: parts_of(one.values, one.in_mask), (self.whole, *self.without), self.whole.values.size
-        )
+        parts = self.of_each(lambda one: parts_of(one.values, one.in_mask))
+        kinds = [(self.uses_references, none) for none in no_leakage or [None] * len(parts[0])]
+        return self.variances_of(parts, n_records, kinds)
+
+    def of_each(self, parts_of: Callable[[Replicate], FloatArray]) -> list[FloatArray]:
+        """Parts (figures, records) with all models, then without each group of them."""
+        return on_threads(parts_of, (self.whole, *self.without), self.whole.values.size)
+
+    def variances_of(
+        self,
+        parts: Sequence[FloatArray],
+        n_records: int,
+        kinds: Sequence[tuple[bool, NoLeakage | None]],
+    ) -> list[Variance]:
+        """The variance of each figure from its parts.
+
+        Args:
+            parts: of all models and without each group, see `of_each`.
+            n_records: as in `variances`.
+            kinds: whether a target's figure depends on other models, and what it is where nothing leaks.
+        """
+        whole, *without = parts
         return [
             two_way_variance(
                 own,
@@ -124,9 +143,9 @@ class Replicates:
                 self.n_in_left_out,
                 n_records,
                 self.n_models,
-                self.uses_references if uses_others is None else uses_others[at],
+                *kind,
             )
-            for at, own in enumerate(parts)
+            for at, (own, kind) in enumerate(zip(whole, kinds, strict=True))
         ]
 
 
@@ -253,17 +272,21 @@ def curve_variances(
 ) -> CurveVariances:
     """The variances of every figure; arguments as in `Replicates.variances` and `_curve_parts`."""
     # One threshold serves all targets for the advantage, and those of the others for calibrated rates.
-    own, shared = replicates.uses_references, True
-    uses_others = [own, shared, *[own] * len(fprs), *[shared] * (2 * len(calibrated))]
-    scores, in_mask = replicates.whole.values, replicates.whole.in_mask
-    thresholds, value = np.empty(0), 0.0
-    if scores.size:
-        thresholds = advantage_thresholds(scores, in_mask)
-        value = float(advantage_parts(scores, in_mask, thresholds).sum())
-    parts = _curve_parts(thresholds, fprs, calibrated)
-    auc, advantage, *rates = replicates.variances(parts, n_records, uses_others)
+    own, rates = replicates.uses_references, [NoLeakage(fpr, fpr) for fpr in fprs]
+    kinds: list[tuple[bool, NoLeakage | None]] = [(own, NoLeakage(0.5)), (True, NoLeakage(0.0))]
+    kinds += [(own, rate) for rate in rates]
+    kinds += [(True, NoLeakage(fpr, fpr)) for fpr in calibrated for _ in ("TPR", "FPR")]
+    whole, value = replicates.whole, 0.0
+    if not whole.values.size:
+        nothing = np.full((len(kinds), whole.values.shape[1]), np.nan)
+        parts = [nothing] * (1 + len(replicates.without))
+    else:
+        thresholds = _Thresholds.of(whole.values, whole.in_mask, calibrated)
+        parts = replicates.of_each(lambda one: _curve_parts(one, thresholds, fprs, calibrated))
+        value = float(parts[0][1].sum())
+    auc, advantage, *others = replicates.variances_of(parts, n_records, kinds)
     agreement = agreement_of_halves(value, advantage.standard_error(these_records=False))
-    own_rates, of_others = rates[: len(fprs)], rates[len(fprs) :]
+    own_rates, of_others = others[: len(fprs)], others[len(fprs) :]
     pairs = zip(of_others[::2], of_others[1::2], strict=True)
     return CurveVariances(
         auc,
@@ -273,25 +296,41 @@ def curve_variances(
     )
 
 
-def _curve_parts(thresholds: FloatArray, fprs: Sequence[float], calibrated: Sequence[float]) -> Parts:
-    """Parts of the AUC, the advantage and the TPR at each FPR, then of TPR and FPR at calibrated thresholds.
+class _Thresholds(NamedTuple):
+    """The thresholds of all models, which every replicate uses.
 
-    The thresholds of the advantage are those of all models in every replicate: TPR - FPR is flat where it is
-    largest, and where nothing leaks any threshold is as good.
+    For the advantage, because TPR - FPR is flat where it is largest, and where nothing leaks any threshold is
+    as good. For calibrated rates, because a threshold that is set anew keeps the number of non-members above
+    it, while each of them may change sides: changes of single records would add up to none.
+
+    Attributes:
+        advantage: float64 (records,).
+        calibrated: FPR -> float64 (targets,), from the other targets.
     """
 
-    def parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
-        if not scores.size:
-            return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
-        ranks = ranked(scores, in_mask)
-        rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds)]
-        rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
-        if calibrated:
-            for fpr, highest in zip(calibrated, highest_of_others(scores, in_mask, calibrated), strict=True):
-                rows += _calibrated_parts(scores > highest[:, None], in_mask, tpr_slope(ranks, fpr))
-        return np.stack(rows)
+    advantage: FloatArray
+    calibrated: dict[float, FloatArray]
 
-    return parts
+    @classmethod
+    def of(cls, scores: FloatArray, in_mask: BoolArray, calibrated: Sequence[float]) -> _Thresholds:
+        highest = highest_of_others(scores, in_mask, calibrated) if calibrated else ()
+        return cls(advantage_thresholds(scores, in_mask), dict(zip(calibrated, highest, strict=True)))
+
+
+def _curve_parts(
+    replicate: Replicate, thresholds: _Thresholds, fprs: Sequence[float], calibrated: Sequence[float]
+) -> FloatArray:
+    """Parts of AUC, advantage and TPR at each FPR, then of TPR and FPR at each calibrated threshold."""
+    scores, in_mask = replicate.values, replicate.in_mask
+    if not scores.size:
+        return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
+    ranks = ranked(scores, in_mask)
+    rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds.advantage)]
+    rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
+    for fpr in calibrated:
+        called = scores > thresholds.calibrated[fpr][replicate.rows, None]
+        rows += _calibrated_parts(called, in_mask, tpr_slope(ranks, fpr))
+    return np.stack(rows)
 
 
 def _calibrated_parts(calls: BoolArray, in_mask: BoolArray, slope: float) -> list[FloatArray]:

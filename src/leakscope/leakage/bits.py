@@ -15,8 +15,20 @@ models, where the truth is 0. The mean there, as a trend over how easy records a
 are `(bits - F) / (1 - F)`, which is 0 on average without leakage and leaves a whole bit whole, and
 `rho_kl - F`. Both may be slightly below 0 for one record, which means that no leakage was detected. The
 total variation grows with the root of a small rho_kl, so it is multiplied by `sqrt(1 - F / rho_kl)` (0 below
-the floor), which errs on the high side. Intervals of means are over models (delete-a-group jackknife) and
-permutations.
+the floor), which errs on the high side.
+
+Intervals are for *these records* (other models trained on random halves of them) and for *records like these*
+(another sample of records as well). The variance of a mean over records is known from two sides:
+
+- that under permuted designs, which is exact where nothing leaks, and too large where much does, because
+  models then differ by their members;
+- a delete-a-group jackknife, which is right where much leaks. Elsewhere it is many times too large (9 times
+  with 8 models), as fits without a model differ in more than that model's share.
+
+What exceeds the jackknife of permuted designs is due to leakage, and is added to the first; the sum is at
+most the jackknife. Another sample adds the scatter of records that the jackknife has not counted, and
+changes all models at once: by a part of the variance of a single model, but at most by the leakage divided by
+the root of twice the number of records (`leakscope.stats.two_way` has the reasons).
 """
 
 from __future__ import annotations
@@ -45,7 +57,7 @@ from leakscope.leakage.moderation import (
     quantile_bins,
     why_too_few,
 )
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 from leakscope.stats.record_types import resolution_variance
 
 MOST_EXPOSED_SHARE = 0.01
@@ -54,6 +66,8 @@ MEASURES = ("bits", "rho_kl", "total_variation")
 _FITTED_RECORDS = 8_192
 _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
 _MOST_GROUPS = 16
+_JACKKNIFED_PERMUTATIONS, _JACKKNIFED_RECORDS = 3, 1_024
+_SHARE_OF_RECORDS = 1 / 6  # of what models differ in, due to single training records
 _LEAST_FOR_INTERVAL = 4  # models
 _HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
 _LIMITS = (
@@ -87,8 +101,8 @@ class RecordBits:
     bits: FloatArray
     rho_kl: FloatArray
     total_variation: FloatArray
-    means: dict[str, Estimate]
-    most_exposed: Estimate
+    means: dict[str, TwoEstimates]
+    most_exposed: TwoEstimates
     floor: float
     reason: str = ""
 
@@ -124,7 +138,8 @@ def bits_per_record(
     null = _null(sample, rng)
     above_floor, floor = _by_block(values, in_mask, sample.prior(), null)
     figures = _figures(above_floor, null.most_exposed)
-    limited = zip(figures, _half_widths(sample, null, rng), _LIMITS, strict=True)
+    half_widths = _half_widths(sample, null, rng, values.shape[1])
+    limited = zip(figures, half_widths, _LIMITS, strict=True)
     *means, most_exposed = (_within(*one) for one in limited)
     return RecordBits(
         above_floor[0],
@@ -235,10 +250,11 @@ def _figures(above_floor: FloatArray, floor_of_highest: float = 0.0) -> FloatArr
     return np.array([*above_floor.mean(axis=1), highest])
 
 
-def _within(value: float, half_width: float, limits: tuple[float, float]) -> Estimate:
-    """The interval, clipped to the possible values."""
-    low, high = np.clip([value - half_width, value + half_width], *limits)
-    return Estimate(float(value), float(low), float(high))
+def _within(value: float, half_widths: FloatArray, limits: tuple[float, float]) -> TwoEstimates:
+    """Both intervals, clipped to the possible values; half widths for records like these, and for these."""
+    of_others, of_these = half_widths
+    ends = [value - of_others, value + of_others, value - of_these, value + of_these]
+    return TwoEstimates(float(value), *np.clip(ends, *limits).tolist())
 
 
 def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -> tuple[FloatArray, float]:
@@ -260,26 +276,72 @@ def _n_not_finite(values: AnyArray) -> int:
     return int((~np.isfinite(values).all(axis=0)).sum())
 
 
-def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator) -> FloatArray:
-    """Half widths of the 95% intervals of the three means and of the most exposed; (4,), NaN with few models.
+class _Jackknife(NamedTuple):
+    """What the figures are without each group of models.
 
-    Their variance is that over models, at least that over permutations, plus that of the floor.
+    Attributes:
+        variance: float64 (4,), of the three means and of the most exposed.
+        apart: float64 (4,), of changes that are independent from record to record; 0 for the most exposed.
+    """
+
+    variance: FloatArray
+    apart: FloatArray
+
+
+def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator, n_records: int) -> FloatArray:
+    """Half widths of the 95% intervals of the three means and of the most exposed; NaN with few models.
+
+    Returns:
+        float64 (4, 2), for records like these and for these.
     """
     n_models = len(sample.values)
     if n_models < _LEAST_FOR_INTERVAL:
-        return np.full(4, np.nan)
+        return np.full((4, 2), np.nan)
     group = rng.permutation(n_models) % min(n_models, _MOST_GROUPS)
-    n_groups, centre = int(group.max()) + 1, sample.values.mean(axis=0)
-    runs = [sample.moderated(sample.in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
-    above_floor = null.subtracted_from(_measures_of_each(runs), centre)
-    figures = np.stack([_figures(run, null.most_exposed) for run in above_floor])
-    jackknife = (n_groups - 1) * figures.var(axis=0)
-    variance = np.maximum(jackknife, null.variance) + null.variance / null.n
-    half_widths: FloatArray = special.stdtrit(n_groups - 1, 0.975) * np.sqrt(variance)
+    jackknife = _jackknife(sample, sample.in_mask, null, group)
+    excess = np.maximum(jackknife.variance - _jackknife_without_leakage(sample, null, group, rng), 0.0)
+    of_these = np.minimum(jackknife.variance, null.variance + excess) + null.variance / null.n
+    whole = null.subtracted_from(measures(sample.moderated(sample.in_mask)), sample.values.mean(axis=0))
+    share = whole.shape[1] / n_records  # of the records, in the sample
+    scatter = share * np.append(whole.var(axis=1), 0.0) / whole.shape[1]
+    of_records = np.maximum(scatter - share * jackknife.apart, 0.0)
+    most_sampled = _figures(whole, null.most_exposed) ** 2 / (2 * n_records)
+    sampled = np.minimum(_SHARE_OF_RECORDS * n_models * of_these, most_sampled)
+    # More degrees of freedom than a jackknife has, because both variances err on the high side.
+    quantile = special.stdtrit(4 * int(group.max()), 0.975)
+    half_widths: FloatArray = quantile * np.sqrt(
+        np.stack([of_these + of_records + sampled, of_these], axis=1)
+    )
     return half_widths
+
+
+def _jackknife(sample: _Sample, in_mask: BoolArray, null: _Null, group: IntArray) -> _Jackknife:
+    """Without each group of models, under some design."""
+    n_groups, centre = int(group.max()) + 1, sample.values.mean(axis=0)
+    runs = [sample.moderated(in_mask, np.flatnonzero(group != g)) for g in range(n_groups)]
+    above_floor = null.subtracted_from(_measures_of_each(runs), centre)  # (groups, 3, records)
+    figures = np.stack([_figures(run, null.most_exposed) for run in above_floor])
+    apart = (n_groups - 1) * above_floor.var(axis=0).sum(axis=1) / above_floor.shape[2] ** 2
+    return _Jackknife((n_groups - 1) * figures.var(axis=0), np.append(apart, 0.0))
+
+
+def _jackknife_without_leakage(
+    sample: _Sample, null: _Null, group: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """The mean jackknife variance of some permuted designs; (4,)."""
+    n_records = sample.values.shape[1]
+    some = sample
+    if n_records > _JACKKNIFED_RECORDS:
+        columns = rng.choice(n_records, _JACKKNIFED_RECORDS, replace=False)
+        some = _Sample(sample.values[:, columns], sample.in_mask[:, columns], sample.resolution)
+    designs = [some.in_mask[rng.permutation(len(group))] for _ in range(_JACKKNIFED_PERMUTATIONS)]
+    runs = [_jackknife(some, own, null, group) for own in designs]
+    others = 1 - some.values.shape[1] / n_records  # fewer records average less of their own changes out
+    variances: FloatArray = np.mean([own.variance - others * own.apart for own in runs], axis=0)
+    return variances
 
 
 def _undefined(n_records: int, reason: str) -> RecordBits:
     nothing, nan = np.full(n_records, np.nan), float("nan")
-    none = Estimate(nan, nan, nan)
+    none = TwoEstimates(nan, nan, nan, nan, nan)
     return RecordBits(nothing, nothing, nothing, dict.fromkeys(MEASURES, none), none, nan, reason)

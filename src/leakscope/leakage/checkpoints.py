@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_record
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 from leakscope.types import Design, Signals
 
 LEAKAGE_SIGNALS = ("log_odds", "scaled_residual")
@@ -14,7 +14,7 @@ LEAKAGE_SIGNALS = ("log_odds", "scaled_residual")
 
 
 @dataclass(frozen=True)
-class MostExposed(Estimate):
+class MostExposed(TwoEstimates):
     """Mean bits of the most exposed records.
 
     Attributes:
@@ -39,9 +39,9 @@ class CheckpointLeakage:
     """
 
     epoch: int
-    bits: Estimate
-    rho_kl: Estimate
-    total_variation: Estimate
+    bits: TwoEstimates
+    rho_kl: TwoEstimates
+    total_variation: TwoEstimates
     most_exposed: MostExposed
     floor: float | None
 

@@ -18,3 +18,17 @@ class Estimate:
     value: float | None
     low: float | None
     high: float | None
+
+
+@dataclass(frozen=True)
+class TwoEstimates(Estimate):
+    """A figure with its 95% interval for *records like these*, and the one for *these records*.
+
+    Attributes:
+        these_low: lower end for these records: other models trained on random halves of them; None: there is
+            no interval.
+        these_high: upper end for these records; None: there is no interval.
+    """
+
+    these_low: float | None
+    these_high: float | None

@@ -26,10 +26,18 @@ exact where nothing leaks, both are scaled down by the same factor. Then
   another sample moves all models at once, which no number of models averages out. If record i moves a model
   that is trained on it by g_i / n, where n is half of all records, models of one population vary by
   sum(g^2) / (4 n^2), and so does the mean of all of them from sample to sample. So `sampled` is the variance
-  of a single model, `common` times the number of models, as far as it comes from its training set. A
-  population cannot measure which part does, since seeds differ as well. Measured, it is a quarter to a half
-  for forests of 8 and of 32 models and small networks of 8, and hardly anything for linear models; a quarter
-  is used. Of all intervals these hold least often (docs/coverage.md).
+  of a single model, `common` times the number of models, as far as it comes from single records of its
+  training set.
+
+A population cannot measure which part does: models also differ by their seeds, and by chance imbalances of
+their training sets, which another sample does not repeat. With 100 populations each of nearest neighbors,
+forests, small networks and linear models, the part was 1 for the accuracy and for attacks without reference
+models on nearest neighbors, a quarter to a half for most figures of forests, and none for linear models. So
+`sampled` is a bound, not an estimate. It takes the upper end of a one-sided 75% interval for `common`, and a
+share of it (all of it for an accuracy). It is limited by how far the figure is from that of a model that
+leaks nothing, which no sample of records moves: where records are independent, the leakage varies from sample
+to sample by a few times its size over the root of the number of records. docs/coverage.md has how often the
+intervals hold.
 
 A figure without reference models, such as the accuracy, is a plain mean over models, and `common + apart` is
 its variance for these records.
@@ -44,8 +52,31 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 
-_SHARE_OF_TRAINING_SETS = 0.25
-"""Part of what models differ in that comes from their training sets."""
+_SHARE_OF_RECORDS = {False: 0.5, True: 1 / 3}
+"""Part of what models differ in that is due to single training records, without and with reference models."""
+_CONFIDENCE = 0.75
+"""One-sided, of the bound on the variance between models."""
+_MOST_VARIATION = 3.0
+_MOST_VARIATION_IN_TAIL = 0.25
+"""Largest variance of what a training record adds to the leakage, as a multiple of the squared leakage; for a
+TPR at an FPR it is the second divided by the FPR, where that is more: it rests on so much fewer records."""
+
+
+class NoLeakage(NamedTuple):
+    """What a figure is where nothing leaks.
+
+    Attributes:
+        value: an AUC of 0.5, an advantage of 0, a TPR equal to the FPR.
+        fpr: the false positive rate of a TPR; 1 for other figures.
+    """
+
+    value: float
+    fpr: float = 1.0
+
+    def most_sampled(self, value: float, n_records: int) -> float:
+        """The largest variance that other training records cause in a figure."""
+        factor = max(_MOST_VARIATION, _MOST_VARIATION_IN_TAIL / self.fpr)
+        return factor * (value - self.value) ** 2 / n_records
 
 
 class Variance(NamedTuple):
@@ -55,7 +86,7 @@ class Variance(NamedTuple):
         common: of changes that all records share; has `degrees` degrees of freedom.
         these_records: of changes that are independent from record to record, for these records.
         like_these: the same for other records.
-        sampled: of what other records change in all models at once.
+        sampled: of what other records change in all models at once, at most.
         degrees: of freedom; 0 where only records vary.
     """
 
@@ -90,6 +121,7 @@ def two_way_variance(
     n_records: int,
     n_models: int,
     uses_references: bool = True,
+    no_leakage: NoLeakage | None = None,
 ) -> Variance:
     """The variance of a figure from its parts.
 
@@ -103,6 +135,7 @@ def two_way_variance(
         n_records: number of records of the population.
         n_models: number of its models.
         uses_references: whether a model that is left out changes the parts of other targets.
+        no_leakage: what the figure is where nothing leaks; None where it is no measure of leakage.
     """
     if len(parts) < 2:
         return Variance(0.0, float("nan"), float("nan"), 0.0, 0)
@@ -117,13 +150,22 @@ def two_way_variance(
     apart = scale * float((influence**2).sum())
     # What the design exchanges is taken out of each record's changes, and with it one of n - 1 parts of those
     # that records share.
-    common = max(together - apart, 0.0) * (n_groups - 1) / degrees
+    correction = (n_groups - 1) / degrees
     if uses_references:
-        common *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
+        correction *= min(1.0, scatter / (share * apart)) if apart > 0 else 1.0
         of_these, of_others = min(share * apart, scatter), scatter
     else:
         of_these, of_others = share * apart, max(scatter, share * apart)
-    return Variance(common, of_these, of_others, _SHARE_OF_TRAINING_SETS * n_models * common, degrees)
+    common = correction * max(together - apart, 0.0)
+    # A chi-squared variable with `degrees` degrees of freedom exceeds this multiple of its mean so often.
+    low = 2 * float(special.gammaincinv(degrees / 2, 1 - _CONFIDENCE)) / degrees
+    of_one_model = n_models * correction * max(together / low - apart, 0.0)
+    if no_leakage is None:
+        sampled = min(of_one_model, scatter)
+    else:
+        limit = no_leakage.most_sampled(float(parts.sum()), n_records)
+        sampled = min(_SHARE_OF_RECORDS[uses_references] * of_one_model, limit)
+    return Variance(common, of_these, of_others, sampled, degrees)
 
 
 def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[FloatArray, int]:

@@ -25,7 +25,7 @@ from leakscope.stats.parts import ranked, tpr_parts, tpr_slope
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import split_scores, why_unresolvable
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
-from leakscope.stats.two_way import two_way_variance
+from leakscope.stats.two_way import NoLeakage, two_way_variance
 from leakscope.types import Design, Signals
 
 _LEVEL = 0.95
@@ -208,7 +208,7 @@ def _tpr(scored: Scored, fpr: float) -> Figure | None:
     if any(why_unresolvable(fpr, *map(len, side)) for side in sides):
         return None
     values = np.array([tpr_at_expected_fpr(side, fpr) for side in sides])
-    variance = scored.replicates.variances(_tpr_parts_at(fpr), len(scored.sample))[0]
+    variance = scored.replicates.variances(_tpr_parts_at(fpr), len(scored.sample), [NoLeakage(fpr, fpr)])[0]
     n = len(sides[0].members)
     return figure_of_targets(values, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level))
 
