@@ -276,60 +276,43 @@ def curve_variances(
     kinds: list[tuple[bool, NoLeakage | None]] = [(own, NoLeakage(0.5)), (True, NoLeakage(0.0))]
     kinds += [(own, rate) for rate in rates]
     kinds += [(True, NoLeakage(fpr, fpr)) for fpr in calibrated for _ in ("TPR", "FPR")]
-    whole, value = replicates.whole, 0.0
-    if not whole.values.size:
-        nothing = np.full((len(kinds), whole.values.shape[1]), np.nan)
-        parts = [nothing] * (1 + len(replicates.without))
-    else:
-        thresholds = _Thresholds.of(whole.values, whole.in_mask, calibrated)
-        parts = replicates.of_each(lambda one: _curve_parts(one, thresholds, fprs, calibrated))
-        value = float(parts[0][1].sum())
+    whole, thresholds, value = replicates.whole, np.empty(0), 0.0
+    if whole.values.size:
+        thresholds = advantage_thresholds(whole.values, whole.in_mask)
+        value = float(advantage_parts(whole.values, whole.in_mask, thresholds).sum())
+    parts = replicates.of_each(lambda one: _curve_parts(one, thresholds, fprs, calibrated))
     auc, advantage, *others = replicates.variances_of(parts, n_records, kinds)
     agreement = agreement_of_halves(value, advantage.standard_error(these_records=False))
-    own_rates, of_others = others[: len(fprs)], others[len(fprs) :]
-    pairs = zip(of_others[::2], of_others[1::2], strict=True)
+    own_rates, of_others = dict(zip(fprs, others[: len(fprs)], strict=True)), others[len(fprs) :]
+    pairs = zip(calibrated, of_others[::2], of_others[1::2], strict=True)
     return CurveVariances(
         auc,
         advantage.with_records_times(agreement),
-        dict(zip(fprs, own_rates, strict=True)),
-        dict(zip(calibrated, pairs, strict=True)),
+        own_rates,
+        {fpr: (of_tpr.at_least(own_rates.get(fpr, of_tpr)), of_fpr) for fpr, of_tpr, of_fpr in pairs},
     )
 
 
-class _Thresholds(NamedTuple):
-    """The thresholds of all models, which every replicate uses.
-
-    For the advantage, because TPR - FPR is flat where it is largest, and where nothing leaks any threshold is
-    as good. For calibrated rates, because a threshold that is set anew keeps the number of non-members above
-    it, while each of them may change sides: changes of single records would add up to none.
-
-    Attributes:
-        advantage: float64 (records,).
-        calibrated: FPR -> float64 (targets,), from the other targets.
-    """
-
-    advantage: FloatArray
-    calibrated: dict[float, FloatArray]
-
-    @classmethod
-    def of(cls, scores: FloatArray, in_mask: BoolArray, calibrated: Sequence[float]) -> _Thresholds:
-        highest = highest_of_others(scores, in_mask, calibrated) if calibrated else ()
-        return cls(advantage_thresholds(scores, in_mask), dict(zip(calibrated, highest, strict=True)))
-
-
 def _curve_parts(
-    replicate: Replicate, thresholds: _Thresholds, fprs: Sequence[float], calibrated: Sequence[float]
+    replicate: Replicate, thresholds: FloatArray, fprs: Sequence[float], calibrated: Sequence[float]
 ) -> FloatArray:
-    """Parts of AUC, advantage and TPR at each FPR, then of TPR and FPR at each calibrated threshold."""
+    """Parts of AUC, advantage and TPR at each FPR, then of TPR and FPR at each calibrated threshold.
+
+    The thresholds of the advantage are those of all models in every replicate: TPR - FPR is flat where it is
+    largest, and where nothing leaks any threshold is as good. Calibrated thresholds are set anew. So the
+    number of non-members above them stays, while each non-member may change sides, and the changes that
+    records share seem smaller than they are. `curve_variances` therefore takes at least the variance of the
+    TPR at a threshold of the target's own.
+    """
     scores, in_mask = replicate.values, replicate.in_mask
     if not scores.size:
         return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
     ranks = ranked(scores, in_mask)
-    rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds.advantage)]
+    rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds)]
     rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
-    for fpr in calibrated:
-        called = scores > thresholds.calibrated[fpr][replicate.rows, None]
-        rows += _calibrated_parts(called, in_mask, tpr_slope(ranks, fpr))
+    if calibrated:
+        for fpr, highest in zip(calibrated, highest_of_others(scores, in_mask, calibrated), strict=True):
+            rows += _calibrated_parts(scores > highest[:, None], in_mask, tpr_slope(ranks, fpr))
     return np.stack(rows)
 
 

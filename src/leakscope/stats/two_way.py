@@ -52,7 +52,7 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 
-_SHARE_OF_RECORDS = {False: 0.5, True: 1 / 3}
+_SHARE_OF_RECORDS = {False: 0.5, True: 0.4}
 """Part of what models differ in that is due to single training records, without and with reference models."""
 _CONFIDENCE = 0.75
 """One-sided, of the bound on the variance between models."""
@@ -104,6 +104,11 @@ class Variance(NamedTuple):
     def with_records_times(self, factor: float) -> Variance:
         """The same with this multiple of what is independent from record to record."""
         return self._replace(these_records=factor * self.these_records, like_these=factor * self.like_these)
+
+    def at_least(self, other: Variance) -> Variance:
+        """The larger of two variances, component by component."""
+        largest = map(max, self[:-1], other[:-1])
+        return Variance(*largest, min(self.degrees, other.degrees))
 
     def quantile(self, level: float, *, these_records: bool) -> float:
         """Half width of the interval with this confidence, in standard errors."""
