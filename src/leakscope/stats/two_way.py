@@ -52,7 +52,7 @@ from scipy import special
 
 from leakscope.array_types import FloatArray
 
-_SHARE_OF_RECORDS = {False: 0.5, True: 0.4}
+_SHARE_OF_RECORDS = {False: 0.5, True: 1 / 3}
 """Part of what models differ in that is due to single training records, without and with reference models."""
 _CONFIDENCE = 0.75
 """One-sided, of the bound on the variance between models."""
@@ -107,8 +107,13 @@ class Variance(NamedTuple):
 
     def at_least(self, other: Variance) -> Variance:
         """The larger of two variances, component by component."""
-        largest = map(max, self[:-1], other[:-1])
-        return Variance(*largest, min(self.degrees, other.degrees))
+        return Variance(
+            max(self.common, other.common),
+            max(self.these_records, other.these_records),
+            max(self.like_these, other.like_these),
+            max(self.sampled, other.sampled),
+            min(self.degrees, other.degrees),
+        )
 
     def quantile(self, level: float, *, these_records: bool) -> float:
         """Half width of the interval with this confidence, in standard errors."""
