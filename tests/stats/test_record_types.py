@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal
 
 from leakscope.stats.record_types import (
     RecordTypes,
+    _by_counts,
     _improved,
     _start,
     fit_record_types,
@@ -59,12 +60,50 @@ def test_moving_a_value_is_summing_with_it_on_the_other_side():
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def naive_round(types, values, in_mask, smallest):
+    """One round of expectation-maximization, record by record and type by type, from its definition."""
+    n_types, n_records = len(types.weight), values.shape[1]
+    log_p, expected = np.empty((n_records, n_types)), np.empty((n_records, n_types, 2))
+    uncertain = np.empty((n_records, n_types, 2, 2))
+    for i in range(n_records):
+        counts = np.array([in_mask[:, i].sum(), (~in_mask[:, i]).sum()])
+        sums = np.array([values[in_mask[:, i], i].sum(), values[~in_mask[:, i], i].sum()])
+        for k in range(n_types):
+            alone = RecordTypes(*(part[k : k + 1] for part in (*vars(types).values(),)))
+            log_p[i, k] = naive_log_marginal(alone, values[:, i], in_mask[:, i])
+            in_variance, out_variance, cross = types.covariance[k]
+            prior = np.linalg.inv([[in_variance, cross], [cross, out_variance]])
+            uncertain[i, k] = np.linalg.inv(prior + np.diag(counts / types.noise[k]))
+            expected[i, k] = uncertain[i, k] @ (prior @ types.mean[k] + sums / types.noise[k])
+    shares = np.exp(log_p - logsumexp(log_p, axis=1)[:, None])
+    size = shares.sum(axis=0)
+    mean = np.einsum("ik,iks->ks", shares, expected) / size[:, None]
+    off = expected - mean
+    spread = np.einsum("ik,iks,ikt->kst", shares, off, off) + np.einsum("ik,ikst->kst", shares, uncertain)
+    noise = np.empty((n_types, 2))
+    for side, mask in enumerate((in_mask, ~in_mask)):
+        squares = (values[:, :, None] - expected[..., side]) ** 2 + uncertain[..., side, side]
+        noise[:, side] = np.einsum("mi,ik,mik->k", mask, shares, squares) / (mask.sum(axis=0) @ shares)
+    covariance = (spread / size[:, None, None])[:, [0, 1, 0], [0, 1, 1]] + [smallest, smallest, 0.0]
+    return RecordTypes((size + 1) / (size + 1).sum(), mean, covariance, np.maximum(noise, smallest))
+
+
+def test_a_round_is_that_of_the_definition():
+    """Records of many different counts, some without a value on a side."""
+    values, in_mask = some_values(n_models=4, n_records=60, seed=5)
+    in_mask[:, :3], in_mask[:, 3:6] = True, False
+    found, _ = _improved(TYPES, _by_counts(side_sums(values, in_mask)), smallest=0.01)
+    expected = naive_round(TYPES, values, in_mask, smallest=0.01)
+    for ours, naive in zip(vars(found).values(), vars(expected).values(), strict=True):
+        np.testing.assert_allclose(ours, naive, rtol=1e-10)
+
+
 def test_every_round_makes_the_values_more_likely():
     values, in_mask = some_values(n_models=8, n_records=300)
     sums = side_sums(values * np.linspace(0.5, 3, 300), in_mask)
-    types, reached = _start(sums, 3), []
+    types, records, reached = _start(sums, 3), _by_counts(sums), []
     for _ in range(15):
-        types, log_likelihood = _improved(types, sums, smallest=0.0)
+        types, log_likelihood = _improved(types, records, smallest=0.0)
         reached.append(log_likelihood)
     # The pseudo-record that keeps weights above zero costs a hair.
     assert (np.diff(reached) > -1e-6).all()

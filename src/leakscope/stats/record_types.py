@@ -16,13 +16,15 @@ empirical Bayes (Robbins 1956; Smyth 2004 for moderated variances in genomics).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 
 _N_TYPES = 6
 _N_ROUNDS = 80
@@ -30,6 +32,7 @@ _TOLERANCE = 1e-4  # the fit has converged when the mean log-likelihood per reco
 _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall variance
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
 _MOST_COUNTS = 4096  # pairs of counts whose coefficients are kept: all targets of a fit have the same few
+_PRODUCTS = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # places of the monomials 1, S, S', SS, SS', S'S'
 
 
 class SideSums(NamedTuple):
@@ -94,11 +97,11 @@ def fit_record_types(
         resolution_variance: lower bound on all variances, needed for values on a grid: a type whose values
             all tie would otherwise have no variance. See `resolution_variance`.
     """
-    types = _start(sums, n_types)
+    types, records = _start(sums, n_types), _by_counts(sums)
     smallest = max(_SMALLEST_SHARE * float(_overall_variance(sums)), resolution_variance)
     previous = -np.inf
     for _ in range(_N_ROUNDS):
-        types, log_likelihood = _improved(types, sums, smallest)
+        types, log_likelihood = _improved(types, records, smallest)
         if log_likelihood - previous < _TOLERANCE:
             break
         previous = log_likelihood
@@ -118,34 +121,68 @@ def resolution_variance(values: FloatArray) -> float:
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
-    """Log-likelihood of each record's values, up to a constant that depends on their number; (records,).
-
-    For given counts the result is a quadratic in the sums, so records of equal counts share one small matrix
-    product.
-    """
-    result = np.empty(len(sums.n_in))
-    monomials = np.stack([
-        np.ones_like(sums.sum_in), sums.sum_in, sums.sum_out, sums.sum_in**2, sums.sum_in * sums.sum_out,
-        sums.sum_out**2, sums.square_in, sums.square_out,
-    ], axis=1)  # (records, 8)  # fmt: skip
-    counts = sums.n_in + 1j * sums.n_out
-    distinct = counts[:1] if (counts == counts[0]).all() else np.unique(counts)
-    for count in distinct:
-        rows = slice(None) if len(distinct) == 1 else np.flatnonzero(counts == count)
-        result[rows] = _log_sum_exp(monomials[rows] @ _coefficients(types, count.real, count.imag))
+    """Log-likelihood of each record's values, up to a constant that depends on their number; (records,)."""
+    records = _by_counts(sums)
+    log_p = _log_p(records, [_coefficients_of(types, *counts) for counts in records.counts.tolist()])
+    result: FloatArray = np.empty(len(records.order))
+    result[records.order] = _normalized(log_p)
     return result
 
 
+class _ByCounts(NamedTuple):
+    """Records in the order of their counts: for given counts, a log-likelihood is a quadratic in the sums."""
+
+    order: IntArray  # (records,)
+    counts: FloatArray  # (counts, 2): IN and OUT
+    groups: list[slice]  # the records with these counts
+    monomials: FloatArray  # (8, records), see `_by_counts`
+
+
+def _by_counts(sums: SideSums) -> _ByCounts:
+    keys = (sums.n_in * (sums.n_out.max() + 1) + sums.n_out).astype(np.int64)
+    keys = keys.astype(np.min_scalar_type(keys.max()))  # the sort of small integers takes linear time
+    order = keys.argsort(kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] + 1))
+    n_in, s_in, q_in, n_out, s_out, q_out = (side[order] for side in sums)
+    return _ByCounts(
+        order,
+        np.stack([n_in[starts], n_out[starts]], axis=1),
+        [slice(start, end) for start, end in pairwise([*starts.tolist(), len(order)])],
+        np.stack([np.ones_like(s_in), s_in, s_out, s_in**2, s_in * s_out, s_out**2, q_in, q_out]),
+    )
+
+
+def _log_p(records: _ByCounts, coefficients: Iterable[FloatArray]) -> FloatArray:
+    """Log-likelihood under each type, of records in the order of their counts; (types, records)."""
+    products = [c @ records.monomials[:, own] for c, own in zip(coefficients, records.groups, strict=True)]
+    return products[0] if len(products) == 1 else np.concatenate(products, axis=1)
+
+
+def _normalized(log_p: FloatArray) -> FloatArray:
+    """The log of the sum of exp(log_p) over types; turns log_p into each type's share. (records,)."""
+    largest = log_p.max(axis=0)
+    log_p -= largest
+    np.exp(log_p, out=log_p)
+    total = log_p.sum(axis=0)
+    log_p /= total
+    log_total: FloatArray = largest + np.log(total)
+    return log_total
+
+
 @lru_cache(_MOST_COUNTS)
-def _coefficients(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
-    """Coefficients of the log-likelihood under each type in the monomials of `log_marginal`; (8, types)."""
+def _coefficients_of(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
+    """Those of `_coefficients` for one pair of counts; (types, 8)."""
+    only: FloatArray = _coefficients(types, _posterior(types, np.array([[n_in, n_out]])))[0]
+    return only
+
+
+def _coefficients(types: RecordTypes, p: _Posterior) -> FloatArray:
+    """Coefficients of the log-likelihood under each type in the monomials; (counts, types, 8)."""
     noise_in, noise_out = types.noise.T
-    p = _posterior(types, np.array([n_in]), np.array([n_out]))
-    a, b, c = p.variance_in[0], p.covariance[0], p.variance_out[0]  # of the record's means, given counts
-    h_in, h_out = p.pull_in, p.pull_out
+    (a, b), (_, c) = np.moveaxis(p.variance, (-2, -1), (0, 1))  # (counts, types) each
+    (h_in, h_out), ones = p.pull.T, np.ones_like(a)
     constant = (
-        -0.5
-        * (n_in * np.log(noise_in) + n_out * np.log(noise_out) + p.log_determinant[0] + p.prior_quadratic)
+        -0.5 * (p.counts @ np.log(types.noise).T + p.log_determinant + p.prior_quadratic)
         + 0.5 * (a * h_in**2 + 2 * b * h_in * h_out + c * h_out**2)
         + np.log(types.weight)
     )
@@ -156,76 +193,72 @@ def _coefficients(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
         0.5 * a / noise_in**2,
         b / (noise_in * noise_out),
         0.5 * c / noise_out**2,
-        -0.5 / noise_in,
-        -0.5 / noise_out,
-    ])  # fmt: skip
+        -0.5 / noise_in * ones,
+        -0.5 / noise_out * ones,
+    ], axis=-1)  # fmt: skip
 
 
 class _Posterior(NamedTuple):
-    """Uncertainty of a record's two means given its counts, by type; (records, types) or (types,)."""
+    """Uncertainty of a record's two means given its counts, by type."""
 
-    variance_in: FloatArray
-    variance_out: FloatArray
-    covariance: FloatArray
-    log_determinant: FloatArray  # of prior covariance times posterior precision
-    pull_in: FloatArray  # (types,), prior precision times prior mean
-    pull_out: FloatArray
+    counts: FloatArray  # (counts, 2)
+    variance: FloatArray  # (counts, types, 2, 2)
+    log_determinant: FloatArray  # (counts, types), of prior covariance times posterior precision
+    pull: FloatArray  # (types, 2), prior precision times prior mean
     prior_quadratic: FloatArray  # (types,), prior mean' prior precision prior mean
 
 
-def _posterior(types: RecordTypes, n_in: FloatArray, n_out: FloatArray) -> _Posterior:
+def _posterior(types: RecordTypes, counts: FloatArray) -> _Posterior:
     s_in, s_out, s_cross = types.covariance.T
     determinant = s_in * s_out - s_cross**2
     l_in, l_out, l_cross = s_out / determinant, s_in / determinant, -s_cross / determinant
-    precision_in = l_in + n_in[:, None] / types.noise[:, 0]  # (records, types)
-    precision_out = l_out + n_out[:, None] / types.noise[:, 1]
+    precision_in = l_in + counts[:, :1] / types.noise[:, 0]  # (counts, types)
+    precision_out = l_out + counts[:, 1:] / types.noise[:, 1]
     posterior_determinant = precision_in * precision_out - l_cross**2
-    pull_in = l_in * types.mean[:, 0] + l_cross * types.mean[:, 1]
-    pull_out = l_cross * types.mean[:, 0] + l_out * types.mean[:, 1]
+    cross = np.broadcast_to(-l_cross, precision_in.shape)
+    adjugate = np.stack([precision_out, cross, cross, precision_in], axis=-1)
+    mean_in, mean_out = types.mean.T
+    pull = np.stack([l_in * mean_in + l_cross * mean_out, l_cross * mean_in + l_out * mean_out], axis=1)
     return _Posterior(
-        variance_in=precision_out / posterior_determinant,
-        variance_out=precision_in / posterior_determinant,
-        covariance=-l_cross / posterior_determinant,
-        log_determinant=np.log(determinant) + np.log(posterior_determinant),
-        pull_in=pull_in,
-        pull_out=pull_out,
-        prior_quadratic=types.mean[:, 0] * pull_in + types.mean[:, 1] * pull_out,
+        counts,
+        (adjugate / posterior_determinant[..., None]).reshape(*precision_in.shape, 2, 2),
+        np.log(determinant) + np.log(posterior_determinant),
+        pull,
+        (types.mean * pull).sum(axis=1),
     )
 
 
-def _improved(types: RecordTypes, sums: SideSums, smallest: float) -> tuple[RecordTypes, float]:
-    """One round of expectation and maximization, and the mean log-likelihood before it."""
-    n_in, sum_in, square_in, n_out, sum_out, square_out = (s[:, None] for s in sums)
-    noise_in, noise_out = types.noise.T
-    p = _posterior(types, sums.n_in, sums.n_out)
-    g_in, g_out = p.pull_in + sum_in / noise_in, p.pull_out + sum_out / noise_out  # (records, types)
-    mean_in = p.variance_in * g_in + p.covariance * g_out
-    mean_out = p.covariance * g_in + p.variance_out * g_out
-    log_p = np.log(types.weight) - 0.5 * (
-        n_in * np.log(noise_in) + n_out * np.log(noise_out) + square_in / noise_in + square_out / noise_out
-        + p.log_determinant + p.prior_quadratic - mean_in * g_in - mean_out * g_out
-    )  # fmt: skip
-    total = _log_sum_exp(log_p)
-    share = np.exp(log_p - total[:, None])  # (records, types): how much of each type a record is
-    size = share.sum(axis=0) + 1e-12
-    m_in, m_out = (share * mean_in).sum(axis=0) / size, (share * mean_out).sum(axis=0) / size
-    d_in, d_out = mean_in - m_in, mean_out - m_out
-    covariance = [
-        (share * (d_in * d_in + p.variance_in)).sum(axis=0) / size + smallest,
-        (share * (d_out * d_out + p.variance_out)).sum(axis=0) / size + smallest,
-        (share * (d_in * d_out + p.covariance)).sum(axis=0) / size,
-    ]
-    scatter_in = square_in - 2 * mean_in * sum_in + n_in * (mean_in**2 + p.variance_in)
-    scatter_out = square_out - 2 * mean_out * sum_out + n_out * (mean_out**2 + p.variance_out)
-    noise = [
-        _ratio((share * scatter_in).sum(axis=0), (share * n_in).sum(axis=0), noise_in, smallest),
-        _ratio((share * scatter_out).sum(axis=0), (share * n_out).sum(axis=0), noise_out, smallest),
-    ]
-    weight = (size + _PSEUDO_RECORDS) / (size + _PSEUDO_RECORDS).sum()
-    fitted = RecordTypes(
-        weight, np.stack([m_in, m_out], axis=1), np.stack(covariance, axis=1), np.stack(noise, axis=1)
-    )
-    return fitted, float(total.mean())
+def _improved(types: RecordTypes, records: _ByCounts, smallest: float) -> tuple[RecordTypes, float]:
+    """One round of expectation and maximization, and the mean log-likelihood before it.
+
+    A record's expected means are linear in its sums, so all that the maximization needs of the records is the
+    sum of their monomials, weighted by how much of each type they are.
+    """
+    posterior = _posterior(types, records.counts)
+    shares = _log_p(records, _coefficients(types, posterior))
+    log_likelihood = float(_normalized(shares).mean())
+    totals = np.stack([shares[:, own] @ records.monomials[:, own].T for own in records.groups])
+    return _maximized(types, posterior, totals, smallest), log_likelihood
+
+
+def _maximized(types: RecordTypes, p: _Posterior, totals: FloatArray, smallest: float) -> RecordTypes:
+    """The types under which records of these totals, (counts, types, 8), are most likely."""
+    products = totals[..., _PRODUCTS]  # (counts, types, 3, 3), of (1, sum in, sum out) with itself
+    sizes = totals[..., 0]
+    # (counts, types, 2, 3): a record's expected means are this matrix times (1, sum in, sum out).
+    expected = p.variance @ np.concatenate([p.pull[:, :, None], np.eye(2) / types.noise[:, None]], axis=2)
+    size = sizes.sum(axis=0) + 1e-12
+    mean = (expected @ products[..., :1]).sum(axis=0)[..., 0] / size[:, None]
+    centered = expected.copy()
+    centered[..., 0] -= mean
+    uncertain = p.variance * sizes[..., None, None]
+    spread = (centered @ products @ centered.swapaxes(-2, -1) + uncertain).sum(axis=0) / size[:, None, None]
+    squares = np.diagonal(expected @ products @ expected.swapaxes(-2, -1) + uncertain, 0, -2, -1)
+    crossed = np.diagonal(expected @ products[..., 1:], 0, -2, -1)
+    scatter = totals[..., 6:] - 2 * crossed + p.counts[:, None] * squares
+    noise = _ratio(scatter.sum(axis=0), sizes.T @ p.counts, types.noise, smallest)
+    covariance = spread[:, (0, 1, 0), (0, 1, 1)] + [smallest, smallest, 0.0]
+    return RecordTypes((size + _PSEUDO_RECORDS) / (size + _PSEUDO_RECORDS).sum(), mean, covariance, noise)
 
 
 def _start(sums: SideSums, n_types: int) -> RecordTypes:
@@ -278,10 +311,3 @@ def _ratio(total: FloatArray, count: FloatArray, otherwise: FloatArray, smallest
     """total / count, at least `smallest`; `otherwise` where the count is 0."""
     ratio = np.divide(total, count, out=otherwise.copy(), where=count > 1e-9)
     return np.maximum(ratio, smallest)
-
-
-def _log_sum_exp(log_p: FloatArray) -> FloatArray:
-    """Over the last axis; (records, types) -> (records,)."""
-    largest = log_p.max(axis=1)
-    total: FloatArray = largest + np.log(np.exp(log_p - largest[:, None]).sum(axis=1))
-    return total
