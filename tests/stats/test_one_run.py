@@ -1,4 +1,4 @@
-"""Bounds on epsilon from one run, against the publications' formulas computed another way and against truth."""
+"""Bounds on epsilon from one run, against the formulas computed another way, and against truth."""
 
 from fractions import Fraction
 from math import comb, log
