@@ -93,8 +93,8 @@ class TrainedPopulation:
             return
         if settings.design != "bernoulli":
             raise InputError(
-                f'claim: design={settings.design!r} draws no independent coins; write design = "bernoulli", or '
-                "leave it out"
+                f"claim: design={settings.design!r} draws no independent coins; write "
+                'design = "bernoulli", or leave it out'
             )
         canaries = settings.canaries
         if self.records.copies is not None or (canaries is not None and canaries.kind == "duplicated"):

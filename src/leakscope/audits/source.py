@@ -92,8 +92,8 @@ def check_claimed(config: EvaluationConfig, design: Design) -> None:
         check_references(np.delete(design.in_mask, target, axis=0), design.in_mask[target])
     if "duplicated" in config.source.facts.get("canaries", ""):
         raise InputError(
-            "claim: it is about one record, and the canaries of this run are duplicated; train models without "
-            "them"
+            "claim: it is about one record, and the canaries of this run are duplicated; train models "
+            "without them"
         )
 
 

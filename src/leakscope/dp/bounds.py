@@ -54,7 +54,7 @@ def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confid
 
     def part(n: int) -> Growth:
         sides = split_scores(scores[:n], is_in[:n])
-        ceiling = ceiling_of_rates(*map(len, sides), claim, confidence)
+        ceiling = ceiling_of_rates(len(sides.members), len(sides.nonmembers), claim, confidence)
         return Growth(1, n, _rates_bound(sides, claim, confidence).epsilon, ceiling)
 
     *parts, whole = [part(n) for n in _parts(len(scores))]
@@ -138,8 +138,8 @@ def records_to_guess(n_models: int, n_records: int, claim: Claim, error: float) 
     A larger number of coins costs: the bound excepts a probability of delta for every one.
     """
     most = max(1, min(n_records, MOST_COINS // n_models))
-    numbers = sorted({*(2**k for k in range(most.bit_length())), most})
-    return max(numbers, key=lambda k: ceiling_of_guesses(k * n_models, claim, error))
+    numbers = sorted({*(1 << k for k in range(most.bit_length())), most})
+    return max(numbers, key=lambda number: ceiling_of_guesses(number * n_models, claim, error))
 
 
 def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:
@@ -160,7 +160,7 @@ def _rates_bound(sides: SplitScores, claim: Claim, confidence: float) -> Epsilon
 
 
 def _perfect(n_in: int, n_out: int) -> SplitScores:
-    return SplitScores(1.0 + np.arange(n_in), -1.0 - np.arange(n_out)[::-1])
+    return SplitScores(np.linspace(1.0, 2.0, n_in), np.linspace(-2.0, -1.0, n_out))
 
 
 def _parts(n: int) -> list[int]:

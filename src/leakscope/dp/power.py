@@ -104,14 +104,15 @@ def _allowed_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     epsilon, delta = claim.claimed_epsilon(), claim.delta
     if claim.tradeoff == "gaussian":
         return np.asarray(special.ndtr(gdp_mu(epsilon, delta) + special.ndtri(fpr)))
-    return np.minimum(np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * np.maximum(1 - fpr - delta, 0))
+    ends = np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * np.maximum(1 - fpr - delta, 0)
+    return np.asarray(np.minimum(*ends))
 
 
 def _best_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     """The true positive rates of the best attack on a training whose epsilon is off by `FACTOR`."""
     epsilon = FACTOR * claim.claimed_epsilon()
     if claim.delta == 0:
-        return np.minimum(np.exp(epsilon) * fpr, 1 - np.exp(-epsilon) * (1 - fpr))
+        return np.asarray(np.minimum(np.exp(epsilon) * fpr, 1 - np.exp(-epsilon) * (1 - fpr)))
     return np.asarray(special.ndtr(gdp_mu(epsilon, claim.delta) + special.ndtri(fpr)))
 
 

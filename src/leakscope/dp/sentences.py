@@ -16,8 +16,8 @@ def verdict_sentence(verdict: ClaimVerdict) -> str:
     claimed, best = claimed_text(verdict), verdict.evidence[0]
     if verdict.status == "refuted":
         return (
-            f"The claim of {claimed} is refuted with {verdict.confidence:.0%} confidence: epsilon is at least "
-            f"{best.epsilon:.3g} ({best.name})."
+            f"The claim of {claimed} is refuted with {verdict.confidence:.0%} confidence: epsilon is at "
+            f"least {best.epsilon:.3g} ({best.name})."
         )
     if verdict.status == "consistent":
         return (
@@ -26,8 +26,8 @@ def verdict_sentence(verdict: ClaimVerdict) -> str:
         )
     ceiling = max(evidence.ceiling for evidence in verdict.evidence)
     return (
-        f"The claim of {claimed} is not testable with this budget: even if every guess had been right, the lower "
-        f"bound on epsilon would have been {ceiling:.3g}."
+        f"The claim of {claimed} is not testable with this budget: even if every guess had been right, the "
+        f"lower bound on epsilon would have been {ceiling:.3g}."
     )
 
 
@@ -46,8 +46,8 @@ def power_sentence(figures: ClaimFigures) -> str:
     """What the tests could have refuted."""
     twice = f"{FACTOR * figures.verdict.epsilon:.3g}"
     return (
-        f"Had epsilon been {twice}, {FACTOR:g} times the claim, these tests would have refuted the claim with a "
-        f"probability of {_percent(figures.power)} against the best possible attack."
+        f"Had epsilon been {twice}, {FACTOR:g} times the claim, the best possible attack would have refuted "
+        f"the claim with a probability of {_percent(figures.power)}."
     )
 
 

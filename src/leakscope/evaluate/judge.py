@@ -89,7 +89,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     population = _population(bank, design, targets, len(canaries))
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
-    claim = config.claim and figures_of_claim(bank, config.claim, config.targets, canaries)
+    claim = None
+    if config.claim is not None:
+        claim = figures_of_claim(bank, config.claim, config.targets, canaries)
     results = AuditResults(
         experiment="audit",
         config=config,
