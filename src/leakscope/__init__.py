@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leakscope import dp as dp
     from leakscope.advice.advise import Advice as Advice
     from leakscope.advice.advise import AdviceOptions as AdviceOptions
     from leakscope.advice.advise import advise as advise
@@ -96,6 +97,8 @@ __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "dp":
+        return import_module("leakscope.dp")
     if name not in _MODULES:
         raise AttributeError(f"module 'leakscope' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULES[name]), name)
@@ -103,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, "dp"})

@@ -1,4 +1,4 @@
-"""Bounds on epsilon from one run: against the publications' formulas computed another way, and against truth."""
+"""Bounds on epsilon from one run, against the formulas computed another way, and against truth."""
 
 from fractions import Fraction
 from math import comb, log
@@ -62,7 +62,7 @@ def test_the_p_value_at_the_bound_is_the_error(guesses):
 
 
 def reference_mu(guesses: Guesses, error: float) -> mpmath.mpf:
-    """The smallest mu that the recursion of Mahloujifar et al. does not reject; mpmath, one number at a time."""
+    """The smallest mu that the recursion of Mahloujifar et al. does not reject, in mpmath."""
     m, made, right = guesses
 
     def normal_cdf(x):

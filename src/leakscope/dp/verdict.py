@@ -82,6 +82,14 @@ class ClaimVerdict:
     evidence: tuple[Evidence, ...]
     needed: str = ""
 
+    def __str__(self) -> str:
+        bounds = [
+            f"  at least {e.epsilon:.2f}  {e.method} ({e.canaries:,} canaries, {_counted(e.runs, 'run')})"
+            for e in self.evidence
+        ]
+        assumed = dict.fromkeys(sentence for e in self.evidence for sentence in e.assumed)
+        return "\n".join([_headline(self), *bounds, "Assumed:", *(f"  {sentence}" for sentence in assumed)])
+
 
 @dataclass(frozen=True)
 class ClaimFigures:
@@ -128,3 +136,18 @@ def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") ->
     ranked = tuple(sorted(evidence, key=lambda bound: -bound.epsilon))
     needed = needed if status == "not testable" else ""
     return ClaimVerdict(status, claimed, claim.delta, claim.confidence, ranked, needed)
+
+
+def _headline(verdict: ClaimVerdict) -> str:
+    """The verdict in a sentence or two."""
+    claimed = f"epsilon = {verdict.epsilon:.3g} at delta = {verdict.delta:g}"
+    if verdict.status == "refuted":
+        highest, confidence = verdict.evidence[0].epsilon, verdict.confidence
+        return f"Refuted: {claimed}. Epsilon is at least {highest:.2f}, with {confidence:.0%} confidence."
+    if verdict.status == "not testable":
+        return f"Not testable with this budget: {claimed}. {verdict.needed}".rstrip()
+    return f"Consistent: {claimed} is not contradicted. This does not prove the claim."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

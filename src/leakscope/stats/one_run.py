@@ -1,11 +1,11 @@
-"""Lower bounds on epsilon from one training: many canaries, each in the training set by the flip of a fair coin.
+"""Lower bounds on epsilon from one training: many canaries, each in by the flip of a fair coin.
 
 An attacker sees the trained model, guesses for some of the canaries whether they are in, and abstains on the
 others. A private training limits how many guesses can be right, although all of them are about one model:
 
 - any (epsilon, delta)-private training: Steinke, Nasr and Jagielski (2023), theorem 5.2;
-- a training with a given trade-off curve f, such as the Gaussian one: Mahloujifar, Melis and Chaudhuri (2025).
-  It is sharper where the curve is known, as for DP-SGD.
+- a training with a given trade-off curve f, such as the Gaussian one: Mahloujifar, Melis and Chaudhuri
+  (2025). It is sharper where the curve is known, as for DP-SGD.
 
 Both bounds hold for one number of guesses that was chosen beforehand. `strongest_bound` tries several, and
 divides the error among them (Bonferroni).
@@ -52,8 +52,8 @@ class Guesses(NamedTuple):
 def guesses_of_scores(scores: FloatArray, is_in: BoolArray, n_guesses: int) -> Guesses:
     """Guesses that the canaries with the highest scores are in, and those with the lowest are out.
 
-    Half of the guesses go to each end (of an odd number, one more to the upper end). Ties are broken at random,
-    always by the same seed.
+    Half of the guesses go to each end (of an odd number, one more to the upper end). Ties are broken at
+    random, always by the same seed.
 
     Args:
         scores: float64 (canaries,), higher means in.
@@ -126,7 +126,8 @@ def pure_tradeoff(epsilon: float, delta: float) -> TradeOff:
 
     def tradeoff(rate: FloatArray) -> FloatArray:
         ends = 1 - delta - np.exp(epsilon) * rate, np.exp(-epsilon) * (1 - delta - rate)
-        return np.maximum(np.maximum(*ends), 0.0)
+        lowest: FloatArray = np.maximum(np.maximum(*ends), 0.0)
+        return lowest
 
     return tradeoff
 
@@ -162,8 +163,9 @@ def _refuted(guesses: Guesses, tradeoff: TradeOff, n_curves: int, confidence: fl
     """Whether each of several trade-off curves is refuted; bool (curves,).
 
     `right` and `wrong` bound, scaled by the number of canaries, how often guesses with exactly so many right
-    ones are right and wrong. From v right guesses down to none, the curve limits how far `wrong` can stay behind.
-    If even the least possible total exceeds the share of guesses, so many right ones are too unlikely.
+    ones are right and wrong. From v right guesses down to none, the curve limits how far `wrong` can stay
+    behind. If even the least possible total exceeds the share of guesses, so many right ones are too
+    unlikely.
     """
     error, (n_canaries, n_made, n_right) = 1 - confidence, guesses
     right = np.full(n_curves, error * n_right / n_canaries)

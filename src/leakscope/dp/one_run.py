@@ -1,0 +1,114 @@
+"""From the scores and coins of one training to a verdict on a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.dp.gaussian_sum import gaussian_sum_evidence
+from leakscope.dp.verdict import ClaimVerdict, Evidence, judge_claim
+from leakscope.errors import InputError
+from leakscope.privacy.claim import Claim
+from leakscope.stats.epsilon import EpsilonBound
+from leakscope.stats.one_run import (
+    GUESSED_SHARES,
+    Guesses,
+    epsilon_of_guesses,
+    gaussian_epsilon_of_guesses,
+    strongest_bound,
+)
+
+COINS = "Each canary was in by its own fair coin, and the training knew no coin."
+GAUSSIAN = (
+    "The trade-off curve of the training is Gaussian, or above a Gaussian one of the claimed epsilon and "
+    "delta, as that of DP-SGD."
+)
+_MOST_CANARIES = 10**6
+
+
+def audit_scores(
+    scores: FloatArray,
+    is_in: BoolArray,
+    claim: Claim,
+    *,
+    name: str = "one run",
+    white_box: bool = False,
+    assumed: Sequence[str] = (),
+) -> ClaimVerdict:
+    """The verdict of one training on a claim.
+
+    Args:
+        scores: float64 (canaries,), higher means in; any function of what the training releases.
+        is_in: bool (canaries,), the coins.
+        claim: what is claimed.
+        name: of the test, such as "gradient canaries, one run".
+        white_box: whether scores are sums of noisy gradients, so that they may be Gaussian.
+        assumed: what else has to be true, in sentences.
+
+    Raises:
+        InputError: scores and coins that do not fit, or that cannot be those of such a test.
+    """
+    scores, is_in = np.asarray(scores, dtype=np.float64), np.asarray(is_in)
+    _check(scores, is_in)
+    n_bounds = 3 if white_box else 2
+    each = 1 - (1 - claim.confidence) / n_bounds
+    evidence = [
+        _guessing(scores, is_in, claim, each, name, tuple(assumed), is_gaussian)
+        for is_gaussian in (False, True)
+    ]
+    if white_box:
+        evidence.append(gaussian_sum_evidence(scores, is_in, claim, each, name, (COINS, *assumed)))
+    is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
+    return judge_claim(claim, evidence, "" if is_testable else needed(claim, each))
+
+
+def _check(scores: FloatArray, is_in: BoolArray) -> None:
+    if scores.ndim != 1 or scores.shape != is_in.shape or is_in.dtype != np.bool_ or len(scores) < 2:
+        raise InputError("give at least two scores in one dimension, and a coin (a boolean) for each")
+    if not np.isfinite(scores).all():
+        raise InputError(f"{int((~np.isfinite(scores)).sum())} scores are not finite")
+
+
+def _guessing(
+    scores: FloatArray,
+    is_in: BoolArray,
+    claim: Claim,
+    confidence: float,
+    name: str,
+    assumed: tuple[str, ...],
+    is_gaussian: bool,
+) -> Evidence:
+    bound_of = gaussian_epsilon_of_guesses if is_gaussian else epsilon_of_guesses
+    bound = strongest_bound(scores, is_in, bound_of, delta=claim.delta, confidence=confidence)
+    ceiling = all_right(len(scores), bound_of, claim.delta, confidence)
+    sentences = (COINS, GAUSSIAN, *assumed) if is_gaussian else (COINS, *assumed)
+    return Evidence(name, bound.epsilon, confidence, ceiling, bound.method, len(scores), 1, sentences)
+
+
+def all_right(
+    n_canaries: int, bound_of: Callable[..., EpsilonBound], delta: float, confidence: float
+) -> float:
+    """The bound of this many canaries where every guess is right."""
+    numbers = {max(1, round(share * n_canaries)) for share in GUESSED_SHARES}
+    each = 1 - (1 - confidence) / len(numbers)
+    return max(
+        bound_of(Guesses(n_canaries, n, n), delta=delta, confidence=each).epsilon for n in sorted(numbers)
+    )
+
+
+def needed(claim: Claim, confidence: float) -> str:
+    """How many canaries could refute a claim, in a sentence."""
+    claimed, n_canaries = claim.claimed_epsilon(), 100
+    while n_canaries <= _MOST_CANARIES:
+        if all_right(n_canaries, epsilon_of_guesses, claim.delta, confidence) > claimed:
+            return (
+                f"With {n_canaries:,} canaries, one run could refute epsilon = {claimed:.3g} "
+                "if every guess was right."
+            )
+        n_canaries *= 2
+    return (
+        f"No number of canaries in one run can refute epsilon = {claimed:.3g} at delta = {claim.delta:g} by "
+        "guesses alone; train several times."
+    )
