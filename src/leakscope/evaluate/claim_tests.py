@@ -1,7 +1,7 @@
 """A claim of differential privacy, held against the outputs of an audit's models.
 
-The models are split. One half chooses the records and learns how outputs look with and without them; the other
-half is tested. So neither the choice nor the scores know a coin that is guessed. A score is LiRA's log
+The models are split. One half chooses the records and learns how outputs look with and without them; the
+other half is tested. So neither the choice nor the scores know a coin that is guessed. A score is LiRA's log
 likelihood ratio with one variance per record, whose references are the models of the first half. Where one
 given model is tested, its references are the first half.
 """
@@ -35,6 +35,9 @@ from leakscope.privacy.claim import Claim
 _PRIOR_MODELS = 8
 """A record's own variance counts as much as that of all records with this many models."""
 _SMALLEST_VARIANCE, _LARGEST_OUTPUT = 1e-12, 1e6
+_WANTED = (
+    f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
+)
 RANDOM_MEMBERS = "Which records are members was drawn at random: every choice of as many was equally likely."
 INDEPENDENT_REFERENCES = "The reference models were trained without regard to who the target's members are."
 
@@ -113,7 +116,7 @@ def _evidence(bank: Bank, halves: Halves, claim: Claim) -> tuple[Evidence, ...]:
 
 
 def _guesses(bank: Bank, halves: Halves, claim: Claim, confidence: float) -> Evidence:
-    """Guesses about the records that are most exposed in the references; some at random without references."""
+    """Guesses about the records that are most exposed in the references; without references, about any."""
     halves = halves._replace(tested=halves.tested[:MOST_COINS])
     n_guessed = records_to_guess(len(halves.tested), len(halves.candidates), claim, 1 - confidence)
     separation = _learned(bank, halves).separation
@@ -150,9 +153,8 @@ def _learned(bank: Bank, halves: Halves) -> _Learned:
         mask = in_mask[np.ix_(halves.references, records)]
         n_in[some] = mask.sum(axis=0)
         for side, is_side in enumerate((mask, ~mask)):
-            means[side, some] = np.where(is_side, outputs, 0.0).sum(axis=0) / np.maximum(
-                is_side.sum(axis=0), 1
-            )
+            total = np.where(is_side, outputs, 0.0).sum(axis=0)
+            means[side, some] = total / np.maximum(is_side.sum(axis=0), 1)
             scatter[some] += (np.where(is_side, outputs - means[side, some], 0.0) ** 2).sum(axis=0)
     n_models = len(halves.references)
     is_known = (n_in > 0) & (n_in < n_models)
@@ -179,24 +181,25 @@ def _outputs(bank: Bank, models: IntArray, records: IntArray) -> FloatArray:
 def models_sentence(n_records: int, claim: Claim) -> str:
     """How many models refute a claim that is off by a factor of two."""
     needed = models_needed(n_records, claim)
-    what = f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
-    sentence = f"{what}, it takes more than a million models"
+    sentence = f"{_WANTED}, it takes more than a million models"
     if needed is not None:
-        sentence = f"{what}, it takes at least {_rounded(needed)} models"
+        sentence = f"{_WANTED}, it takes at least {_rounded(needed)} models"
     if claim.tradeoff == "gaussian" or claim.delta == 0:
         return f"{sentence}."
     gaussian = models_needed(n_records, replace(claim, tradeoff="gaussian"))
     if gaussian is None:
         return f"{sentence}."
-    return f'{sentence}; {_rounded(gaussian)} where the claim is of a Gaussian mechanism (tradeoff = "gaussian").'
+    of_gaussian = 'where the claim is of a Gaussian mechanism (tradeoff = "gaussian")'
+    return f"{sentence}; {_rounded(gaussian)} {of_gaussian}."
 
 
 def _records_sentence(claim: Claim) -> str:
     needed = records_needed(claim)
-    what = f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
     if needed is None:
-        return f"{what}, no number of records of one model is enough: train a population, or plant canaries."
-    return f"{what}, it takes at least {_rounded(needed)} records, half of them members."
+        return (
+            f"{_WANTED}, no number of records of one model is enough: train a population, or plant canaries."
+        )
+    return f"{_WANTED}, it takes at least {_rounded(needed)} records, half of them members."
 
 
 def _rounded(number: int) -> str:
