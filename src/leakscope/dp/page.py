@@ -70,9 +70,7 @@ def claim_section(
         note = "These bounds suppose a Gaussian trade-off, which nobody claimed. They decide nothing."
         body += [[Heading("Where the trade-off is Gaussian"), note], evidence_table(further)]
     body += [growth_chart(verdict, shown), [Heading("Assumed"), Bullets(assumptions(shown))]]
-    note = (
-        f"Claimed: {claimed_text(verdict)}. Tests bound epsilon from below; one above the claim refutes it."
-    )
+    note = f"Claimed: {claimed_text(verdict)}. Tests bound epsilon from below; a bound above it refutes it."
     return Section("claim", "Claim", [block for part in body for block in part], note)
 
 
@@ -97,7 +95,7 @@ def growth_chart(verdict: ClaimVerdict, evidence: Sequence[Evidence]) -> Body:
         return []
     traces = [trace for i, item in enumerate(parts.items()) for trace in _traces(i, *item)]
     ends = [0.8 * min(coins), 1.25 * max(coins)]
-    claim = line(ends, [verdict.epsilon] * 2, f"claimed: {verdict.epsilon:.3g}", "var(--bad)", "dot")
+    claim = line(ends, [verdict.epsilon] * 2, f"claimed: {verdict.epsilon:.3g}", "var(--ink)", "dot")
     layout = {
         "xaxis": axis("coins guessed about (records x models)", type="log", dtick=1),
         "yaxis": axis("epsilon", rangemode="tozero"),
@@ -126,7 +124,7 @@ def _whole(evidence: Evidence) -> Growth:
 
 def _traces(index: int, name: str, growth: Sequence[Growth]) -> list[PlotlyFigure]:
     coins, hue = [part.canaries * part.runs for part in growth], colour(index)
-    dots = {"mode": "lines+markers", "marker": {"color": hue, "size": 7}}
-    bound = line(coins, [part.epsilon for part in growth], name, hue, **dots)
-    ceilings = [part.ceiling for part in growth]
-    return [bound, line(coins, ceilings, f"{name}: ceiling", hue, "dash", **dots)]
+    bound = line(coins, [part.epsilon for part in growth], name, hue)
+    ceiling = line(coins, [part.ceiling for part in growth], f"{name}: ceiling", hue, "dash")
+    marked = {"mode": "lines+markers", "marker": {"color": hue, "size": 7}}
+    return [{**bound, **marked}, {**ceiling, **marked}]
