@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from leakscope.dp.power import FACTOR, WANTED_POWER
+from dataclasses import replace
+
+from leakscope.dp.power import FACTOR, WANTED_POWER, models_needed, records_needed
 from leakscope.dp.verdict import ClaimFigures, ClaimVerdict, Evidence
+from leakscope.privacy.claim import Claim
+
+_WANTED = (
+    f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
+)
 
 
 def claimed_text(verdict: ClaimVerdict) -> str:
@@ -35,20 +42,42 @@ def figures_sentences(figures: ClaimFigures) -> list[str]:
     """The outcome, what the tests could have refuted, and what a sharper test takes."""
     sentences = [verdict_sentence(figures.verdict)]
     if figures.verdict.status == "consistent":
-        sentences.append(power_sentence(figures))
+        sentences.append(power_sentence(figures.verdict.epsilon, figures.power))
     is_weak = figures.power < WANTED_POWER
     if figures.verdict.status == "not testable" or (figures.verdict.status == "consistent" and is_weak):
         sentences.append(figures.needed)
     return sentences
 
 
-def power_sentence(figures: ClaimFigures) -> str:
-    """What the tests could have refuted."""
-    twice = f"{FACTOR * figures.verdict.epsilon:.3g}"
+def power_sentence(claimed: float, power: float) -> str:
+    """What the tests of a claim can refute."""
     return (
-        f"Had epsilon been {twice}, {FACTOR:g} times the claim, the best possible attack would have refuted "
-        f"the claim with a probability of {_percent(figures.power)}."
+        f"If epsilon is {FACTOR * claimed:.3g}, {FACTOR:g} times the claim, the best attack refutes it "
+        f"with a probability of {_percent(power)}."
     )
+
+
+def models_sentence(n_records: int, claim: Claim) -> str:
+    """How many models refute a claim that is off by a factor of two."""
+    needed = models_needed(n_records, claim)
+    sentence = f"{_WANTED}, it takes more than a million models"
+    if needed is not None:
+        sentence = f"{_WANTED}, it takes at least {_rounded(needed)} models"
+    gaussian = None
+    if claim.tradeoff == "any" and claim.delta > 0:
+        gaussian = models_needed(n_records, replace(claim, tradeoff="gaussian"))
+    if gaussian is None:
+        return f"{sentence}."
+    of_gaussian = 'where the claim is of a Gaussian mechanism (tradeoff = "gaussian")'
+    return f"{sentence}; {_rounded(gaussian)} {of_gaussian}."
+
+
+def records_sentence(claim: Claim) -> str:
+    """How many records of one given model refute a claim that is off by a factor of two."""
+    needed = records_needed(claim)
+    if needed is None:
+        return f"{_WANTED}, no number of records of one model is enough: train a population."
+    return f"{_WANTED}, it takes at least {_rounded(needed)} records, half of them members."
 
 
 def budget_text(evidence: Evidence) -> str:
@@ -62,3 +91,9 @@ def _percent(share: float) -> str:
     if share < 0.01:
         return "less than 1%"
     return "more than 99%" if share > 0.99 else f"{share:.0%}"
+
+
+def _rounded(number: int) -> str:
+    """Two digits: the number is an estimate."""
+    digits = 10 ** max(0, len(str(number)) - 2)
+    return f"{-(-number // digits) * digits:,}"

@@ -20,14 +20,8 @@ from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import RECORDS_AT_ONCE, blocks
 from leakscope.dp.bounds import MOST_COINS, evidence_of_guesses, evidence_of_rates, records_to_guess
 from leakscope.dp.coins import balanced_records
-from leakscope.dp.power import (
-    FACTOR,
-    WANTED_POWER,
-    models_needed,
-    power_of_one_model,
-    power_of_population,
-    records_needed,
-)
+from leakscope.dp.power import power_of_one_model, power_of_population
+from leakscope.dp.sentences import models_sentence, records_sentence
 from leakscope.dp.verdict import ClaimFigures, Evidence, judge_claim
 from leakscope.evaluate.hygiene.models import LEAST_MODELS
 from leakscope.privacy.claim import Claim
@@ -35,9 +29,6 @@ from leakscope.privacy.claim import Claim
 _PRIOR_MODELS = 8
 """A record's own variance counts as much as that of all records with this many models."""
 _SMALLEST_VARIANCE, _LARGEST_OUTPUT = 1e-12, 1e6
-_WANTED = (
-    f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
-)
 RANDOM_MEMBERS = "Which records are members was drawn at random: every choice of as many was equally likely."
 INDEPENDENT_REFERENCES = "The reference models were trained without regard to who the target's members are."
 
@@ -80,7 +71,7 @@ def figures_of_claim(
     halves = halves_of(bank, targets, canaries)
     n_models, n_records = len(halves.tested) + len(halves.references), len(halves.candidates)
     if halves.is_one_model:
-        power, needed = power_of_one_model(n_records, claim), _records_sentence(claim)
+        power, needed = power_of_one_model(n_records, claim), records_sentence(claim)
     else:
         power, needed = power_of_population(n_models, n_records, claim), models_sentence(n_records, claim)
     verdict = judge_claim(claim, _evidence(bank, halves, claim), needed)
@@ -176,33 +167,3 @@ def _outputs(bank: Bank, models: IntArray, records: IntArray) -> FloatArray:
         outputs = -np.abs(outputs)
     assert name in (CLASSIFIER, REGRESSION), "the signals of single records"
     return np.clip(np.nan_to_num(outputs), -_LARGEST_OUTPUT, _LARGEST_OUTPUT)
-
-
-def models_sentence(n_records: int, claim: Claim) -> str:
-    """How many models refute a claim that is off by a factor of two."""
-    needed = models_needed(n_records, claim)
-    sentence = f"{_WANTED}, it takes more than a million models"
-    if needed is not None:
-        sentence = f"{_WANTED}, it takes at least {_rounded(needed)} models"
-    if claim.tradeoff == "gaussian" or claim.delta == 0:
-        return f"{sentence}."
-    gaussian = models_needed(n_records, replace(claim, tradeoff="gaussian"))
-    if gaussian is None:
-        return f"{sentence}."
-    of_gaussian = 'where the claim is of a Gaussian mechanism (tradeoff = "gaussian")'
-    return f"{sentence}; {_rounded(gaussian)} {of_gaussian}."
-
-
-def _records_sentence(claim: Claim) -> str:
-    needed = records_needed(claim)
-    if needed is None:
-        return (
-            f"{_WANTED}, no number of records of one model is enough: train a population, or plant canaries."
-        )
-    return f"{_WANTED}, it takes at least {_rounded(needed)} records, half of them members."
-
-
-def _rounded(number: int) -> str:
-    """Two digits: the number is an estimate."""
-    digits = 10 ** max(0, len(str(number)) - 2)
-    return f"{-(-number // digits) * digits:,}"
