@@ -39,6 +39,7 @@ _LARGEST_CEILING = 64.0
 _SMALLEST_PART, _MOST_PARTS = 8, 4
 
 NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
+COINS = "Independent fair coins decided which model has which record, and no score knows the coin it guesses."
 GAUSSIAN = "The trade-off between false positives and false negatives is that of a Gaussian mechanism."
 
 
@@ -59,7 +60,7 @@ def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confid
 
     *parts, whole = [part(n) for n in _parts(len(scores))]
     return Evidence(
-        "one record over many models",
+        "one record, many models",
         whole.epsilon,
         confidence,
         whole.ceiling,
@@ -96,7 +97,7 @@ def evidence_of_guesses(
 
     *parts, whole = [part(n) for n in _parts(n_models if n_models > 1 else n_records)]
     return Evidence(
-        "guesses about many records" + (" over many models" if n_models > 1 else " of one model"),
+        "many records, " + ("many models" if n_models > 1 else "one model"),
         whole.epsilon,
         confidence,
         whole.ceiling,
@@ -109,7 +110,7 @@ def evidence_of_guesses(
 
 
 def _assumed(claim: Claim) -> tuple[str, ...]:
-    return (NEIGHBOURS, *([GAUSSIAN] if claim.tradeoff == "gaussian" else []))
+    return (NEIGHBOURS, COINS, *([GAUSSIAN] if claim.tradeoff == "gaussian" else []))
 
 
 def _guesses_method(claim: Claim, of_given_size: bool) -> str:

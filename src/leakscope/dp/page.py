@@ -12,7 +12,7 @@ from leakscope.report.blocks import Absent, Body, Bullets, Heading, Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, label, line
 from leakscope.report.page import Badge, Page, Section
 
-_HEAD = ("test", "lower bound on epsilon", "if every guess was right", "confidence", "budget", "method")
+_HEAD = ("test", "lower bound", "ceiling", "confidence", "budget")
 _BADGES: dict[Status, Badge] = {
     "refuted": Badge("Claim refuted", "bad"),
     "not testable": Badge("Claim not testable", "bad"),
@@ -79,10 +79,11 @@ def evidence_table(evidence: Sequence[Evidence]) -> Body:
     if not evidence:
         return [Absent("The tests are about single records, which this page leaves out.")]
     rows = [
-        [e.name, f"{e.epsilon:.2f}", f"{e.ceiling:.2f}", f"{e.confidence:.4g}", budget_text(e), e.method]
+        [e.name, f"{e.epsilon:.2f}", f"{e.ceiling:.2f}", f"{100 * e.confidence:.4g}%", budget_text(e)]
         for e in evidence
     ]
-    return [Table(_HEAD, rows)]
+    methods = dict.fromkeys(f"{e.name}: {e.method}." for e in evidence)
+    return [Table(_HEAD, rows), Bullets(list(methods))]
 
 
 def growth_chart(verdict: ClaimVerdict, evidence: Sequence[Evidence]) -> Body:
@@ -106,10 +107,10 @@ def growth_chart(verdict: ClaimVerdict, evidence: Sequence[Evidence]) -> Body:
         for name, growth in parts.items()
         for part in growth
     ]
-    table = Table(("test", "records", "models", "lower bound", "if every guess was right"), rows)
+    table = Table(("test", "records", "models", "lower bound", "ceiling"), rows)
     alt = "Lower bounds on epsilon over the number of coins, their ceilings, and the claimed epsilon."
     figure = {"data": [*traces, claim], "layout": layout}
-    text = "Dashed lines are bounds if every guess was right; a claim above them cannot be refuted."
+    text = "The ceiling is the bound if every guess was right: a claim above it cannot be refuted."
     return [f"{text} Only the largest budget counts.", Chart("claim-growth", figure, alt, table, png="claim")]
 
 

@@ -18,7 +18,7 @@ from leakscope.attacks.label_fit import CLASSIFIER, REGRESSION
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import RECORDS_AT_ONCE, blocks
-from leakscope.dp.bounds import MOST_COINS, evidence_of_guesses, evidence_of_rates, records_to_guess
+from leakscope.dp.bounds import COINS, MOST_COINS, evidence_of_guesses, evidence_of_rates, records_to_guess
 from leakscope.dp.coins import balanced_records
 from leakscope.dp.power import power_of_one_model, power_of_population
 from leakscope.dp.sentences import models_sentence, records_sentence
@@ -99,7 +99,7 @@ def _evidence(bank: Bank, halves: Halves, claim: Claim) -> tuple[Evidence, ...]:
     confidence = 1 - (1 - claim.confidence) / 2
     if len(halves.tested) + len(halves.references) < LEAST_MODELS:
         few = f"needs at least {LEAST_MODELS} models"
-        return (Evidence("one record over many models", 0.0, confidence, 0.0, few, 1, len(halves.tested)),)
+        return (Evidence("one record, many models", 0.0, confidence, 0.0, few, 1, len(halves.tested)),)
     worst = halves.candidates[np.argmax(_learned(bank, halves).separation)]
     scores, is_in = _scores(bank, halves, np.array([worst]))
     by_rates = evidence_of_rates(scores[:, 0], is_in[:, 0], claim, confidence)
@@ -117,7 +117,8 @@ def _guesses(bank: Bank, halves: Halves, claim: Claim, confidence: float) -> Evi
     if not halves.is_one_model:
         return evidence
     independent = (INDEPENDENT_REFERENCES,) if len(halves.references) else ()
-    return replace(evidence, assumed=(*evidence.assumed, RANDOM_MEMBERS, *independent))
+    others = tuple(sentence for sentence in evidence.assumed if sentence != COINS)
+    return replace(evidence, assumed=(*others, RANDOM_MEMBERS, *independent))
 
 
 def _scores(bank: Bank, halves: Halves, records: IntArray) -> tuple[FloatArray, BoolArray]:

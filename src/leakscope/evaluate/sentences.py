@@ -121,7 +121,9 @@ def claim_sentences(results: AuditResults) -> list[str]:
             f"{privacy.epsilon:.3g} at delta = {privacy.delta:g} by its own accounting."
         )
     if privacy is None and "net" in results.population.recipe:
-        notes.append("The models were trained without differential privacy, so no epsilon holds for them.")
+        notes.append(
+            "The models were trained without differential privacy: their training guarantees no epsilon."
+        )
     if delta >= 1 / members:
         notes.append(
             f"A delta of {delta:g} is not below one over the {members:,} members: publishing some records at "
