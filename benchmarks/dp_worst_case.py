@@ -1,11 +1,11 @@
 """How close does a test come to the claimed epsilon, on neighboring training sets made for the attacker?
 
 A crafted canary has an input coordinate of its own, zero in every other record, and the clipping norm is so
-small that its gradient is always clipped: each step moves the canary's log-odds by the clipping norm, plus the
-noise. The other records are blank and in every model, so that nothing else differs between models. A linear
-network is trained by DP-SGD for four steps on all members. The log-odds are then a Gaussian mechanism of nearly
-the claimed epsilon. Half of the models have the canary, by fair coins. Their log-odds bound epsilon, without an
-assumption on the trade-off and with a Gaussian one (95%, delta 1e-5).
+small that its gradient is always clipped: each step moves the canary's log-odds by the clipping norm, plus
+the noise. The other records are blank and in every model, so that nothing else differs between models. A
+linear network is trained by DP-SGD for four steps on all members. The log-odds are then a Gaussian mechanism
+of nearly the claimed epsilon. Half of the models have the canary, by fair coins. Their log-odds bound
+epsilon, without an assumption on the trade-off and with a Gaussian one (95%, delta 1e-5).
 
     python benchmarks/dp_worst_case.py                     # 1,000 models, 20 populations per row
     python benchmarks/dp_worst_case.py --models 10000 --populations 3
@@ -88,7 +88,8 @@ def main() -> None:
             seconds = (time.perf_counter() - started) / given.populations
             (middle, gaussian), (top, top_gaussian) = np.median(reached, axis=0), reached.max(axis=0)
             refuted = (reached > claimed).sum(axis=0)
-            print(f"{claimed:7g}   {share:5g}   {middle:12.2f} {top:14.2f}   {gaussian:12.2f} {top_gaussian:11.2f}"
+            print(f"{claimed:7g}   {share:5g}   {middle:12.2f} {top:14.2f}   "
+                  f"{gaussian:12.2f} {top_gaussian:11.2f}"
                   f"   {refuted[0]:3d} {refuted[1]:3d}   {seconds:8.1f}", flush=True)  # fmt: skip
 
 

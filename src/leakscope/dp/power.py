@@ -27,6 +27,7 @@ WANTED_POWER = 0.8
 _MOST_MODELS = 1 << 20
 
 
+@lru_cache(64)
 def power_of_population(n_models: int, n_records: int, claim: Claim) -> float:
     """The probability that a population refutes a claim that is off by `FACTOR`.
 
@@ -44,17 +45,20 @@ def power_of_population(n_models: int, n_records: int, claim: Claim) -> float:
     return max(by_rates, power_of_guesses(n_coins, claim, error))
 
 
+@lru_cache(64)
 def power_of_one_model(n_records: int, claim: Claim) -> float:
     """The same for one given model, half of whose records are members by a random choice."""
     n_guessed = records_to_guess(1, n_records, claim, 1 - claim.confidence)
     return _power_of_given_size(n_guessed, claim)
 
 
+@lru_cache(64)
 def models_needed(n_records: int, claim: Claim) -> int | None:
     """The smallest population, an even number, with the power `WANTED_POWER`; None: more than a million."""
     return _smallest(8, _MOST_MODELS, lambda n: power_of_population(n, n_records, claim))
 
 
+@lru_cache(64)
 def records_needed(claim: Claim) -> int | None:
     """The fewest records of one model, half of them members, with `WANTED_POWER`; None: no number has it."""
     return _smallest(8, MOST_COINS, lambda n: _power_of_given_size(n, claim))
