@@ -35,7 +35,7 @@ from leakscope.stats.roc import SplitScores, split_scores
 
 MOST_COINS = 4096
 """More are not guessed about: at the usual delta they lower the bound, and they take long."""
-_LARGEST_CEILING = 64.0
+_LARGEST_CEILING, _SMALLEST_ERROR = 64.0, 1e-12
 _SMALLEST_PART, _MOST_PARTS = 8, 4
 
 NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
@@ -90,9 +90,11 @@ def evidence_of_guesses(
         rows, columns = (slice(n), slice(None)) if n_models > 1 else (slice(None), slice(n))
         some, coins = scores[rows, columns].ravel(), is_in[rows, columns].ravel()
         error = (1 - confidence) * (probability_of_size(coins) if of_given_size else 1.0)
+        n_canaries, runs = (n_records, n) if n_models > 1 else (n, 1)
+        if error < _SMALLEST_ERROR:
+            return Growth(n_canaries, runs, 0.0, 0.0)
         bound_of = gaussian_epsilon_of_guesses if claim.tradeoff == "gaussian" else epsilon_of_guesses
         bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error)
-        n_canaries, runs = (n_records, n) if n_models > 1 else (n, 1)
         return Growth(n_canaries, runs, bound.epsilon, ceiling_of_guesses(coins.size, claim, error))
 
     *parts, whole = [part(n) for n in _parts(n_models if n_models > 1 else n_records)]
