@@ -1,8 +1,8 @@
 """Config files: TOML in, the settings and the source of an audit out.
 
 The sections are read into the dataclasses that the rest of the package uses: `[training]` is a `Recipe`,
-`[gate]` a `Gate`, `[canaries]` are `Canaries`, `[population]` and `[attacks]` are `AuditSettings`. Nothing is
-defined twice, and all problems of a file are reported at once.
+`[gate]` a `Gate`, `[claim]` a `Claim`, `[canaries]` are `Canaries`, `[population]` and `[attacks]` are
+`AuditSettings`. Nothing is defined twice, and all problems of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, tab
 from leakscope.data.canaries import Canaries
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
+from leakscope.privacy.claim import Claim
 from leakscope.privacy.settings import Privacy
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
@@ -28,7 +29,7 @@ from leakscope.user_code import import_object, names_code, user_errors
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
-_SECTIONS = (*_OF_MODELS, "attacks", "gate", "predictions")
+_SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,8 @@ def _settings(path: Path, content: Toml, text: str, problems: Problems) -> Audit
         of_gate = table_values(content, "gate", Gate, problems)
         if of_gate or not content["gate"]:  # a table whose every value was refused is not one without limits
             given["gate"] = made(Gate, of_gate, "gate", problems)
+    if "claim" in content:
+        given["claim"] = _section(Claim, content, "claim", problems)
     if "canaries" in content:
         given["canaries"] = _section(Canaries, content, "canaries", problems)
     try:

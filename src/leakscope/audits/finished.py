@@ -13,7 +13,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND
 from leakscope.audits.settings import JUDGING, ResolvedSettings
-from leakscope.audits.source import Evidence, PreparedAudit
+from leakscope.audits.source import Evidence, PreparedAudit, check_claimed
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import read_run
@@ -76,6 +76,9 @@ class FinishedRun:
         gate = settings.gate
         if gate is not None:
             config = replace(config, gate=gate, delta=gate.delta, confidence=gate.confidence)
+        if settings.claim is not None:
+            config = replace(config, claim=settings.claim)
+            check_claimed(config, bank.design())
         evidence = Evidence(bank, RecordMetadata.read(Path(self.folder)), config)
         design = bank.design()
         targets = np.array(config.targets or range(design.n_models))

@@ -11,13 +11,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND, run_audit
 from leakscope.audits.settings import JUDGING, AuditSettings, ResolvedSettings
-from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.audits.source import Evidence, PreparedAudit, Progress, check_claimed
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
 from leakscope.bank.results import read_results
@@ -29,6 +29,7 @@ from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
+from leakscope.privacy.claim import Claim
 from leakscope.report.previews import joined_previews
 from leakscope.signals.registry import Task, task_of
 
@@ -74,16 +75,21 @@ class MergedRuns:
         merge = plan_merge([Path(folder) for folder in self.folders])
         folder, first = next(iter(self.configs.items()))
         facts = {"parts": f"{len(self.folders)} audits of the same records and recipe with different seeds"}
-        gate = settings.gate or self._common_gate()
+        gate = settings.gate or self._common("gate")
+        claim = settings.claim or self._common("claim")
         config = replace(
             first,
             attacks=settings.attack_specs,
             fpr_budgets=settings.fpr_budgets,
             gate=gate,
+            claim=claim,
             source=first.source if merge.is_of_copies else Source("merged", facts),
         )
         if gate is not None:
             config = replace(config, delta=gate.delta, confidence=gate.confidence)
+        if claim is not None:
+            for part in self.configs.values():
+                check_claimed(part, merge.design)
         metadata = RecordMetadata.read(folder)
 
         def collect(out: Path, _progress: Progress) -> Evidence:
@@ -95,15 +101,19 @@ class MergedRuns:
 
         return PreparedAudit(config, merge.design.in_mask, merge.design.n_models, collect)
 
-    def _common_gate(self) -> Gate | None:
-        (first, gate), *others = ((folder, config.gate) for folder, config in self.configs.items())
+    def _common(self, name: Literal["gate", "claim"]) -> Any:
+        """The gate or the claim of every part; None where none has one."""
+        (first, common), *others = (
+            (folder, getattr(config, name)) for folder, config in self.configs.items()
+        )
         for folder, other in others:
-            if other != gate:
+            if other != common:
                 raise InputError(
-                    f"{folder} has another gate than {first} ({_gate_text(other)}, but {_gate_text(gate)} "
-                    "there); rerun one with the [gate] of the other, which trains nothing"
+                    f"{folder} has another {name} than {first} ({_settings_text(name, other)}, but "
+                    f"{_settings_text(name, common)} there); rerun one with the [{name}] of the other, which "
+                    "trains nothing"
                 )
-        return gate
+        return common
 
 
 class MergedRun(NamedTuple):
@@ -175,11 +185,11 @@ def _have_results(folders: Sequence[Path], merge: Merge) -> bool:
     return len(without) < len(folders)
 
 
-def _gate_text(gate: Gate | None) -> str:
-    if gate is None:
-        return "no gate"
+def _settings_text(name: str, given: Gate | Claim | None) -> str:
+    if given is None:
+        return f"no {name}"
     return ", ".join(
-        f"{f.name}={getattr(gate, f.name)}" for f in fields(gate) if getattr(gate, f.name) != f.default
+        f"{f.name}={getattr(given, f.name)}" for f in fields(given) if getattr(given, f.name) != f.default
     )
 
 

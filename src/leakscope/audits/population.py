@@ -19,6 +19,7 @@ from leakscope.audits.settings import (
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
+from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe, Recipe
@@ -62,6 +63,7 @@ class TrainedPopulation:
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks records, recipe, design, signals and device."""
         canaries, records = settings.canaries, self.records
+        self._check_claim(settings)
         facts = {
             "models": f"{settings.models}, each trained on a random half of the records",
             "design": settings.design,
@@ -84,6 +86,22 @@ class TrainedPopulation:
         if records.is_canary is not None:
             is_member = is_member[:, ~records.is_canary]
         return PreparedAudit(config, is_member, settings.models, collect, request)
+
+    def _check_claim(self, settings: ResolvedSettings) -> None:
+        """Refuses what would refute a training that keeps its promise."""
+        if settings.claim is None:
+            return
+        if settings.design != "bernoulli":
+            raise InputError(
+                f"claim: design={settings.design!r} draws no independent coins; write "
+                'design = "bernoulli", or leave it out'
+            )
+        canaries = settings.canaries
+        if self.records.copies is not None or (canaries is not None and canaries.kind == "duplicated"):
+            raise InputError(
+                "claim: it is about one record, and a duplicated canary counts as several; plant canaries of "
+                "another kind"
+            )
 
 
 def training_request(
@@ -132,5 +150,12 @@ def evaluation_config(
     gate = settings.gate
     limits = {} if gate is None else {"delta": gate.delta, "confidence": gate.confidence}
     return EvaluationConfig(
-        name, settings.attack_specs, settings.fpr_budgets, targets, gate=gate, source=source, **limits
+        name,
+        settings.attack_specs,
+        settings.fpr_budgets,
+        targets,
+        gate=gate,
+        source=source,
+        claim=settings.claim,
+        **limits,
     )

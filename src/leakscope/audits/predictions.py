@@ -26,6 +26,7 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
+from leakscope.dp.coins import check_references
 from leakscope.errors import InputError
 from leakscope.evaluate.config import Source
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -95,6 +96,8 @@ class SavedPredictions:
                 f"attacks={lacking}: need the outputs of reference models; add "
                 f"reference_{predictions.kind} and reference_members, or choose from {alone}"
             )
+        if settings.claim is not None and predictions.reference_in_mask is not None:
+            check_references(predictions.reference_in_mask, members)
         kind = f"saved {predictions.kind} of one model"
         n_references = 0 if predictions.reference_logits is None else len(predictions.reference_logits)
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}

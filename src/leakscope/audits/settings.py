@@ -13,18 +13,19 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from leakscope.attacks.base import Attack
-from leakscope.attacks.registry import attack_classes
+from leakscope.attacks.registry import PER_RECORD, attack_classes
 from leakscope.attacks.spec import AttackSpec, resolve, resolve_all, spec_of
 from leakscope.data.canaries import Canaries
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
+from leakscope.privacy.claim import Claim
 from leakscope.signals.registry import REGRESSION, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
-JUDGING = frozenset({"attacks", "fpr", "gate"})
+JUDGING = frozenset({"attacks", "fpr", "gate", "claim"})
 """Settings of the evaluation, which every audit uses."""
 TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
 """Settings of the population that is trained."""
@@ -35,6 +36,7 @@ STORED = frozenset({"reuse", "fresh"})
 
 _TYPES: dict[str, tuple[type[Any], str]] = {
     "gate": (Gate, "leakscope.Gate(max_auc=0.6)"),
+    "claim": (Claim, "leakscope.dp.Claim(epsilon=8)"),
     "canaries": (Canaries, "leakscope.Canaries(number=50)"),
     "models": (Integral, "64"),
     "design": (str, "'balanced'"),
@@ -59,9 +61,10 @@ class AuditSettings:
         attacks: attacks by name, as text with options, or as objects; by default those the source allows.
         fpr: false positive rates at which the true positive rate is reported.
         gate: limits; `Verdict.outcome` says whether they hold.
+        claim: a claim of differential privacy about the training, to be put to the test.
         canaries: records to plant among the others, which get figures of their own; by default none.
         models: number of models to train, 64 by default; every model is the target in turn.
-        design: "balanced" (the default), "bernoulli" or "pairs".
+        design: "balanced" (the default), "bernoulli" (the default with a claim) or "pairs".
         seed: all randomness derives from it; 0 by default.
         signals: signals to store in the bank beside those the attacks need.
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
@@ -77,6 +80,7 @@ class AuditSettings:
     attacks: Sequence[AttackSpec] | None = None
     fpr: Sequence[float] | None = None
     gate: Gate | None = None
+    claim: Claim | None = None
     canaries: Canaries | None = None
     models: int | None = None
     design: Literal["balanced", "bernoulli", "pairs"] | None = None
@@ -124,16 +128,18 @@ class AuditSettings:
             _check_written_as_text(attack)
         fpr_budgets = tuple(fpr_defaults if self.fpr is None else self.fpr)
         of_gate = [limit.fpr for limit in self.gate.max_tpr] if self.gate else []
+        of_claim = PER_RECORD.reads(task) if self.claim else ()
         return ResolvedSettings(
             attacks=attacks,
             fpr_budgets=tuple(dict.fromkeys([*fpr_budgets, *of_gate])),
             gate=self.gate,
+            claim=self.claim,
             canaries=self.canaries,
             models=DEFAULT_MODELS if self.models is None else self.models,
-            design=self.design or "balanced",
+            design=self.design or ("bernoulli" if self.claim and uses & PLANTED else "balanced"),
             seed=DEFAULT_SEED if self.seed is None else self.seed,
             signals=tuple(
-                sorted({*(self.signals or ()), *(name for a in attacks for name in a.reads(task))})
+                sorted({*(self.signals or ()), *(name for a in attacks for name in a.reads(task)), *of_claim})
             ),
             device=self.device or "auto",
             engine=self.engine or "local",
@@ -155,6 +161,7 @@ class ResolvedSettings:
     attacks: tuple[Attack, ...]
     fpr_budgets: tuple[float, ...]
     gate: Gate | None
+    claim: Claim | None
     canaries: Canaries | None
     models: int
     design: str

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import numpy as np
+
 from leakscope.array_types import BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.audits.settings import ResolvedSettings
 from leakscope.bank.bank import Bank
+from leakscope.dp.coins import check_coins, check_references
+from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.signals.registry import Task
-from leakscope.types import Records
+from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
     from leakscope.engine.request import TrainingRequest  # torch comes with it
@@ -73,6 +77,24 @@ class PreparedAudit:
         """Number of models, records, members and non-members."""
         n_members, n_records = self.is_member.sum(axis=1), self.is_member.shape[1]
         return Sizes(self.n_models, n_records, int(n_members.min()), n_records - int(n_members.max()))
+
+
+def check_claimed(config: EvaluationConfig, design: Design) -> None:
+    """Refuses a claim about models that exist already, where a true claim could be refuted.
+
+    Raises:
+        InputError: memberships are no independent coins, or canaries were duplicated.
+    """
+    if config.targets is None:
+        check_coins(design)
+    else:
+        (target,) = config.targets
+        check_references(np.delete(design.in_mask, target, axis=0), design.in_mask[target])
+    if "duplicated" in config.source.facts.get("canaries", ""):
+        raise InputError(
+            "claim: it is about one record, and the canaries of this run are duplicated; train models "
+            "without them"
+        )
 
 
 class Source(Protocol):

@@ -179,10 +179,12 @@ def exit_by_outcome(verdict: Verdict, printed: bool) -> None:
 
 def _alarms(verdict: Verdict) -> list[str]:
     """Why the outcome is not a pass, and what makes the figures doubtful."""
-    from leakscope.evaluate.sentences import gate_sentences, opening_sentences
+    from leakscope.evaluate.sentences import claim_sentences, gate_sentences, opening_sentences
 
     gate = gate_sentences(verdict.results) if verdict.exit_code else []
-    return [*opening_sentences(verdict.results), *gate]
+    is_alarm = verdict.claim is not None and verdict.claim.status != "consistent"
+    claim = claim_sentences(verdict.results)[:1] if is_alarm else []
+    return [*opening_sentences(verdict.results), *gate, *claim]
 
 
 def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:

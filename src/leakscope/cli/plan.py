@@ -72,6 +72,7 @@ def summary(planned: Plan) -> list[str]:
     if planned.exposed is not None and planned.exposed.reason is not None:
         lines.append(f"Exposed records: {planned.exposed.reason}.")
     lines += [f"The gate cannot pass {limit}." for limit in planned.undecidable]
+    lines += _claim_lines(planned)
     unresolved = [rate for rate in resolution.rates if rate.reason]
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
@@ -80,6 +81,16 @@ def summary(planned: Plan) -> list[str]:
             f"that is about {2 * lowest.needed_nonmembers:,} records."
         )
     return lines
+
+
+def _claim_lines(planned: Plan) -> list[str]:
+    """What the audit can say about a claim, and how long a sharper test takes."""
+    claim = planned.claim
+    if claim is None:
+        return []
+    if claim.seconds is None:
+        return list(claim.sentences)
+    return [*claim.sentences, f"Training so many models takes about {_duration(claim.seconds)}."]
 
 
 def _cost_summary(planned: Plan) -> list[str]:

@@ -17,6 +17,23 @@ Status = Literal["consistent", "refuted", "not testable"]
 
 
 @dataclass(frozen=True)
+class Growth:
+    """A test on a part of the canaries or models: what it would have said with a smaller budget.
+
+    Attributes:
+        canaries: number of canaries (or of records) that were guessed about.
+        runs: number of trained models.
+        epsilon: the lower bound.
+        ceiling: the bound had every guess been right.
+    """
+
+    canaries: int
+    runs: int
+    epsilon: float
+    ceiling: float
+
+
+@dataclass(frozen=True)
 class Evidence:
     """One lower bound on epsilon, and what it rests on.
 
@@ -29,6 +46,8 @@ class Evidence:
         canaries: number of canaries (or of records) that were guessed about.
         runs: number of trained models.
         assumed: what has to be true for the bound to hold, in sentences.
+        growth: the same test on parts of the canaries or models, the smallest first, and on all. Only the
+            whole test counts.
     """
 
     name: str
@@ -39,6 +58,7 @@ class Evidence:
     canaries: int
     runs: int
     assumed: tuple[str, ...] = ()
+    growth: tuple[Growth, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,25 @@ class ClaimVerdict:
         ]
         assumed = dict.fromkeys(sentence for e in self.evidence for sentence in e.assumed)
         return "\n".join([_headline(self), *bounds, "Assumed:", *(f"  {sentence}" for sentence in assumed)])
+
+
+@dataclass(frozen=True)
+class ClaimFigures:
+    """A claim held against the models of an audit.
+
+    Attributes:
+        verdict: the outcome, with the tests that decide it.
+        supposing_gaussian: the same tests, where the trade-off of the training is supposed to be Gaussian.
+            They decide nothing; empty where the claim says so itself.
+        power: the probability that these tests refute the claim where epsilon is twice the claimed one, and
+            the attack is the best possible.
+        needed: the budget for a power of 80%, in a sentence.
+    """
+
+    verdict: ClaimVerdict
+    supposing_gaussian: tuple[Evidence, ...]
+    power: float
+    needed: str
 
 
 def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") -> ClaimVerdict:

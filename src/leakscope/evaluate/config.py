@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate
+from leakscope.privacy.claim import Claim
 
 MEMBERS_SHA256 = "member list sha256"
 """The fact about a given model that could confirm a guess of its members."""
@@ -41,6 +42,7 @@ class EvaluationConfig:
         confidence: confidence of the bounds on epsilon.
         gate: limits; None: no gate was set.
         source: what was audited.
+        claim: a claim of differential privacy about the training; None: nothing is claimed.
     """
 
     records: str
@@ -51,3 +53,4 @@ class EvaluationConfig:
     confidence: float = DEFAULT_CONFIDENCE
     gate: Gate | None = None
     source: Source = field(default_factory=lambda: Source("population"))
+    claim: Claim | None = None

@@ -16,6 +16,7 @@ from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
+from leakscope.evaluate.claim_tests import figures_of_claim
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
@@ -88,6 +89,9 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     population = _population(bank, design, targets, len(canaries))
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
+    claim = None
+    if config.claim is not None:
+        claim = figures_of_claim(bank, config.claim, config.targets, canaries)
     results = AuditResults(
         experiment="audit",
         config=config,
@@ -103,6 +107,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         hygiene=hygiene,
         exposed=exposed,
         gate=gate,
+        claim=claim,
     )
     return Judged(results, evidence, risk, leakage.last)
 

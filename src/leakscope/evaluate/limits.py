@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
@@ -21,11 +22,23 @@ from leakscope.evaluate.results import (
 _SURE = " with 99% confidence"
 
 
+_OF_CLAIMS: dict[Status, GateOutcome | None] = {
+    "refuted": "failed",
+    "not testable": "inconclusive",
+    "consistent": None,  # a claim that stands is no pass
+}
+
+
 def audit_outcome(results: AuditResults) -> GateOutcome | None:
-    """The outcome of the gate; "inconclusive" after a failed check, with or without a gate; else None."""
+    """The outcome of gate and claim together; None where neither decides anything.
+
+    After a failed check it is "inconclusive" whatever they say. A broken limit or a refuted claim fails.
+    """
     if any(check.status == "failed" for check in results.hygiene):
         return "inconclusive"
-    return None if results.gate is None else results.gate.outcome
+    of_claim = None if results.claim is None else _OF_CLAIMS[results.claim.verdict.status]
+    outcomes = [*([results.gate.outcome] if results.gate else []), *([of_claim] if of_claim else [])]
+    return _overall(outcomes) if outcomes else None
 
 
 def judge_gate(

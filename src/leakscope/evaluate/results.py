@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from leakscope.dp.verdict import ClaimFigures
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -348,6 +349,7 @@ class AuditResults:
         hygiene: checks of the audit itself; empty where nothing is known of the records.
         exposed: records that are individually exposed; None where single records cannot be evaluated.
         gate: outcome of the gate; None: no gate was set.
+        claim: outcome of the claim of differential privacy; None: nothing was claimed.
     """
 
     experiment: Literal["audit"]
@@ -364,6 +366,7 @@ class AuditResults:
     hygiene: tuple[Outcome, ...]
     exposed: ExposedRecords | None
     gate: GateResult | None
+    claim: ClaimFigures | None
 
     @property
     def strongest_attack(self) -> str:

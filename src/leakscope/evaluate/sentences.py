@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
+from leakscope.dp.sentences import figures_sentences
 from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
@@ -33,6 +34,7 @@ def summary(results: AuditResults) -> list[str]:
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
         *gate_sentences(results),
+        *claim_sentences(results),
         *limitations(results),
     ]
 
@@ -42,6 +44,7 @@ def key_findings(results: AuditResults) -> list[str]:
     is_void = has_failed_check(results)
     return [
         *gate_sentences(results),
+        *claim_sentences(results),
         *([] if is_void else _figure_sentences(results)[1:]),
         " ".join([population_sentence(results), *accuracy_sentences(results)]),
         *privacy_sentences(results),
@@ -69,7 +72,10 @@ def opening_sentences(results: AuditResults) -> list[str]:
     if has_failed_check(results):
         opening = ["Inconclusive: a check of the audit failed, so its figures prove nothing."]
     elif audit_outcome(results) == "inconclusive":
-        opening = ["Inconclusive: the audit cannot decide whether every limit of the gate holds."]
+        what = "whether every limit of the gate holds"
+        if results.gate is None or results.gate.outcome != "inconclusive":
+            what = "about the claim of differential privacy"
+        opening = [f"Inconclusive: the audit cannot decide {what}."]
     else:
         opening = []
     failed, unreliable = check_sentences(results, "failed"), check_sentences(results, "unreliable")
@@ -98,6 +104,32 @@ def gate_sentences(results: AuditResults) -> list[str]:
     limits = results.gate.limits if results.gate else ()
     order = ("failed", "inconclusive", "passed")
     return [limit.sentence for limit in sorted(limits, key=lambda limit: order.index(limit.outcome))]
+
+
+def claim_sentences(results: AuditResults) -> list[str]:
+    """What the audit says about a claim of differential privacy, and what is odd about the claim."""
+    claim, privacy = results.claim, results.population.privacy
+    if claim is None or results.config.claim is None:
+        return []
+    if has_failed_check(results):
+        return ["The claim was not judged: a check of the audit failed."]
+    delta, members = results.config.claim.delta, max(results.population.members, 1)
+    notes = []
+    if privacy is not None and abs(privacy.epsilon - claim.verdict.epsilon) > 0.01 * claim.verdict.epsilon:
+        notes.append(
+            f"The claim is of epsilon = {claim.verdict.epsilon:.3g}, and the training spends "
+            f"{privacy.epsilon:.3g} at delta = {privacy.delta:g} by its own accounting."
+        )
+    if privacy is None and "net" in results.population.recipe:
+        notes.append(
+            "The models were trained without differential privacy: their training guarantees no epsilon."
+        )
+    if delta >= 1 / members:
+        notes.append(
+            f"A delta of {delta:g} is not below one over the {members:,} members: publishing some records at "
+            "random would satisfy the claim."
+        )
+    return [*figures_sentences(claim), *notes]
 
 
 def population_sentence(results: AuditResults) -> str:

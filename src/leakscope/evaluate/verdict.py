@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakscope.dp.verdict import ClaimVerdict
 from leakscope.errors import ExitCode, printable
 from leakscope.evaluate.gate import GateOutcome
 from leakscope.evaluate.limits import audit_outcome
@@ -34,8 +35,13 @@ class Verdict:
 
     @property
     def outcome(self) -> GateOutcome | None:
-        """The gate's outcome; "inconclusive" after a failed check, with or without a gate; else None."""
+        """Of gate and claim; "inconclusive" after a failed check, with or without them; else None."""
         return audit_outcome(self.results)
+
+    @property
+    def claim(self) -> ClaimVerdict | None:
+        """What the audit says about the claim of differential privacy; None: nothing was claimed."""
+        return None if self.results.claim is None else self.results.claim.verdict
 
     @property
     def rating(self) -> Level:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import Literal
 
 from leakscope.errors import InputError
 from leakscope.privacy.accounting import epsilon_of_steps
@@ -22,6 +23,8 @@ class Claim:
         sampling_rate: probability with which a record joins a batch.
         steps: number of noisy steps.
         confidence: a true claim is refuted with at most the remaining probability.
+        tradeoff: "any" private training; or "gaussian": the claim is of a Gaussian mechanism with this
+            epsilon, which DP-SGD of many steps nearly is. Fewer models refute it, because more is claimed.
     """
 
     epsilon: float | None = None
@@ -30,6 +33,7 @@ class Claim:
     sampling_rate: float | None = None
     steps: int | None = None
     confidence: float = 0.95
+    tradeoff: Literal["any", "gaussian"] = "any"
 
     def __post_init__(self) -> None:
         problems = _problems(self)
@@ -61,4 +65,8 @@ def _problems(claim: Claim) -> list[str]:
         problems.append(f"delta={claim.delta}: must be in [0, 1)")
     if not 0.5 <= claim.confidence < 1:
         problems.append(f"confidence={claim.confidence}: must be at least 0.5 and below 1")
+    if claim.tradeoff not in ("any", "gaussian"):
+        problems.append(f'tradeoff={claim.tradeoff!r}: choose "any" or "gaussian"')
+    elif claim.tradeoff == "gaussian" and claim.delta == 0:
+        problems.append("delta=0: a Gaussian mechanism has no finite epsilon there; give a delta above 0")
     return problems

@@ -12,6 +12,7 @@ model. `leakscope.stats.gdp` has a sharper bound that assumes a Gaussian trade-o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
 from leakscope.stats.intervals import check_level, clopper_pearson_bounds, clopper_pearson_lows
 from leakscope.stats.roc import SplitScores
+
+THRESHOLDS = 16
+"""Predefined ranks among which the error of a bound is divided, where nobody chose a number."""
 
 
 class EpsilonBound(NamedTuple):
@@ -43,7 +47,7 @@ class EpsilonBound(NamedTuple):
 
 
 def epsilon_of_split(
-    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, n_thresholds: int = 16
+    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, n_thresholds: int = THRESHOLDS
 ) -> EpsilonBound:
     """Lower bound on epsilon from the scores of one attack, for any trade-off curve.
 
@@ -64,10 +68,8 @@ def epsilon_of_split(
     if min(map(len, sides)) < 1:
         reason = f"needs both sides, got {len(sides.members)} members and {len(sides.nonmembers)} non-members"
         return EpsilonBound(float("nan"), delta, confidence, method, reason)
-    epsilons = _rank_bounds(
-        sides, n_thresholds, delta, (1 - confidence) / n_thresholds, np.random.default_rng(0)
-    )
-    return EpsilonBound(float(epsilons.max()), delta, confidence, method)
+    rates = rank_rates(sides, n_thresholds, (1 - confidence) / n_thresholds)
+    return EpsilonBound(float(epsilon_from_rates(*rates, delta).max()), delta, confidence, method)
 
 
 def epsilon_from_rates(tpr_low: npt.ArrayLike, fpr_high: npt.ArrayLike, delta: float) -> FloatArray:
@@ -93,45 +95,68 @@ def _log_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
         return np.where(above > 0, np.log(np.maximum(above, 0)) - np.log(np.maximum(below, 0)), -np.inf)
 
 
-def _rank_bounds(
-    sides: SplitScores, n_thresholds: int, delta: float, error: float, rng: np.random.Generator
-) -> FloatArray:
-    """Bounds at predefined ranks from the top and from the bottom, each with the given error; (thresholds,).
+class RankRates(NamedTuple):
+    """Bounds on the rates of an attack at several thresholds; float64 (thresholds,) each.
+
+    Attributes:
+        tpr_low: the true positive rate is at least this.
+        fpr_high: the false positive rate is at most this.
+    """
+
+    tpr_low: FloatArray
+    fpr_high: FloatArray
+
+
+RanksOf = Callable[[int, int], IntArray]
+"""Number of non-members, number of ranks -> how many non-members are above each barrier, ascending."""
+
+
+def geometric_ranks(n_nonmembers: int, n_ranks: int) -> IntArray:
+    """Ranks that are dense where false positives are few, up to half of the non-members."""
+    exponents = (np.arange(n_ranks) + 0.5) / n_ranks
+    n_false = np.floor((n_nonmembers / 2) ** exponents).astype(np.int64)
+    return np.minimum(n_false, n_nonmembers - 1)
+
+
+def rank_rates(
+    sides: SplitScores, n_thresholds: int, error: float, ranks_of: RanksOf = geometric_ranks
+) -> RankRates:
+    """Bounds at predefined ranks from the top and from the bottom, at each threshold with the given error.
 
     From the top the threshold is an order statistic of the non-members. The FPR above the one with `r`
     non-members above it is Beta(r + 1, n - r), whose quantile is the Clopper-Pearson bound for r of n: the
     bound is exact although the threshold comes from the same scores. The members do not influence it, so
-    their bound is exact as well. From the bottom the roles are swapped. `rng` breaks ties.
+    their bound is exact as well. From the bottom the roles are swapped, so the rates are the true and false
+    *negative* rates, which obey the same inequalities. Ties are broken at random, always by the same seed.
     """
-    n_top = n_thresholds // 2
-    top = _bounds_from_the_top(sides, n_top, delta, error, rng)
+    n_top, rng = n_thresholds // 2, np.random.default_rng(0)
+    top = _rates_from_the_top(sides, ranks_of, n_top, error, rng)
     mirrored = SplitScores(-sides.nonmembers[::-1], -sides.members[::-1])
-    bottom = _bounds_from_the_top(mirrored, n_thresholds - n_top, delta, error, rng)
-    return np.concatenate([top, bottom])
+    bottom = _rates_from_the_top(mirrored, ranks_of, n_thresholds - n_top, error, rng)
+    return RankRates(*(np.concatenate(ends) for ends in zip(top, bottom, strict=True)))
 
 
-def _bounds_from_the_top(
-    sides: SplitScores, n_ranks: int, delta: float, error: float, rng: np.random.Generator
-) -> FloatArray:
-    """Bounds where "member" means a score above a barrier, a non-member of given rank; float64 (n_ranks,)."""
+def _rates_from_the_top(
+    sides: SplitScores, ranks_of: RanksOf, n_ranks: int, error: float, rng: np.random.Generator
+) -> RankRates:
+    """Bounds where "member" means a score above a barrier, a non-member of given rank."""
     n_members, n_nonmembers = len(sides.members), len(sides.nonmembers)
-    n_false, fpr_high = _ranks(n_nonmembers, n_ranks, error)
+    n_false, fpr_high = barrier_rates(n_nonmembers, n_ranks, error, ranks_of)
     barriers = sides.nonmembers[n_nonmembers - 1 - n_false]
     n_true = n_members - np.searchsorted(sides.members, barriers, side="right")
     n_true = n_true + _tied_members_called(sides, barriers, n_false, rng)
-    tpr_low = clopper_pearson_lows(n_true, n_members, 1 - error)
-    return epsilon_from_rates(tpr_low, fpr_high, delta)
+    return RankRates(clopper_pearson_lows(n_true, n_members, 1 - error), fpr_high)
 
 
 @lru_cache(1024)
-def _ranks(n_nonmembers: int, n_ranks: int, error: float) -> tuple[IntArray, FloatArray]:
+def barrier_rates(
+    n_nonmembers: int, n_ranks: int, error: float, ranks_of: RanksOf = geometric_ranks
+) -> tuple[IntArray, FloatArray]:
     """Predefined ranks of non-members, and the bounds of the FPR above them; (n_ranks,) each.
 
     Most targets of a population have equally many non-members.
     """
-    exponents = (np.arange(n_ranks) + 0.5) / n_ranks
-    n_false = np.floor((n_nonmembers / 2) ** exponents).astype(np.int64)
-    n_false = np.minimum(n_false, n_nonmembers - 1)
+    n_false = ranks_of(n_nonmembers, n_ranks)
     return n_false, clopper_pearson_bounds(n_false, n_nonmembers, 1 - error).high
 
 

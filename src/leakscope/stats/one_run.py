@@ -78,8 +78,10 @@ def p_value_of_guesses(guesses: Guesses, epsilon: float, delta: float) -> float:
     `P[B >= v] + 2 m delta max over i of P[v > B >= v - i] / i`.
     """
     rate = special.expit(epsilon)
-    beyond = float(stats.binom.sf(guesses.right - 1, guesses.made, rate))
-    if delta == 0 or guesses.right == 0:
+    if guesses.right == 0:
+        return 1.0
+    beyond = float(special.betainc(guesses.right, guesses.made - guesses.right + 1, rate))  # P[B >= v]
+    if delta == 0:
         return min(beyond, 1.0)
     # Probabilities rise to the mode and fall beyond: their mean from v - 1 down has its maximum near it.
     spread = np.sqrt(guesses.made * rate * (1 - rate))

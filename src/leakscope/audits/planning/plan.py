@@ -13,6 +13,7 @@ import torch
 from scipy import special
 
 from leakscope.array_types import FloatArray
+from leakscope.audits.planning.claim import PlannedClaim, plan_claim
 from leakscope.audits.planning.trial import (
     Fits,
     Networks,
@@ -137,6 +138,7 @@ class Plan:
         exposed: how many exposed records the models can detect; None for one target.
         undecidable: limits of the gate that this audit cannot pass, with the reason.
         suggested: limits to begin with.
+        claim: what the audit can say about a claim of differential privacy; None: nothing is claimed.
     """
 
     population: Sizes
@@ -145,6 +147,7 @@ class Plan:
     exposed: Detectable | None
     undecidable: tuple[str, ...]
     suggested: SuggestedGate
+    claim: PlannedClaim | None
 
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
@@ -154,9 +157,10 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     n_targets = len(prepared.is_member)
     resolved = resolution(n_targets, sizes.members, sizes.nonmembers, config.fpr_budgets)
     exposed = detectable_records(n_targets, sizes.records) if n_targets > 1 else None
+    cost = None if prepared.request is None else _cost(prepared.request, config)
     return Plan(
         sizes,
-        None if prepared.request is None else _cost(prepared.request, config),
+        cost,
         resolved,
         exposed,
         ()
@@ -168,6 +172,7 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
             resolved.auc_all_targets,
             exposed is not None and exposed.decides(0.01, sizes.records),
         ),
+        plan_claim(prepared, None if cost is None else cost.time.training),
     )
 
 

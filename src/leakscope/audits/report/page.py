@@ -24,6 +24,7 @@ from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.audits.report.page_remedies import what_to_do_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
+from leakscope.dp.page import claim_badge, claim_section
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
@@ -31,6 +32,7 @@ from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
+    claim_sentences,
     has_failed_check,
     key_findings,
     limitations,
@@ -41,7 +43,7 @@ from leakscope.evaluate.sentences import (
 )
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.report.gauge import Gauge
-from leakscope.report.page import Badge, Page
+from leakscope.report.page import Badge, Page, Section
 from leakscope.report.roc_bands import roc_bands
 from leakscope.stats.estimate import Estimate
 
@@ -68,6 +70,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         sections=[
             sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             what_to_do_section(results),
+            *_claim_sections(results, redacted),
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),
@@ -84,9 +87,17 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         arrays=rows.arrays,
         gauge=audit_gauge(results),
         redacted=redacted,
-        badges=[_badge(results), _rating_badge(results)],
+        badges=[_badge(results), *_claim_badges(results), _rating_badge(results)],
         scripts=("audit.js",),
     ).write(bank.folder)
+
+
+def _claim_sections(results: AuditResults, redacted: bool) -> list[Section]:
+    """The claim of differential privacy; none where nothing was claimed or nothing can be concluded."""
+    claim = results.claim
+    if claim is None or has_failed_check(results):
+        return []
+    return [claim_section(claim.verdict, claim_sentences(results), claim.supposing_gaussian, redacted)]
 
 
 def headline(results: AuditResults) -> list[str]:
@@ -188,15 +199,23 @@ def _models(results: AuditResults) -> str:
 
 
 def _badge(results: AuditResults) -> Badge:
-    if undermining(results.hygiene) and results.gate is None and not has_failed_check(results):
-        return Badge("Unreliable", "bad")
-    badges: dict[GateOutcome | None, Badge] = {
-        "passed": Badge("Gate passed", "good"),
+    """The gate's outcome; green only where nothing else speaks against the models."""
+    if has_failed_check(results):
+        return Badge("Inconclusive", "bad")
+    if results.gate is None:
+        return (
+            Badge("Unreliable", "bad") if undermining(results.hygiene) else Badge("No gate was set", "plain")
+        )
+    badges: dict[GateOutcome, Badge] = {
+        "passed": Badge("Gate passed", "good" if audit_outcome(results) == "passed" else "plain"),
         "failed": Badge("Gate failed", "bad"),
         "inconclusive": Badge("Inconclusive", "bad"),
-        None: Badge("No gate was set", "plain"),
     }
-    return badges[audit_outcome(results)]
+    return badges[results.gate.outcome]
+
+
+def _claim_badges(results: AuditResults) -> list[Badge]:
+    return [] if results.claim is None or has_failed_check(results) else [claim_badge(results.claim.verdict)]
 
 
 def _rating_badge(results: AuditResults) -> Badge:

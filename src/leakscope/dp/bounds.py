@@ -1,0 +1,185 @@
+"""Lower bounds on epsilon from scores and coins, as evidence about a claim.
+
+Two tests, each valid for any attack that chose its scores without knowing the coins:
+
+- *rates*: one record, many models. Scores of models are independent, so Clopper-Pearson bounds of the true
+  and the false positive rate hold exactly (`leakscope.stats.epsilon`).
+- *guesses*: many records, one model or many. All coins are guessed at once, as in one training on all of them
+  (`leakscope.stats.one_run`): a coin decides about one record of one model, and models are trained
+  independently, so the models together are private with regard to each coin.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.dp.coins import probability_of_size
+from leakscope.dp.verdict import Evidence, Growth
+from leakscope.privacy.claim import Claim
+from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
+from leakscope.stats.gdp import gdp_epsilon_of_split, gdp_mu
+from leakscope.stats.one_run import (
+    GUESSED_SHARES,
+    Guesses,
+    epsilon_of_guesses,
+    gaussian_epsilon_of_guesses,
+    p_value_of_guesses,
+    refutes_tradeoff,
+    strongest_bound,
+)
+from leakscope.stats.roc import SplitScores, split_scores
+
+MOST_COINS = 4096
+"""More are not guessed about: at the usual delta they lower the bound, and they take long."""
+_LARGEST_CEILING, _SMALLEST_ERROR = 64.0, 1e-12
+_SMALLEST_PART, _MOST_PARTS = 8, 4
+
+NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
+COINS = "Independent fair coins decided which model has which record, and no score knows the coin it guesses."
+GAUSSIAN = "The trade-off between false positives and false negatives is that of a Gaussian mechanism."
+
+
+def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confidence: float) -> Evidence:
+    """One record over many models.
+
+    Args:
+        scores: float64 (models,), higher means in; of models that were trained independently.
+        is_in: bool (models,), the coins.
+        claim: what is claimed.
+        confidence: of the bound.
+    """
+
+    def part(n: int) -> Growth:
+        sides = split_scores(scores[:n], is_in[:n])
+        ceiling = ceiling_of_rates(len(sides.members), len(sides.nonmembers), claim, confidence)
+        return Growth(1, n, _rates_bound(sides, claim, confidence).epsilon, ceiling)
+
+    *parts, whole = [part(n) for n in _parts(len(scores))]
+    return Evidence(
+        "one record, many models",
+        whole.epsilon,
+        confidence,
+        whole.ceiling,
+        _rates_bound(_perfect(2, 2), claim, confidence).method,
+        canaries=1,
+        runs=len(scores),
+        assumed=_assumed(claim),
+        growth=(*parts, whole),
+    )
+
+
+def evidence_of_guesses(
+    scores: FloatArray, is_in: BoolArray, claim: Claim, confidence: float, of_given_size: bool = False
+) -> Evidence:
+    """Many records, of one model or many, guessed about at once.
+
+    Args:
+        scores: float64 (models, records), higher means in.
+        is_in: bool (models, records), the coins.
+        claim: what is claimed.
+        confidence: of the bound.
+        of_given_size: the members are a random choice of so many records, rather than fair coins.
+    """
+    n_models, n_records = scores.shape
+
+    def part(n: int) -> Growth:
+        rows, columns = (slice(n), slice(None)) if n_models > 1 else (slice(None), slice(n))
+        some, coins = scores[rows, columns].ravel(), is_in[rows, columns].ravel()
+        error = (1 - confidence) * (probability_of_size(coins) if of_given_size else 1.0)
+        n_canaries, runs = (n_records, n) if n_models > 1 else (n, 1)
+        if error < _SMALLEST_ERROR:
+            return Growth(n_canaries, runs, 0.0, 0.0)
+        bound_of = gaussian_epsilon_of_guesses if claim.tradeoff == "gaussian" else epsilon_of_guesses
+        bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error)
+        return Growth(n_canaries, runs, bound.epsilon, ceiling_of_guesses(coins.size, claim, error))
+
+    *parts, whole = [part(n) for n in _parts(n_models if n_models > 1 else n_records)]
+    return Evidence(
+        "many records, " + ("many models" if n_models > 1 else "one model"),
+        whole.epsilon,
+        confidence,
+        whole.ceiling,
+        _guesses_method(claim, of_given_size),
+        canaries=n_records,
+        runs=n_models,
+        assumed=_assumed(claim),
+        growth=(*parts, whole),
+    )
+
+
+def _assumed(claim: Claim) -> tuple[str, ...]:
+    return (NEIGHBOURS, COINS, *([GAUSSIAN] if claim.tradeoff == "gaussian" else []))
+
+
+def _guesses_method(claim: Claim, of_given_size: bool) -> str:
+    is_gaussian = claim.tradeoff == "gaussian"
+    paper = "Mahloujifar et al. 2025, Gaussian trade-off" if is_gaussian else "Steinke et al. 2023"
+    size = ", given the number of members" if of_given_size else ""
+    return (
+        f"guesses with abstention ({paper}), Bonferroni over {len(GUESSED_SHARES)} numbers of guesses{size}"
+    )
+
+
+def ceiling_of_rates(n_in: int, n_out: int, claim: Claim, confidence: float) -> float:
+    """The bound had every score of an IN model exceeded every score of an OUT model."""
+    return _rates_bound(_perfect(n_in, n_out), claim, confidence).epsilon
+
+
+def ceiling_of_guesses(n_coins: int, claim: Claim, error: float) -> float:
+    """The bound had every guess been right."""
+    each = error / len(GUESSED_SHARES)
+    return _ceiling_of_guesses(n_coins, claim.delta, claim.tradeoff == "gaussian", each)
+
+
+def records_to_guess(n_models: int, n_records: int, claim: Claim, error: float) -> int:
+    """How many records to guess about in each of the models: as many as make the ceiling highest.
+
+    A larger number of coins costs: the bound excepts a probability of delta for every one.
+    """
+    most = max(1, min(n_records, MOST_COINS // n_models))
+    numbers = sorted({*(1 << k for k in range(most.bit_length())), most})
+    return max(numbers, key=lambda number: ceiling_of_guesses(number * n_models, claim, error))
+
+
+def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:
+    """Whether so many right guesses refute a claim."""
+    epsilon = claim.claimed_epsilon()
+    if claim.tradeoff == "any":
+        return p_value_of_guesses(guesses, epsilon, claim.delta) <= error
+    mu = gdp_mu(epsilon, claim.delta)
+    return refutes_tradeoff(guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mu), 1 - error)
+
+
+def _rates_bound(sides: SplitScores, claim: Claim, confidence: float) -> EpsilonBound:
+    if min(map(len, sides)) < 1:
+        return EpsilonBound(0.0, claim.delta, confidence, "")
+    if claim.tradeoff == "gaussian":
+        return gdp_epsilon_of_split(sides, delta=claim.delta, confidence=confidence)
+    return epsilon_of_split(sides, delta=claim.delta, confidence=confidence)
+
+
+def _perfect(n_in: int, n_out: int) -> SplitScores:
+    return SplitScores(np.linspace(1.0, 2.0, n_in), np.linspace(-2.0, -1.0, n_out))
+
+
+def _parts(n: int) -> list[int]:
+    """Parts of n, each twice the one before it, and n itself."""
+    return [n // 2**k for k in range(_MOST_PARTS - 1, 0, -1) if n // 2**k >= _SMALLEST_PART] + [n]
+
+
+@lru_cache(4096)
+def _ceiling_of_guesses(n_coins: int, delta: float, is_gaussian: bool, error: float) -> float:
+    guesses = Guesses(n_coins, n_coins, n_coins)
+    if is_gaussian:
+        return gaussian_epsilon_of_guesses(guesses, delta=delta, confidence=1 - error).epsilon
+    low, high = 0.0, _LARGEST_CEILING
+    if p_value_of_guesses(guesses, low, delta) > error:
+        return 0.0
+    while high - low > 1e-6:  # the p-value of guesses that are all right rises with epsilon
+        middle = (low + high) / 2
+        low, high = (middle, high) if p_value_of_guesses(guesses, middle, delta) <= error else (low, middle)
+    return low

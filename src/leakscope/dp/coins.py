@@ -1,0 +1,71 @@
+"""Whose coins a test of a claim may guess: independent and fair, and unknown to whoever guesses.
+
+A model's memberships are such coins in a "bernoulli" design. In a "balanced" design they are not: a record
+is in exactly half of the models, so the other models' memberships give the target's away, and a model without
+the record has another record in its place, so that two models differ by two records and not by one. A
+training that keeps its promise could be refuted.
+
+Where somebody else drew the members of one model, we suppose that every choice of as many members was equally
+likely. Given their number, such members are fair coins that happened to give this number. An event is then at
+most `1 / P(number)` times as likely as with fair coins, and the error of a bound is divided by that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from leakscope.array_types import BoolArray, IntArray
+from leakscope.errors import InputError
+from leakscope.types import Design
+
+_FEWEST_TO_TELL = 8
+_LARGEST_Z = 5.0
+"""References that are independent of the target's members exceed this in one of two million audits."""
+
+
+def check_coins(design: Design) -> None:
+    """Refuses a population whose memberships are not independent coins.
+
+    Raises:
+        InputError: every record is in equally many models, as in a balanced design or in pairs.
+    """
+    n_in = design.in_mask.sum(axis=0)
+    if design.n_records >= _FEWEST_TO_TELL and (n_in == n_in[0]).all():
+        raise InputError(
+            "claim: every record is in equally many models, so memberships are no independent coins; train "
+            'the models with design = "bernoulli"'
+        )
+
+
+def check_references(references: BoolArray, is_member: BoolArray) -> None:
+    """Refuses reference models that give the target's members away.
+
+    Args:
+        references: bool (references, records), their training sets.
+        is_member: bool (records,), the target's.
+
+    Raises:
+        InputError: the number of references trained on a record says whether the target was.
+    """
+    n_in = references.sum(axis=0).astype(np.float64)
+    if n_in.std() == 0 or is_member.all() or not is_member.any():
+        return
+    z = float(np.corrcoef(n_in, is_member)[0, 1]) * np.sqrt(len(is_member))
+    if abs(z) > _LARGEST_Z:
+        raise InputError(
+            "claim: the training sets of the reference models depend on the target's (its members are in "
+            f"{'more' if z > 0 else 'fewer'} of them); a claim needs references that were drawn independently"
+        )
+
+
+def balanced_records(is_member: BoolArray, seed: int = 0) -> IntArray:
+    """As many members as non-members, at random from the larger side; int64 (records,), ascending."""
+    sides = [np.flatnonzero(is_member), np.flatnonzero(~is_member)]
+    n_each, rng = min(map(len, sides)), np.random.default_rng(seed)
+    return np.sort(np.concatenate([rng.choice(side, n_each, replace=False) for side in sides]))
+
+
+def probability_of_size(is_in: BoolArray) -> float:
+    """The probability that fair coins give as many members as there are."""
+    return float(stats.binom.pmf(int(is_in.sum()), is_in.size, 0.5))
