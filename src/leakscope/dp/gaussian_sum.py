@@ -41,7 +41,9 @@ def gaussian_sum_evidence(
 def lower_mu(inside: FloatArray, outside: FloatArray, confidence: float) -> float:
     """Lower confidence bound on the difference of means, in units of the spread.
 
-    The difference over its standard error has a noncentral t distribution, whose noncentrality is bounded.
+    It is the lower end of a two-sided interval: half of the error stays as a margin, because the scores were
+    tested for their shape first. The difference over its standard error has a noncentral t distribution, here
+    in its normal approximation.
     """
     n, k = len(inside), len(outside)
     pooled = np.sqrt(
@@ -49,8 +51,7 @@ def lower_mu(inside: FloatArray, outside: FloatArray, confidence: float) -> floa
     )
     scale = np.sqrt(1 / n + 1 / k)
     t = float((inside.mean() - outside.mean()) / pooled / scale)
-    # Normal approximation of the noncentral t distribution; its own is unstable for large t.
-    z = float(stats.norm.ppf(confidence))
+    z = float(stats.norm.ppf((1 + confidence) / 2))
     error = float(np.sqrt(1 + t**2 / (2 * (n + k - 2))))
     return max((t - z * error) * float(scale), 0.0)
 

@@ -81,8 +81,11 @@ def p_value_of_guesses(guesses: Guesses, epsilon: float, delta: float) -> float:
     beyond = float(stats.binom.sf(guesses.right - 1, guesses.made, rate))
     if delta == 0 or guesses.right == 0:
         return min(beyond, 1.0)
-    just_below = np.cumsum(stats.binom.pmf(np.arange(guesses.right - 1, -1, -1), guesses.made, rate))
-    steepest = float((just_below / np.arange(1, guesses.right + 1)).max())
+    # Probabilities rise to the mode and fall beyond: their mean from v - 1 down has its maximum near it.
+    spread = np.sqrt(guesses.made * rate * (1 - rate))
+    lowest = max(0, int(min(guesses.made * rate - 10 * spread, guesses.right)) - 10)
+    just_below = np.cumsum(stats.binom.pmf(np.arange(guesses.right - 1, lowest - 1, -1), guesses.made, rate))
+    steepest = float((just_below / np.arange(1, len(just_below) + 1)).max())
     return min(beyond + 2 * guesses.canaries * delta * steepest, 1.0)
 
 
@@ -172,6 +175,8 @@ def _refuted(guesses: Guesses, tradeoff: TradeOff, n_curves: int, confidence: fl
     wrong = np.full(n_curves, error * (n_made - n_right) / n_canaries)
     for i in range(n_right - 1, -1, -1):
         least = np.maximum(wrong, tradeoff(1 - right))
+        if np.array_equal(least, wrong):  # nothing changes any more
+            break
         right = np.minimum(right + i / (n_made - i) * (least - wrong), 1.0)
         wrong = least
     return np.asarray(right + wrong > n_made / n_canaries)
