@@ -8,9 +8,9 @@ directions, that batch's sum moves by 2 x `clip`. Without the record, one batch 
 sum moves by `clip`. Both stand out from small noise, so nothing is hidden by the sampling. Epsilon is at
 least 7.9 (Chua et al. 2024), and 2.0 is claimed.
 
-The gap is wide if noise is small and batches are many, and it closes with more noise. The worst case needs a
-training set in which all other records pull in one direction, so one training has room for one canary. This
-test takes 10,000 trainings of a tiny model, with the canary in by a fair coin for each.
+The gap is wide if noise is small and batches are many. The worst case needs a training set in which all
+other records pull in one direction, so one training has room for one canary. This test takes 10,000
+trainings of a tiny model, with the canary in by a fair coin for each.
 
     python examples/broken_dp/shuffling_as_poisson.py
 """
