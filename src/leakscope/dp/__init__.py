@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leakscope.dp.canaries import Canaries as Canaries
     from leakscope.dp.one_run import audit_scores as audit_scores
+    from leakscope.dp.recipe import audit_recipe as audit_recipe
     from leakscope.privacy.claim import Claim as Claim
 
 _MODULES = {
     "Canaries": "leakscope.dp.canaries",
     "Claim": "leakscope.privacy.claim",
+    "audit_recipe": "leakscope.dp.recipe",
     "audit_scores": "leakscope.dp.one_run",
 }
 

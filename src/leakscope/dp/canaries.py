@@ -10,15 +10,17 @@ import torch
 from torch import nn
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.dp.coordinates import Coordinates, standardized
-from leakscope.dp.hooks import CanaryRows, Sighting, rows_of_samples
+from leakscope.dp.coordinates import Coordinates
+from leakscope.dp.hooks import CanaryRows, Sighting, along, rows_of_samples
 from leakscope.dp.one_run import audit_scores
 from leakscope.dp.planted import MOST_CANARIES, PlantedDataset, canaries_in, placeholder
+from leakscope.dp.updates import Updates
 from leakscope.dp.verdict import ClaimVerdict
 from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
 
 NAME = "gradient canaries, one run"
+_REMEMBERED = 1000  # forward passes whose gradients per sample may be computed later
 
 
 class Canaries:
@@ -60,16 +62,14 @@ class Canaries:
         self._rng = np.random.default_rng(seed)
         self._is_in: BoolArray = self._rng.random(number) < 0.5
         self._silent, self._norm = silence_others, norm
-        self._coordinates: Coordinates | None = None
+        self._shape: tuple[int, ...] | None = None  # of a record's features
         self._names: list[str] = []
         self._parameters: list[nn.Parameter] = []
-        self._record_ndim: int | None = None
+        self._coordinates: Coordinates | None = None
+        self._updates: Updates | None = None
         self._current: torch.Tensor | None = None
         self._sightings: list[Sighting] = []
-        self._seen = np.zeros(number, dtype=np.int64)
-        self._sum: FloatArray = np.zeros(number)
-        self._n_steps, self._n_noiseless = 0, 0
-        self._reads_iterates, self._iterate = False, np.zeros(0)
+        self._n_seen, self._n_inserted, self._has_samples = 0, 0, False
 
     @property
     def is_in(self) -> BoolArray:
@@ -79,7 +79,7 @@ class Canaries:
     @property
     def scores(self) -> FloatArray:
         """Scores so far, higher means in; float64 (canaries,)."""
-        return self._sum.copy()
+        return self._attached().scores.copy()
 
     def plant(self, dataset: Any, labels: Any = None) -> Any:
         """Your training set with canaries.
@@ -95,46 +95,46 @@ class Canaries:
         inside = np.flatnonzero(self._is_in)
         if labels is None:
             planted = PlantedDataset(dataset, inside)
-            self._record_ndim = dataset[0][0].ndim
+            self._shape = tuple(dataset[0][0].shape)
             return planted
-        self._record_ndim = dataset.ndim - 1
-        features = [placeholder(dataset[0], int(canary)) for canary in inside]
-        return torch.cat([dataset, torch.stack(features)]), torch.cat(
-            [labels, labels[:1].repeat(len(inside), *[1] * (labels.ndim - 1))]
-        )
+        self._shape = tuple(dataset.shape[1:])
+        features = torch.stack([placeholder(dataset[0], int(canary)) for canary in inside])
+        same_label = labels[:1].expand(len(inside), *labels.shape[1:])
+        return torch.cat([dataset, features]), torch.cat([labels, same_label])
 
     def attach(self, model: nn.Module, optimizer: Any = None) -> None:
         """Gives canaries their gradients, and reads the gradients of every step of the optimizer.
 
         Args:
             model: the model that the training loop calls; its output has one row per record.
-            optimizer: a `torch.optim` optimizer or one of Opacus. Its gradients are read where it applies
-                them, so they are what a step reveals. None: updates are read from the parameters.
+            optimizer: a `torch.optim` optimizer or one of Opacus. Gradients are read from what its steps
+                leave behind. None: they are read from the changes of the parameters.
         """
-        if self._record_ndim is None:
+        if self._shape is None:
             raise InputError("plant canaries in the training set first: dataset = canaries.plant(dataset)")
         if self._coordinates is not None:
             raise InputError("these canaries are attached already; one Canaries object tests one training")
-        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        plain = getattr(optimizer, "original_optimizer", optimizer)  # Opacus wraps one of torch
+        trainable = _trainable(model, plain)
         self._names, self._parameters = list(trainable), list(trainable.values())
         self._coordinates = Coordinates([p.shape for p in self._parameters], len(self._is_in), self._rng)
+        self._updates = Updates(self._coordinates, self._parameters, plain)
         model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
         model.register_forward_hook(self._after_forward)
-        if optimizer is None:
-            self._reads_iterates, self._iterate = True, self._read(self._parameters)
-            return
         if hasattr(optimizer, "clip_and_accumulate"):
             self._enter_opacus(optimizer)
-        getattr(optimizer, "original_optimizer", optimizer).register_step_pre_hook(self._before_step)
 
     def insert(self) -> None:
         """Replaces canaries' rows of `parameter.grad_sample`: after backward(), before your own clipping."""
-        coordinates = self._attached()
+        self._attached()
+        coordinates = self._coordinates
+        assert coordinates is not None, "attached"
         samples = [_as_parts(p) for p in self._parameters]
         n_rows = sum(len(part) for part in samples[0])
         for row, canary in rows_of_samples(self._sightings, n_rows):
             for part in samples[coordinates.tensor[canary]]:
                 if row < len(part):
+                    self._n_inserted += 1
                     part[row].reshape(-1)[int(coordinates.place[canary])] = self._norm
                     break
                 row -= len(part)
@@ -144,11 +144,11 @@ class Canaries:
         """Reads the noisy gradients of one step: what your code applies to the parameters, after the noise.
 
         Args:
-            gradients: of all trainable parameters, in the order of `model.parameters()`.
+            gradients: of all trainable parameters, by name or in the order of `model.parameters()`.
         """
-        self._reads_iterates = False
-        tensors = list(gradients.values()) if isinstance(gradients, Mapping) else list(gradients)
-        self._record(self._read(tensors))
+        if isinstance(gradients, Mapping):
+            gradients = [gradients[name] for name in self._names]
+        self._attached().read_gradients(gradients)
 
     def audit(self, claim: Claim) -> ClaimVerdict:
         """The verdict on a claim.
@@ -156,33 +156,46 @@ class Canaries:
         Raises:
             InputError: canaries never reached the training, or nothing was observed.
         """
-        self._attached()
-        self._read_iterate()
-        if not self._seen.any():
+        updates = self._attached()
+        updates.read_parameters()
+        self._check_reached(updates)
+        assumed = ["What was observed is what the claim covers: every update of the training."]
+        if updates.n_noiseless:
+            assumed.append(
+                f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
+                "canary. If noise is added later, call observe(noisy_gradients) after it."
+            )
+        return audit_scores(
+            updates.scores,
+            self._is_in,
+            claim,
+            name=NAME,
+            white_box=True,
+            updates=updates.values() if self._silent else None,
+            assumed=assumed,
+        )
+
+    def _check_reached(self, updates: Updates) -> None:
+        if not self._n_seen:
             raise InputError(
                 "no canary reached the model. Train on what plant() returned, call the model that was "
                 "attached, and plant after steps that change the features"
             )
-        if not self._n_steps:
+        if self._has_samples and not self._n_inserted:
             raise InputError(
-                "no update was observed. Give attach() the optimizer, or call observe(noisy_gradients) in "
-                "each step"
+                "the loop uses grad_sample, which canaries did not reach. Give attach() the optimizer of "
+                "Opacus, or call insert() after backward()"
             )
-        return audit_scores(self._sum, self._is_in, claim, name=NAME, white_box=True, assumed=self._assumed())
-
-    def _assumed(self) -> list[str]:
-        sentences = ["Everything that was observed is what the claim covers: all updates of the training."]
-        if self._n_noiseless:
-            sentences.append(
-                f"In {self._n_noiseless:,} of {self._n_steps:,} updates, no noise was seen on any canary. If "
-                "noise is added later, these are not the updates to observe: call observe(...) after it."
+        if not updates.n_steps:
+            raise InputError(
+                "no update was observed. If parameters are not stored in the model, call "
+                "observe(noisy_gradients) in each step"
             )
-        return sentences
 
-    def _attached(self) -> Coordinates:
-        if self._coordinates is None:
+    def _attached(self) -> Updates:
+        if self._updates is None:
             raise InputError("attach the canaries to the model first: canaries.attach(model, optimizer)")
-        return self._coordinates
+        return self._updates
 
     def _enter_opacus(self, optimizer: Any) -> None:
         clip = optimizer.clip_and_accumulate
@@ -194,76 +207,60 @@ class Canaries:
         optimizer.clip_and_accumulate = insert_and_clip
 
     def _before_forward(self, model: nn.Module, args: Any, kwargs: Any) -> Any:
+        self._attached().read_parameters()
         self._current = None
-        self._read_iterate()
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():  # an evaluation
             return None
         if not args or not torch.is_tensor(args[0]):
             raise InputError("the model's first argument has to be the tensor of features")
-        features = args[0]
-        is_single = features.ndim == self._record_ndim
-        batch = features.unsqueeze(0) if is_single else features
+        is_single = args[0].shape == self._shape
+        batch = args[0].unsqueeze(0) if is_single else args[0]
         self._current = canaries_in(batch, len(self._is_in))
-        self._notice(self._current)
-        is_canary = (self._current >= 0).reshape(-1, *[1] * (batch.ndim - 1))
-        cleaned = torch.where(is_canary, torch.zeros_like(batch), batch)
+        self._notice(Sighting(self._current))
+        cleaned = torch.where(along(self._current >= 0, batch), torch.zeros_like(batch), batch)
         return (cleaned.squeeze(0) if is_single else cleaned, *args[1:]), kwargs
 
-    def _notice(self, canary: torch.Tensor) -> None:
-        sighting = Sighting(canary)
-        np.add.at(self._seen, sighting.canaries, 1)
-        self._sightings = [*self._sightings[-999:], sighting]
+    def _notice(self, sighting: Sighting) -> None:
+        self._n_seen += len(sighting.canaries)
+        self._has_samples |= any(getattr(p, "grad_sample", None) is not None for p in self._parameters)
+        self._sightings = [*self._sightings[-_REMEMBERED:], sighting]
 
     def _after_forward(self, model: nn.Module, args: Any, output: Any) -> Any:
-        if self._current is None:
-            return None
-        if not torch.is_tensor(output):
-            raise InputError("the model's output has to be one tensor with a row per record")
         canary, self._current = self._current, None
-        parameters = dict(
-            model.named_parameters(remove_duplicate=False)
-        )  # of this call: torch.func has its own
-        owned = self._attached().read([parameters[name] for name in self._names])[canary.clamp(min=0)]
-        rows = (
-            output
-            if output.ndim and output.shape[0] == len(canary) and not self._is_single(args)
-            else output.unsqueeze(0)
-        )
+        if canary is None:
+            return None
+        is_single = args[0].shape == self._shape
+        if not torch.is_tensor(output) or (not is_single and output.shape[:1] != canary.shape):
+            raise InputError("the model's output has to be one tensor with a row per record")
+        # Parameters of this very call: torch.func gives the model others than its own.
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        assert self._coordinates is not None, "attached"
+        owned = self._coordinates.read([parameters[name] for name in self._names])[canary.clamp(min=0)]
+        rows = output.unsqueeze(0) if is_single else output
         replaced: torch.Tensor = CanaryRows.apply(  # type: ignore[no-untyped-call]
             rows, owned, canary, self._norm, self._silent
         )
         return replaced.reshape(output.shape)
 
-    def _is_single(self, args: Any) -> bool:
-        return bool(args[0].ndim == self._record_ndim)
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.observe([torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters])
-
-    def _read(self, tensors: Sequence[torch.Tensor]) -> FloatArray:
-        with torch.no_grad(), torch._C._DisableFuncTorch():  # the loop may be inside vmap or grad
-            return self._attached().read(tensors).double().cpu().numpy()
-
-    def _read_iterate(self) -> None:
-        if not self._reads_iterates:
-            return
-        iterate = self._read(self._parameters)
-        if (iterate != self._iterate).any():
-            self._record(self._iterate - iterate)
-            self._iterate = iterate
-
-    def _record(self, values: FloatArray) -> None:
-        """Adds one step to the scores; a step with overflowing gradients says nothing."""
-        if not np.isfinite(values).all():
-            return
-        self._n_steps += 1
-        self._n_noiseless += len(np.unique(values)) < len(values) / 4
-        self._sum += standardized(values, self._attached().group)
+def _trainable(model: nn.Module, optimizer: Any) -> dict[str, nn.Parameter]:
+    """The parameters that the training changes, by name: those of the optimizer, where there is one."""
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not hasattr(optimizer, "param_groups"):
+        return trainable
+    changed = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    trainable = {name: p for name, p in trainable.items() if id(p) in changed}
+    if not trainable:
+        raise InputError("the optimizer has none of the model's parameters: attach the model it trains")
+    return trainable
 
 
 def _as_parts(parameter: Any) -> list[torch.Tensor]:
     """Gradients per sample, one tensor per backward pass."""
     samples = getattr(parameter, "grad_sample", None)
     if samples is None:
-        raise InputError("a parameter has no grad_sample: call backward() first, with hooks that compute it")
+        raise InputError(
+            "a parameter has no grad_sample, which canaries need: call backward() first, and do not use "
+            "ghost clipping, which computes none"
+        )
     return samples if isinstance(samples, list) else [samples]

@@ -18,7 +18,8 @@ from leakscope.stats.gdp import gdp_epsilon
 METHOD = "Gaussian white-box scores, difference of their means"
 LEAST_OF_EACH = 30
 REJECT_BELOW = 0.01
-_LARGEST = 1e3  # epsilon that is as good as none
+LARGEST = 1e3
+"""An epsilon that is as good as none."""
 
 
 def gaussian_sum_evidence(
@@ -29,13 +30,13 @@ def gaussian_sum_evidence(
     reason = why_not_gaussian(inside, outside)
     if reason:
         return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {reason}", len(scores), 1, assumed)
-    epsilon = min(gdp_epsilon(lower_mu(inside, outside, confidence), claim.delta), _LARGEST)
+    epsilon = min(gdp_epsilon(lower_mu(inside, outside, confidence), claim.delta), LARGEST)
     sentences = (
         *assumed,
         "Scores are Gaussian with one spread, for canaries that are in and for canaries that are out "
         f"(not rejected at {REJECT_BELOW:.0%}), far into tails that no test can see.",
     )
-    return Evidence(name, epsilon, confidence, _LARGEST, METHOD, len(scores), 1, sentences)
+    return Evidence(name, epsilon, confidence, LARGEST, METHOD, len(scores), 1, sentences)
 
 
 def lower_mu(inside: FloatArray, outside: FloatArray, confidence: float) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from leakscope.array_types import IntArray
+from leakscope.dp.planted import by_row
 from leakscope.errors import InputError
 
 _OUTPUT = 0.5  # of canaries; the slope of no usual loss vanishes there
@@ -29,7 +30,7 @@ class CanaryRows(torch.autograd.Function):
         output: torch.Tensor, owned: torch.Tensor, canary: torch.Tensor, norm: float, silent: bool
     ) -> torch.Tensor:
         """The outputs, a constant for canaries."""
-        return torch.where(_along(canary >= 0, output), torch.full_like(output, _OUTPUT), output)
+        return torch.where(along(canary >= 0, output), torch.full_like(output, _OUTPUT), output)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -42,12 +43,13 @@ class CanaryRows(torch.autograd.Function):
         """All of a canary's slope, times `norm`, goes to the parameter it owns."""
         (canary,) = ctx.saved_tensors
         is_canary = canary >= 0
-        on_owned = slope.reshape(slope.shape[0], -1).abs().sum(dim=1) * is_canary * ctx.norm
+        on_owned = by_row(slope).abs().sum(dim=1) * is_canary * ctx.norm
         keep = ~is_canary & (not ctx.silent)
-        return torch.where(_along(keep, slope), slope, 0.0), on_owned, None, None, None
+        return torch.where(along(keep, slope), slope, 0.0), on_owned, None, None, None
 
 
-def _along(rows: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def along(rows: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """One value per row, shaped so that it applies to all entries of its row."""
     return rows.reshape(rows.shape[0], *[1] * (like.ndim - 1))
 
 

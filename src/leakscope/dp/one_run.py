@@ -8,6 +8,7 @@ import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.gaussian_sum import gaussian_sum_evidence
+from leakscope.dp.seen_settings import Values, settings_evidence
 from leakscope.dp.verdict import ClaimVerdict, Evidence, judge_claim
 from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
@@ -35,6 +36,7 @@ def audit_scores(
     *,
     name: str = "one run",
     white_box: bool = False,
+    updates: FloatArray | None = None,
     assumed: Sequence[str] = (),
 ) -> ClaimVerdict:
     """The verdict of one training on a claim.
@@ -45,6 +47,8 @@ def audit_scores(
         claim: what is claimed.
         name: of the test, such as "gradient canaries, one run".
         white_box: whether scores are sums of noisy gradients, so that they may be Gaussian.
+        updates: float64 (updates, canaries), the noisy gradients themselves, with nothing but noise for
+            canaries that are not drawn.
         assumed: what else has to be true, in sentences.
 
     Raises:
@@ -52,7 +56,7 @@ def audit_scores(
     """
     scores, is_in = np.asarray(scores, dtype=np.float64), np.asarray(is_in)
     _check(scores, is_in)
-    n_bounds = 3 if white_box else 2
+    n_bounds = 2 + white_box + (updates is not None)
     each = 1 - (1 - claim.confidence) / n_bounds
     evidence = [
         _guessing(scores, is_in, claim, each, name, tuple(assumed), is_gaussian)
@@ -60,6 +64,8 @@ def audit_scores(
     ]
     if white_box:
         evidence.append(gaussian_sum_evidence(scores, is_in, claim, each, name, (COINS, *assumed)))
+    if updates is not None:
+        evidence.append(settings_evidence(Values(updates, is_in), claim, each, name, (COINS, *assumed)))
     is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
     return judge_claim(claim, evidence, "" if is_testable else needed(claim, each))
 

@@ -33,11 +33,16 @@ def placeholder(like: torch.Tensor, canary: int) -> torch.Tensor:
 
 def canaries_in(features: torch.Tensor, n_canaries: int) -> torch.Tensor:
     """Which canary each row is; int64 (rows,), -1 for an ordinary record."""
-    flat = features.reshape(features.shape[0], -1)
+    flat = by_row(features)
     first = flat[:, 0]
     canary = FIRST_CODE - first
     is_one = (canary >= 0) & (canary < n_canaries) & (flat == first[:, None]).all(dim=1)
     return torch.where(is_one & (canary == canary.round()), canary, -1).to(torch.int64)
+
+
+def by_row(tensor: torch.Tensor) -> torch.Tensor:
+    """All entries of each row, (rows, entries); a batch may have no rows."""
+    return tensor.flatten(1) if tensor.ndim > 1 else tensor[:, None]
 
 
 class PlantedDataset(Dataset[Any]):
