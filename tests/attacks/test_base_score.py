@@ -55,13 +55,6 @@ def test_it_orders_records_as_rmia_with_gamma_1(kind):
         np.testing.assert_array_equal(own.argsort(), other.argsort())
 
 
-def test_one_model_without_references_is_the_loss_attack():
-    log_odds, _ = bank(n_models=1)
-    for online in (True, False):
-        scores = Base(online=online)(signals_from(log_odds), Design(np.ones((1, 40), dtype=bool))).values
-        np.testing.assert_allclose(scores, log_expit(log_odds / 2))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bernoulli", "balanced", "pairs"])
 def test_no_leakage_gives_one_half_with_eight_models(kind):

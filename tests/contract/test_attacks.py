@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope import testing
-from leakscope.attacks import Attack, Base, Bavaria, Lira, Rmia
+from leakscope.attacks import Attack, Base, Bavaria, EbLira, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION
@@ -26,6 +26,7 @@ CASES = {
     "bavaria, t": Bavaria(variant="t"),
     "bavaria, t, offline": Bavaria(variant="t", online=False),
     "base, offline": Base(online=False),
+    "eb_lira, offline": EbLira(online=False),
 }
 
 
@@ -38,6 +39,8 @@ def attack(request):
 LONG = {
     ("eb_lira", testing.memory_is_bounded),
     ("eb_lira", testing.detects_nothing_without_leakage),
+    ("eb_lira, offline", testing.memory_is_bounded),
+    ("eb_lira, offline", testing.detects_nothing_without_leakage),
     ("lira, global and median", testing.memory_is_bounded),
     ("quantile", testing.detects_nothing_without_leakage),
 }
