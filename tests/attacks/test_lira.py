@@ -149,10 +149,12 @@ def test_a_missing_side_s_mean_is_the_other_s_plus_the_usual_gap():
     assert scores[0, 9] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_two_models_know_nothing_of_each_other_s_records():
-    """The one other model has each record on one side only, and no gap to guess the other from."""
+def test_a_single_reference_shows_the_gap_between_its_own_records_and_others():
+    """No record has both sides. The reference gives 5 on its own record, 0 and 1 on others: a gap of 4.5."""
     in_mask = np.array([[True, False, True], [False, True, False]])
-    np.testing.assert_array_equal(scored(np.array([[3.0, 1, 2], [0, 5, 1]]), in_mask), np.zeros((2, 3)))
+    scores = scored(np.array([[3.0, 1, 2], [0, 5, 1]]), in_mask, targets=np.array([0]))
+    expected = [norm.logpdf(s, out + 4.5) - norm.logpdf(s, out) for s, out in ((3, 0), (1, 0.5), (2, 1))]
+    np.testing.assert_allclose(scores[0], expected)
 
 
 def test_models_that_all_agree_give_finite_scores():

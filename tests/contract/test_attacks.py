@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope import testing
-from leakscope.attacks import Attack, Lira, Rmia
+from leakscope.attacks import Attack, Base, Bavaria, EbLira, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION
@@ -22,6 +22,11 @@ CASES = {
     "lira, global and median": Lira(variance="global", centre="median"),
     "lira, offline": Lira(online=False),
     "rmia, offline": Rmia(online=False),
+    "bavaria, offline": Bavaria(online=False),
+    "bavaria, t": Bavaria(variant="t"),
+    "bavaria, t, offline": Bavaria(variant="t", online=False),
+    "base, offline": Base(online=False),
+    "eb_lira, offline": EbLira(online=False),
 }
 
 
@@ -34,6 +39,8 @@ def attack(request):
 LONG = {
     ("eb_lira", testing.memory_is_bounded),
     ("eb_lira", testing.detects_nothing_without_leakage),
+    ("eb_lira, offline", testing.memory_is_bounded),
+    ("eb_lira, offline", testing.detects_nothing_without_leakage),
     ("lira, global and median", testing.memory_is_bounded),
     ("quantile", testing.detects_nothing_without_leakage),
 }

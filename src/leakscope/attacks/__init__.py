@@ -1,6 +1,8 @@
 """Membership inference attacks, one per file or paper. `base.py` holds the contract and all checks."""
 
 from leakscope.attacks.base import Attack
+from leakscope.attacks.base_score import Base
+from leakscope.attacks.bavaria import Bavaria
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
@@ -16,6 +18,8 @@ from leakscope.attacks.thresholds import Correctness, LossThreshold
 
 __all__ = [
     "Attack",
+    "Base",
+    "Bavaria",
     "Block",
     "Blocks",
     "Calibrated",

@@ -132,6 +132,7 @@ class Attack:
                     f"{self.name}: signal {name!r} is {signals.last(name).shape[:2]} "
                     f"but the design is {design.in_mask.shape}; both must be (models, records)"
                 )
+        _check_references(self, design, targets)
         scores = scratch.empty((len(targets), design.n_records))
         if not isinstance(scores, np.memmap):  # for a memory map the extra pass over the disk costs too much
             scores.fill(np.nan)  # reveals scores that `run` leaves out
@@ -194,6 +195,27 @@ def _check_class(cls: type[Attack]) -> None:
     wrong = [problem for problem, is_present in problems.items() if is_present]
     if wrong:
         raise InputError(f"attack class {cls.__name__}: {'; '.join(wrong)}")
+
+
+def _check_references(attack: Attack, design: Design, targets: IntArray) -> None:
+    """Raises InputError where a target has none of the reference models that the attack compares it with."""
+    if attack.references == "none":
+        return
+    if design.n_models < 2:
+        raise InputError(
+            f"attack={attack.label!r} needs reference models, and there is no other model; add some, or "
+            "choose loss or population, which need none"
+        )
+    if attack.references == "both" and not all(_has_in_reference(design, int(t)) for t in targets):
+        remedy = f"{attack.name}(online=false)" if hasattr(attack, "online") else "eb_lira(online=false)"
+        raise InputError(
+            f"attack={attack.label!r} needs reference models that were trained with some of the records, and "
+            f"none was; choose {remedy}, which needs none"
+        )
+
+
+def _has_in_reference(design: Design, target: int) -> bool:
+    return any(model != target and design.in_mask[model].any() for model in range(design.n_models))
 
 
 def cross_fit_folds(n_models: int, targets: IntArray, most_folds: int) -> Iterator[tuple[IntArray, IntArray]]:

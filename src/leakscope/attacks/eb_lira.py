@@ -12,20 +12,24 @@ dataset, and every record gets a score, however few models it has on a side.
 Every model can be the target in turn: given the sums over all models, one of the two probabilities is
 the same for all targets, and the other moves a single value across. The kinds are learned without
 the target's membership, from the models outside its fold.
+
+With `online=false` no model that was trained with the record is needed (`eb_lira_offline.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.attacks.base import Attack, cross_fit_folds
+from leakscope.attacks.base import Attack, References, cross_fit_folds
 from leakscope.attacks.blocks import Block, Blocks, equal_counts
+from leakscope.attacks.eb_lira_offline import OfflineFit, offline_fits, offline_scores
 from leakscope.attacks.label_fit import REGRESSION
 from leakscope.disk.scratch import gather_records, on_threads
+from leakscope.errors import InputError
 from leakscope.stats.record_types import (
     RecordTypes,
     fit_record_types,
@@ -49,23 +53,40 @@ class EbLira(Attack):
         n_types: number of kinds of records.
         fitted_records: the kinds are learned from at most this many records, drawn at random.
         seed: of that draw.
+        online: IN and OUT references; offline: OUT references only, and the target's own outputs show how
+            members differ.
     """
 
     checkpoints: Literal["last", "all"] = "last"
     n_types: int = 6
     fitted_records: int = 10_000
     seed: int = 0
+    online: bool = True
 
     name = "eb_lira"
     needs = ("log_odds",)
     needs_in_regression = (REGRESSION,)
-    references = "both"
     is_log_ratio = True
     default_for = ("population", "references")
     source = "leakscope"
 
-    def statistics(self, blocks: Blocks) -> list[_Fold]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.online and self.checkpoints == "all":
+            raise InputError(
+                f"attack={self.label!r}: only IN and OUT references show how to combine checkpoints; "
+                "set checkpoints=last, or online=true"
+            )
+
+    @property
+    def references(self) -> References:
+        """The offline variant reads models trained without the record only."""
+        return "both" if self.online else "out"
+
+    def statistics(self, blocks: Blocks) -> list[_Fold] | list[OfflineFit]:
         """The scale and the kinds of records, fitted per fold of models."""
+        if not self.online:
+            return offline_fits(blocks, self._sampled_records(blocks.design.n_records), self.n_types)
         outputs = self._outputs(blocks.signals.arrays[blocks.needs[0]])
         records = self._sampled_records(blocks.design.n_records)
         sample, in_mask = (
@@ -90,6 +111,8 @@ class EbLira(Attack):
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
+        if not self.online:
+            return offline_scores(block).round(_DECIMALS)
         scores = np.empty((len(block.targets), block.in_mask.shape[1]))
         outputs = self._outputs(*block.arrays.values())
         for rows, scale, types in block.statistics:
@@ -141,13 +164,13 @@ class EbLira(Attack):
 class _FittedEbLira(EbLira):
     """EB-LiRA with given fits; the rows of its folds are the targets' numbers in the population."""
 
-    folds: ClassVar[tuple[_Fold, ...]]
+    folds: ClassVar[tuple[_Fold, ...] | tuple[OfflineFit, ...]]
 
     def fitted(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
         """It is."""
         return self
 
-    def statistics(self, blocks: Blocks) -> list[_Fold]:
+    def statistics(self, blocks: Blocks) -> Any:
         """The given fits, for those targets that are left."""
         numbers = blocks.design.numbers[blocks.targets]
         own = [fold._replace(rows=np.flatnonzero(np.isin(numbers, fold.rows))) for fold in self.folds]

@@ -30,10 +30,15 @@ class PooledSide(NamedTuple):
     variance: FloatArray  # around the records' means, of those with two models
     mean: FloatArray
     variance_of_means: FloatArray
+    total_variance: FloatArray  # of all values, around their common mean
 
 
 class Pooled(NamedTuple):
-    """Both sides of all records, and the mean gap IN - OUT of those with both; (targets, 1), 0 without."""
+    """Both sides of all records, and the mean gap IN - OUT, (targets, 1).
+
+    The gap is that of the records with both sides. If no record has both, because there is a single
+    reference, it is the difference of the sides' means over all records; 0 where a side has no value at all.
+    """
 
     seen: PooledSide
     unseen: PooledSide
@@ -73,8 +78,10 @@ def pooled(blocks: Blocks, values_of: Callable[[Block], FloatArray]) -> Pooled:
         return np.stack([*_totals(seen), *_totals(unseen), gap.sum(axis=1), both.sum(axis=1)])
 
     sums = np.sum(blocks.map(totals), axis=0)  # (12, targets)
-    seen, unseen, (gap, n_both) = sums[:5], sums[5:10], sums[10:]
-    return Pooled(_pooled_side(seen), _pooled_side(unseen), (gap / np.maximum(n_both, 1))[:, None])
+    seen, unseen = _pooled_side(sums[:5]), _pooled_side(sums[5:10])
+    gap, n_both = sums[10:, :, None]
+    across = np.nan_to_num(seen.mean - unseen.mean)
+    return Pooled(seen, unseen, np.where(n_both > 0, gap / np.maximum(n_both, 1), across))
 
 
 def both_sides(values: FloatArray, block: Block, gap: FloatArray) -> tuple[Side, Side]:
@@ -107,4 +114,5 @@ def _pooled_side(totals: FloatArray) -> PooledSide:
     scatter, n_several, n, total, squares = totals[:, :, None]  # (targets, 1) each
     with np.errstate(invalid="ignore"):
         mean = total / n
-        return PooledSide(scatter / n_several, mean, np.maximum(squares / n - mean**2, 0.0))
+        variance_of_means = np.maximum(squares / n - mean**2, 0.0)
+        return PooledSide(scatter / n_several, mean, variance_of_means, scatter / n + variance_of_means)

@@ -6,6 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from leakscope.attacks.base import Attack, Audit
+from leakscope.attacks.base_score import Base
+from leakscope.attacks.bavaria import Bavaria
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.label_only import LabelOnly, LabelOnlyLira
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 _SHIPPED = (
     EbLira,
     Lira,
+    Bavaria,
     Rmia,
+    Base,
     Calibrated,
     Reference,
     Population,

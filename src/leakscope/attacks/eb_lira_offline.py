@@ -1,0 +1,267 @@
+"""EB-LiRA without a single model that was trained with the record: `eb_lira(online=false)`.
+
+The references give the law of a record's output when it was not in training (OUT), as in EB-LiRA: kinds of
+records, and for each record the mean that its own references suggest. The law when it was (IN) comes from
+the target itself. Its outputs on all records are a mixture: non-members follow the OUT law, which is known,
+so what does not follow it shows how members differ. For each kind,
+
+    s | IN  ~ N(shift + slope * mu_out, noise_in)
+
+and shift, slope and noise of all kinds and the share of members are fitted to the target's outputs by
+expectation-maximization. Each kind has the weight of a few pseudo-records that are shifted by as much as all
+members are, so kinds with few members, or few records in all, follow the others.
+
+Nobody's membership is used, not even as a count: the share of members is estimated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.attacks.base import cross_fit_folds
+from leakscope.attacks.blocks import Block, Blocks, equal_counts
+from leakscope.attacks.label_fit import LabelFit
+from leakscope.disk.scratch import on_threads
+from leakscope.errors import InputError
+from leakscope.stats.record_types import SideSums, fit_record_types, resolution_variance, side_sums
+
+_N_ROUNDS = 200
+_TOLERANCE = 1e-5  # the fit has converged when the mean log-likelihood per record gains less
+_PSEUDO_RECORDS = 25.0
+_FEWEST, _MOST = 0.05, 0.95  # share of members
+_SMALLEST_GAP = 0.3  # at the start, in standard deviations of the OUT law
+_SMALLEST_NOISE = 1e-6
+_MOST_FOLDS = 8
+
+
+class OutKinds(NamedTuple):
+    """The OUT law of the kinds of records; (types,) each."""
+
+    weight: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    noise: FloatArray
+
+
+class MemberLaw(NamedTuple):
+    """How a member's output follows from its OUT mean, by kind; (types,) each."""
+
+    shift: FloatArray
+    slope: FloatArray
+    noise: FloatArray
+
+
+class OfflineFit(NamedTuple):
+    """What the one target at `rows` is scored with."""
+
+    rows: IntArray
+    fit: LabelFit
+    centre: float
+    size: float
+    kinds: OutKinds
+    law: MemberLaw
+
+
+class OutMeans(NamedTuple):
+    """What its OUT references say about a record; (records, types) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+    log_weight: FloatArray
+
+
+class _Sample(NamedTuple):
+    """The records that are learned from; (models, records), partners (targets, records)."""
+
+    values: FloatArray
+    in_mask: BoolArray
+    partners: IntArray | None
+
+
+def offline_fits(blocks: Blocks, records: IntArray, n_types: int) -> list[OfflineFit]:
+    """The OUT law per fold of models, and each target's law of members."""
+    fit = LabelFit.to(blocks)
+    sample = _sampled(blocks, fit, records)
+    centre, size = float(sample.values.mean()), float(sample.values.std()) or 1.0
+    sample = sample._replace(values=(sample.values - centre) / size)
+
+    sums = _out_only(side_sums(sample.values, sample.in_mask))
+
+    def fitted(fold: tuple[IntArray, IntArray]) -> list[OfflineFit]:
+        kinds = _out_kinds(blocks, sample, records, fold, n_types)
+        fits = []
+        for row in fold[0]:
+            target = int(blocks.targets[row])
+            partner = None if sample.partners is None else sample.partners[row]
+            references = left_out_sums(sums, sample.values, sample.in_mask, target, partner)
+            means = out_means(kinds, references)
+            law = member_law(kinds, means, sample.values[target])
+            fits.append(OfflineFit(np.array([row]), fit, centre, size, kinds, law))
+        return fits
+
+    folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
+    return [one for fits in on_threads(fitted, folds, sample.values.size) for one in fits]
+
+
+def offline_scores(block: Block) -> FloatArray:
+    """Log ratio of the predictive densities of each target's output as IN and as OUT; (targets, records)."""
+    scores = np.empty((len(block.targets), block.in_mask.shape[1]))
+    fits: list[OfflineFit] = block.statistics
+    values = (fits[0].fit.of(block) - fits[0].centre) / fits[0].size  # the same for all targets
+    sums = _out_only(side_sums(values, block.in_mask))
+    for one in fits:
+        for row in one.rows:
+            target = int(block.targets[row])
+            partner = None if block.partners is None else block.partners[row]
+            references = left_out_sums(sums, values, block.in_mask, target, partner)
+            means = out_means(one.kinds, references)
+            as_in = _log_sum_exp(_log_in(values[target], means, one.law))
+            scores[row] = as_in - _log_sum_exp(_log_out(values[target], means, one.kinds))
+    return scores
+
+
+def _sampled(blocks: Blocks, fit: LabelFit, records: IntArray) -> _Sample:
+    def of(block: Block) -> _Sample:
+        inside = (records >= block.records.start) & (records < block.records.stop)
+        at = records[inside] - block.records.start
+        partners = None if block.partners is None else block.partners[:, at]
+        return _Sample(fit.of(block)[:, at], block.in_mask[:, at], partners)
+
+    values, in_masks, partners = zip(*blocks.map(of), strict=True)
+    drawn = None if partners[0] is None else np.concatenate(partners, axis=1)
+    return _Sample(np.concatenate(values, axis=1), np.concatenate(in_masks, axis=1), drawn)
+
+
+def _out_kinds(
+    blocks: Blocks, sample: _Sample, records: IntArray, fold: tuple[IntArray, IntArray], n_types: int
+) -> OutKinds:
+    """Kinds from the OUT outputs of the models outside the fold, as many of each record as EB-LiRA takes."""
+    rows, others = fold
+    used = None
+    if blocks.leaves_pairs_out:
+        complements = blocks.complements[blocks.targets[rows]]
+        if (complements >= 0).all():
+            others = np.setdiff1d(others, complements)
+        else:
+            n_fewer, numbers = len(sample.values) - len(others), blocks.design.numbers[others]
+            used = equal_counts(sample.in_mask[others], n_fewer, numbers, records)
+    sums = _out_only(side_sums(sample.values[others], sample.in_mask[others], used))
+    if not sums.n_out.any():
+        raise InputError(
+            "eb_lira(online=false): no reference model was trained without any of the records; add reference "
+            "models, or choose loss or population, which need none"
+        )
+    types = fit_record_types(sums, n_types, resolution_variance(sample.values))
+    return OutKinds(types.weight, types.mean[:, 1], types.covariance[:, 1], types.noise[:, 1])
+
+
+def left_out_sums(
+    sums: SideSums, values: FloatArray, in_mask: BoolArray, target: int, partner: IntArray | None
+) -> SideSums:
+    """OUT sums of all models without the target and its partner."""
+    sums = sums.added(values[target], 0.0, in_mask[target] - 1.0)
+    if partner is None:
+        return sums
+    columns = np.arange(values.shape[1])
+    is_out = (partner >= 0) & ~in_mask[partner, columns]
+    return sums.added(values[partner, columns], 0.0, -is_out.astype(np.float64))
+
+
+def _out_only(sums: SideSums) -> SideSums:
+    none = np.zeros_like(sums.n_in)
+    return sums._replace(n_in=none, sum_in=none, square_in=none)
+
+
+def out_means(kinds: OutKinds, sums: SideSums) -> OutMeans:
+    """The OUT mean of each record under each kind, and how likely the kinds are, given its references."""
+    n, total, square = (part[:, None] for part in (sums.n_out, sums.sum_out, sums.square_out))
+    precision = 1 / kinds.covariance + n / kinds.noise
+    mean = (kinds.mean / kinds.covariance + total / kinds.noise) / precision
+    log_weight = np.log(kinds.weight) - 0.5 * (
+        n * np.log(kinds.noise)
+        + square / kinds.noise
+        + np.log(kinds.covariance * precision)
+        + kinds.mean**2 / kinds.covariance
+        - mean**2 * precision
+    )
+    return OutMeans(mean, 1 / precision, log_weight - _log_sum_exp(log_weight)[:, None])
+
+
+def member_law(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> MemberLaw:
+    """The law of members from a target's outputs on all records, whoever is a member; (records,) -> by kind.
+
+    A member's output may not scatter more around its mean than a non-member's does. A wider law would claim
+    outputs far below the OUT mean as members, where outliers lie.
+    """
+    as_out = _log_sum_exp(_log_out(outputs, means, kinds))
+    law, share, previous = _start(kinds, means, outputs), 0.5, -np.inf
+    for _ in range(_N_ROUNDS):
+        log_in = _log_in(outputs, means, law)
+        total = np.logaddexp(np.log(share) + _log_sum_exp(log_in), np.log1p(-share) + as_out)
+        if total.mean() - previous < _TOLERANCE:
+            break
+        previous = float(total.mean())
+        of_members = np.exp(np.log(share) + log_in - total[:, None])  # (records, types)
+        share = float(np.clip(of_members.sum() / len(outputs), _FEWEST, _MOST))
+        law = _improved(kinds, means, outputs, law, of_members)
+    return law
+
+
+def _start(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> MemberLaw:
+    """Half of the records are members, and all are shifted alike: by twice the mean excess over OUT."""
+    weight = np.exp(means.log_weight)
+    excess = float((weight * (outputs[:, None] - means.mean)).sum() / len(outputs))
+    spread = float(np.sqrt((weight * (means.variance + kinds.noise)).sum() / len(outputs)))
+    gap = max(2 * excess, _SMALLEST_GAP * spread)
+    return MemberLaw(np.full(len(kinds.weight), gap), np.ones(len(kinds.weight)), kinds.noise.copy())
+
+
+def _improved(
+    kinds: OutKinds, means: OutMeans, outputs: FloatArray, law: MemberLaw, of_members: FloatArray
+) -> MemberLaw:
+    """One maximization: of each kind, a line through its members' outputs over their OUT means.
+
+    The OUT means are uncertain. Given its output, a member's has mean `mu` and variance `left`.
+    """
+    s, q, n = outputs[:, None], of_members, _PSEUDO_RECORDS
+    gain = law.slope * means.variance / (law.noise + law.slope**2 * means.variance)
+    mu = means.mean + gain * (s - law.shift - law.slope * means.mean)
+    left = means.variance * (1 - gain * law.slope)
+    everyone = q.sum() + 1e-9
+    gap = max(float((q * (s - mu)).sum() / everyone), 0.0)
+    scatter = float((q * ((s - mu - gap) ** 2 + left)).sum() / everyone)
+    size = q.sum(axis=0) + n
+    mean_s = ((q * s).sum(axis=0) + n * (kinds.mean + gap)) / size
+    mean_mu = ((q * mu).sum(axis=0) + n * kinds.mean) / size
+    pseudo_s, pseudo_mu = kinds.mean + gap - mean_s, kinds.mean - mean_mu
+    off_s, off_mu = s - mean_s, mu - mean_mu
+    covariance = (q * off_s * off_mu).sum(axis=0) + n * (kinds.covariance + pseudo_s * pseudo_mu)
+    variance = (q * (off_mu**2 + left)).sum(axis=0) + n * (kinds.covariance + pseudo_mu**2)
+    slope = np.maximum(covariance / variance, 0.0)
+    shift = mean_s - slope * mean_mu
+    rest = (q * ((s - shift - slope * mu) ** 2 + slope**2 * left)).sum(axis=0)
+    noise = np.maximum(np.minimum((rest + n * scatter) / size, kinds.noise), _SMALLEST_NOISE)
+    return MemberLaw(shift, slope, noise)
+
+
+def _log_in(outputs: FloatArray, means: OutMeans, law: MemberLaw) -> FloatArray:
+    variance = law.noise + law.slope**2 * means.variance
+    return _log_normal(outputs, law.shift + law.slope * means.mean, variance) + means.log_weight
+
+
+def _log_out(outputs: FloatArray, means: OutMeans, kinds: OutKinds) -> FloatArray:
+    return _log_normal(outputs, means.mean, means.variance + kinds.noise) + means.log_weight
+
+
+def _log_normal(outputs: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Without the constant that cancels; (records, types)."""
+    return np.asarray(-0.5 * (np.log(variance) + (outputs[:, None] - mean) ** 2 / variance))
+
+
+def _log_sum_exp(log_p: FloatArray) -> FloatArray:
+    """Over the kinds; (records, types) -> (records,)."""
+    top = log_p.max(axis=1)
+    return np.asarray(top + np.log(np.exp(log_p - top[:, None]).sum(axis=1)))
