@@ -195,6 +195,7 @@ def trained(
         average.update(stack)
         if epoch in recipe.checkpoints:
             checkpoints.append(at_checkpoint(stack, inputs))
+        if epoch in (1, *recipe.checkpoints):
             _say(f"epoch {epoch}", started)
     _say(f"trained; notes: {state.notes}", started)
     ends = [at_the_end(net, inputs, test) for net in stack.nets]
