@@ -9,6 +9,8 @@ import torch
 from leakscope.design import make_design
 from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.signals.queries import queries_of
 from leakscope.train import loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
@@ -95,6 +97,69 @@ def test_answers_are_those_of_the_cpu(name, kind, monkeypatch):
     np.testing.assert_allclose(answers[1].signals["log_odds"], answers[0].signals["log_odds"], atol=0.02)
     assert (answers[0].diverged_at == 0).all()
     assert (answers[1].diverged_at == 0).all()
+
+
+def with_copies():
+    """The first records are planted, and trained on one to three times."""
+    records = images()
+    copies = np.ones(len(records), dtype=np.int64)
+    copies[:12] = np.arange(12) % 3 + 1
+    return replace(records, is_canary=copies > 1, copies=copies)
+
+
+def with_duplicates():
+    records, rows = images(), np.arange(96)
+    rows[1::8] = rows[::8]  # of another class, hence the labels too
+    return replace(records, features=records.features[rows], labels=records.labels[rows])
+
+
+NEARLY_TIED = 0.04
+"""The two largest logits of "stacked cnn" are within 0.02 of each other for 3.6% of the queries (CPU)."""
+
+SPECIAL = {
+    "planted records": (with_copies, RECIPES["dense adam"], NO_FILTER),
+    "planted images": (with_copies, RECIPES["stacked cnn"], NO_FILTER),
+    "planted images, DP-SGD": (
+        with_copies,
+        Recipe(net="cnn", net_options=(("channels", 4), ("norm", "group")), optimizer="sgd", lr=0.05,
+               batch_size=16, epochs=2, privacy=Privacy(noise_multiplier=0.3)),
+        NO_FILTER,
+    ),
+    "duplicates left out": (with_duplicates, replace(RECIPES["stacked cnn"], deduplicate=True), NO_FILTER),
+    "random values returned": (images, RECIPES["stacked cnn"], OutputFilter(random_values=True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_records_and_outputs_are_those_of_the_cpu(name, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    make, recipe, outputs = SPECIAL[name]
+    records, answers = make(), []
+    design = make_design("balanced", 6, len(records), seed=1)
+    for device in ("cpu", "cuda"):
+        inputs = inputs_from(records, torch.device(device), outputs)
+        trainer, _ = choose_trainer(recipe, inputs)
+        answers.append(train_block(inputs, design, recipe, np.arange(6), 3, ("log_odds",), trainer))
+    assert answers[1].note == ""
+    close = np.isclose(answers[1].signals["log_odds"], answers[0].signals["log_odds"], atol=0.02)
+    # Random values come in the order of the classes, which rounding changes where two classes nearly tie.
+    assert close.mean() >= (1 - NEARLY_TIED if outputs.random_values else 1)
+
+
+@pytest.mark.parametrize("name", ["dense adam", "stacked cnn"])
+def test_changed_records_get_the_labels_that_they_get_on_the_cpu(name, monkeypatch):
+    """But for nearly tied classes."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    design, shares = make_design("balanced", 6, 96, seed=1), []
+    for device in ("cpu", "cuda"):
+        inputs = inputs_from(images(), torch.device(device))
+        trainer, _ = choose_trainer(RECIPES[name], inputs)
+        block = train_block(inputs, design, RECIPES[name], np.arange(6), 3, ("label_robustness",), trainer)
+        shares.append(block.signals["label_robustness"])
+    n_queries = len(queries_of((1, 8, 8)))
+    counts = [np.rint(share * n_queries) for share in shares]
+    assert np.abs(counts[1] - counts[0]).sum() <= NEARLY_TIED * counts[0].size * n_queries
+    assert len(np.unique(counts[0])) > 5
 
 
 TRAINERS = {"dense adam": "dense", "stacked dropout": "stacked", "stacked cnn": "side_by_side",
