@@ -6,9 +6,10 @@ Each population has the same records, design and seed, and differs only in its t
 - random: 5% of the members of each model, drawn at random;
 - oracle: the 5% of the records with the highest exposure in an audit of undefended models.
 
-Flagged members are left out, or their loss counts a tenth. A flagged member still counts as a member. The
-oracle's records, and the groups of records below, come from a population of their own with another seed, so
-that no group owes its figures to being chosen by them.
+Flagged members are left out, or their loss counts a tenth; "digits-private" has models trained with DP-SGD,
+which clips the gradients of flagged members to a tenth of the norm of the others. A flagged member still
+counts as a member. The oracle's records, and the groups of records below, come from a population of their
+own with another seed, so that no group owes its figures to being chosen by them.
 
     python benchmarks/targeted_treatment.py --setting digits --write docs/targeted_treatment.md
 
@@ -21,7 +22,7 @@ import argparse
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -35,6 +36,7 @@ from leakscope.design import make_design
 from leakscope.dynamics.jackknife import model_groups
 from leakscope.engine.local import TrainingRequest, complete_bank
 from leakscope.hardness.in_out_mean import side_mean
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.stats.differences import Replicated, jackknife_difference
 from leakscope.stats.roc import auc_of_split, split_scores
@@ -43,7 +45,7 @@ from leakscope.types import Design, Records, Signals
 
 SHARE = 0.05
 N_GROUPS = 8
-HOW: tuple[Literal["leave_out", "down_weight"], ...] = ("leave_out", "down_weight")
+How = Literal["leave_out", "down_weight", "clip_more"]
 ATTACKS: dict[str, Attack] = {"EB-LiRA": EbLira(), "LiRA": Lira()}
 MOST, NEXT, OFTEN, OTHERS = "most exposed 5%", "next 5%", "most often flagged 5%", "other 90%"
 
@@ -56,13 +58,21 @@ class Setting(NamedTuple):
     n_models: int
     recipe: Recipe
 
+    @property
+    def how(self) -> tuple[How, ...]:
+        """What may become of flagged members."""
+        return ("leave_out", "down_weight") if self.recipe.privacy is None else ("clip_more",)
 
-def _mlp(width: int, epochs: int, lr: float) -> Recipe:
-    return Recipe(net="mlp", net_options=(("width", width),), lr=lr, epochs=epochs)
+
+def _mlp(width: int, epochs: int, lr: float, **more: Any) -> Recipe:
+    return Recipe(net="mlp", net_options=(("width", width),), lr=lr, epochs=epochs, **more)
 
 
 SETTINGS = {
     "digits": Setting("digits", 1797, 48, _mlp(128, 40, 0.003)),
+    "digits-private": Setting(
+        "digits", 1797, 48, _mlp(128, 40, 0.02, batch_size=256, privacy=Privacy(epsilon=50.0))
+    ),
     "fashion-mnist": Setting("fashion-mnist", 2000, 32, _mlp(64, 24, 0.002)),
 }
 
@@ -104,7 +114,7 @@ def measured(setting: Setting, work: Path) -> str:
     groups = groups_of(chosen, len(records))
     design = make_design("balanced", setting.n_models, len(records), seed=0)
     measures: dict[str, Replicated] = {}
-    for label, recipe in populations(setting.recipe, chosen, len(records)).items():
+    for label, recipe in populations(setting, chosen, len(records)).items():
         request = TrainingRequest(records, design, recipe, seed=0, signals=("correct", "log_odds"))
         bank = complete_bank(work / label.replace(", ", "-").replace(" ", "-"), request)
         measures[label] = replicated(bank.signals(), design, groups)
@@ -112,21 +122,21 @@ def measured(setting: Setting, work: Path) -> str:
     return tables(setting, chosen, measures)
 
 
-def populations(recipe: Recipe, chosen: Chosen, n_records: int) -> dict[str, Recipe]:
-    """Every population by name, the undefended one first."""
+def populations(setting: Setting, chosen: Chosen, n_records: int) -> dict[str, Recipe]:
+    """Every population by name, the one without a treatment first."""
+    recipe = setting.recipe
     oracle = tuple(sorted(chosen.exposed[: round(SHARE * n_records)].tolist()))
     treatments: dict[str, Treatment] = {}
-    for how in HOW:
+    for how in setting.how:
         words = how.replace("_", " ")
         treatments[f"early, {words}"] = Treatment(how, "early", SHARE)
         treatments[f"random, {words}"] = Treatment(how, "random", SHARE)
         treatments[f"oracle, {words}"] = Treatment(how, "listed", SHARE, records=oracle)
-    treatments["early, leave out, trained on"] = Treatment(share=SHARE, restart=False)
-    return {
-        "undefended": recipe,
-        **{label: replace(recipe, treatment=treatment) for label, treatment in treatments.items()},
-        "SELENA": replace(recipe, distillation=Distillation()),
-    }
+    first = setting.how[0]
+    treatments[f"early, {first.replace('_', ' ')}, trained on"] = Treatment(first, share=SHARE, restart=False)
+    treated = {label: replace(recipe, treatment=treatment) for label, treatment in treatments.items()}
+    others = {} if recipe.privacy else {"SELENA": replace(recipe, distillation=Distillation())}
+    return {"undefended": recipe, **treated, **others}
 
 
 def choose(records: Records, setting: Setting, folder: Path) -> Chosen:
@@ -203,7 +213,7 @@ def tables(setting: Setting, chosen: Chosen, measures: dict[str, Replicated]) ->
     undefended, treated = measures["undefended"], dict(list(measures.items())[1:])
     lines = [
         f"{setting.n_models} models on halves of {setting.n_records:,} records, MLP of width "
-        f"{dict(recipe.net_options)['width']}, {recipe.epochs} epochs, early window of "
+        f"{dict(recipe.net_options)['width']}, {_training(recipe)}, early window of "
         f"{Treatment().window(recipe.epochs)} epochs. Of the members that a model flags early, "
         f"{chosen.precision:.0%} are among the oracle's {n} records.",
     ]
@@ -218,10 +228,17 @@ def tables(setting: Setting, chosen: Chosen, measures: dict[str, Replicated]) ->
         lines += [f"| {label} | {' | '.join(changes(undefended, m)[part])} |" for label, m in treated.items()]
         lines += ["", f"{what}, early choice minus another choice:", ""]
         lines += [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-        for how, other in product(("leave out", "down weight"), ("random", "oracle")):
+        for how, other in product((h.replace("_", " ") for h in setting.how), ("random", "oracle")):
             cells = changes(measures[f"{other}, {how}"], measures[f"early, {how}"])[part]
             lines.append(f"| minus {other}, {how} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _training(recipe: Recipe) -> str:
+    private = (
+        "" if recipe.privacy is None else f" of DP-SGD with noise for epsilon = {recipe.privacy.epsilon:g}"
+    )
+    return f"{recipe.epochs} epochs{private}"
 
 
 def levels(measure: Replicated) -> list[str]:

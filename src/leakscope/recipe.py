@@ -24,12 +24,12 @@ SOFT_LABELS = ("label_smoothing", "label_entropy", "entropy_weight", "mixup", "d
 OF_CLASSIFIERS = ("label_smoothing", "label_entropy", "entropy_weight", "relax_loss")
 """Settings that a regression cannot have."""
 PRECISIONS = ("float32", "bfloat16")
-TREATMENTS = ("leave_out", "down_weight")
+TREATMENTS = ("leave_out", "down_weight", "clip_more")
 CHOICES = ("early", "random", "listed")
 EARLY = 0.25
 """Share of the epochs in the early window, by default."""
 
-_MIXES_RECORDS = ("sam_rho", "mixup", "relax_loss", "treatment", "distillation")
+_MIXES_RECORDS = ("sam_rho", "mixup", "relax_loss", "distillation")
 """Settings with which a record acts on the model by more than its own gradient."""
 
 Option = str | int | float | bool | None
@@ -44,19 +44,19 @@ class Treatment:
     whole procedure reveals about who was in the data.
 
     Attributes:
-        how: what becomes of flagged members: "leave_out" (no training on them) or "down_weight" (their loss
-            counts `weight` times).
+        how: what becomes of flagged members: "leave_out" (no training on them), "down_weight" (their loss
+            counts `weight` times) or "clip_more" (DP-SGD clips their gradients to `weight` times its norm).
         choice: who is flagged: "early" (the most exposed members after `epochs` epochs, as
             `leakscope.Monitor` ranks them), "random", or "listed" (the members among `records`).
         share: of each model's members that are flagged early or at random.
-        weight: of the loss of a flagged member, for "down_weight".
+        weight: of the loss of a flagged member, for "down_weight"; of its clipping norm, for "clip_more".
         epochs: length of the early window; None: a quarter of the recipe's epochs.
         restart: train from scratch once members are flagged; if false, the model of the early window is
             trained on, so every flagged member has had the epochs of the window.
         records: indices of records, for "listed".
     """
 
-    how: Literal["leave_out", "down_weight"] = "leave_out"
+    how: Literal["leave_out", "down_weight", "clip_more"] = "leave_out"
     choice: Literal["early", "random", "listed"] = "early"
     share: float = 0.05
     weight: float = 0.1
@@ -170,6 +170,15 @@ class Recipe:
     def evaluated_epochs(self) -> tuple[int, ...]:
         """The checkpoints, or the last epoch when none are named."""
         return self.checkpoints or (self.epochs,)
+
+    @property
+    def guarantees_privacy(self) -> bool:
+        """Whether the training is differentially private with the epsilon that it spends.
+
+        Members that are clipped more are covered, but flagging them is not, unless they are listed in
+        advance: one record more may change which others are flagged.
+        """
+        return self.privacy is not None and (self.treatment is None or self.treatment.choice == "listed")
 
     @property
     def early_reads(self) -> int:
@@ -338,6 +347,8 @@ def _stage_problems(recipe: Recipe) -> list[str]:
     treatment, problems = recipe.treatment, []
     if treatment and recipe.distillation:
         problems.append("give either treatment or distillation")
+    if treatment and treatment.how == "clip_more" and recipe.privacy is None:
+        problems.append("treatment: how='clip_more' needs DP-SGD, which clips: give privacy, too")
     if treatment and (window := treatment.window(recipe.epochs)) >= recipe.epochs:
         problems.append(f"treatment: epochs={window}: must be below the recipe's epochs={recipe.epochs}")
     elif treatment and not treatment.restart and recipe.evaluated_epochs[0] <= window:
@@ -357,6 +368,8 @@ def _treatment_problems(treatment: Treatment) -> list[str]:
         problems.append(f"share={treatment.share}: must be above 0 and at most 0.5")
     if not 0 <= treatment.weight <= 1:
         problems.append(f"weight={treatment.weight}: must be in [0, 1]")
+    if treatment.how == "clip_more" and treatment.weight == 0:
+        problems.append("weight=0.0: a clipping norm is above 0; how='leave_out' trains on none of them")
     if treatment.epochs is not None and treatment.epochs < 1:
         problems.append(f"epochs={treatment.epochs}: must be at least 1")
     if treatment.epochs is not None and treatment.restart and treatment.choice != "early":
@@ -390,6 +403,11 @@ def _privacy_problems(recipe: Recipe) -> list[str]:
         for name in _MIXES_RECORDS
         if getattr(recipe, name)
     ]
+    if recipe.treatment and recipe.treatment.how != "clip_more":
+        problems.append(
+            f"privacy and treatment exclude each other for how={recipe.treatment.how!r}; with DP-SGD, clip "
+            "flagged members more (how='clip_more')"
+        )
     if recipe.privacy.views > 1 and not (recipe.flips or recipe.crop):
         problems.append(f"privacy.views={recipe.privacy.views}: views are made by flips and crop; set one")
     return problems

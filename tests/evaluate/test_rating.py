@@ -8,14 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
+from leakscope import audit
+from leakscope.data.canaries import Canaries
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating import LEVELS, SEPARATIONS, WORST_BITS, Rated, auc_of, rate, tpr_of
 from leakscope.evaluate.rating_results import Level
-from leakscope.evaluate.rating_sentences import rating_sentence
+from leakscope.evaluate.rating_sentences import rating_sentence, threshold
 from leakscope.evaluate.results import AuditResults
+from leakscope.recipe import EstimatorRecipe
 from leakscope.stats.roc import auc_of_split, split_scores
+from leakscope.types import Records
 from tests.made_up_audits import made_up_audit, quick_single_records
+from tests.quick_audits import quick_audits
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +146,51 @@ def test_one_exposed_record_is_not_nothing(audits: dict[float, AuditResults]) ->
     assert results.exposed is not None
     one = replace(results.exposed, records=1, share=1 / 120)
     assert rate(rated(replace(results, exposed=one))).level == "low"
+
+
+def with_canaries(results: AuditResults, low: float, high: float) -> AuditResults:
+    auc = replace(results.headline.auc, value=(low + high) / 2, low=low, high=high)
+    canaries = replace(results.headline.most_exposed, records=50, auc=auc, reason=None)
+    return rated_again(replace(results, headline=replace(results.headline, canaries=canaries)))
+
+
+def test_the_rating_is_the_worst_of_the_records_and_the_canaries(audits: dict[float, AuditResults]) -> None:
+    results = with_canaries(audits[0.0], 0.93, 0.97)
+    assert results.rating.level == "severe"
+    sentence = rating_sentence(results)
+    assert "AUC on 50 canaries" in sentence and "is at least 0.930; severe begins at 0.921." in sentence
+    assert sentence.endswith("Without the canaries, the rating would be none found.")
+    assert threshold(next(p for p in results.rating.parts if p.about == "canaries"), "severe") == auc_of(
+        "severe"
+    )
+
+
+def test_safe_canaries_do_not_lower_the_rating_of_the_records(audits: dict[float, AuditResults]) -> None:
+    results = with_canaries(audits[4.0], 0.48, 0.52)
+    assert results.rating.level == "severe" and "canaries" not in rating_sentence(results)
+
+
+def test_few_canaries_leave_nothing_found_as_it_is(audits: dict[float, AuditResults]) -> None:
+    """Their interval is wide; what they could have missed is said."""
+    results = with_canaries(audits[0.0], 0.2, 0.8)
+    assert results.rating.level == "none found"
+    assert "an AUC of up to 0.800 on canaries" in rating_sentence(results)
+
+
+def test_an_audit_with_canaries_is_rated_by_them(tmp_path: Path) -> None:
+    """Models that memorize wrong labels, of records that they fit well otherwise."""
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 2, 200)
+    features = (rng.normal(size=(200, 4)) + 4 * classes[:, None]).astype(np.float32)
+    records = Records(features, classes, np.arange(200).astype(str), "two", class_names=("a", "b"))
+    with quick_single_records(), quick_audits():
+        verdict = audit(
+            records, EstimatorRecipe(DecisionTreeClassifier()), out=tmp_path / "run", models=16,
+            attacks=["loss", "lira"], canaries=Canaries(number=30),
+        )  # fmt: skip
+    parts = {part.about: part for part in verdict.results.rating.parts}
+    assert verdict.rating == parts["canaries"].level
+    assert LEVELS.index(parts["canaries"].level) > LEVELS.index(parts["auc"].level)
 
 
 def test_the_rating_is_in_the_verdict(tmp_path: Path) -> None:

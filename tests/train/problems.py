@@ -11,7 +11,7 @@ from leakscope.train.loop import initial_nets, inputs_from, train
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
 from leakscope.train.plan import BatchPlan
-from leakscope.train.poisson import plan_of
+from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
 
 CPU = torch.device("cpu")
@@ -59,7 +59,8 @@ def trained(stack_maker, records, design, recipe, models=None, seed=3):
     inputs = inputs_from(records, CPU)
     models = np.arange(design.n_models) if models is None else models
     stack = stack_maker(initial_nets(recipe, inputs, models, seed), Objective.of(recipe), CPU)
-    for _ in train(stack, inputs, plan_of(design, None, models, recipe, seed), recipe):
+    stages = stages_of(recipe, design, None, models, seed, inputs.n_outputs)
+    for _ in train(stack, inputs, stages.plan(len(stages.sizes) - 1), recipe):
         pass
     return stack
 

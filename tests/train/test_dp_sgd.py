@@ -1,5 +1,7 @@
 """DP-SGD by four trainers, and by a plain loop over single records: all end with the same parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from leakscope.design import make_design
+from leakscope.engine.request import TrainingRequest
 from leakscope.errors import InputError
-from leakscope.privacy.settings import Privacy
-from leakscope.recipe import Recipe
+from leakscope.privacy.settings import Privacy, PrivacySpent
+from leakscope.recipe import Recipe, Treatment
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import choose_trainer, initial_nets, inputs_from, train_block
 from leakscope.train.noise import HostNoise
@@ -35,7 +38,7 @@ PRIVACY = Privacy(noise_multiplier=0.7, clip=0.8)
 SEED = 3
 
 
-def by_single_records(records, design, recipe, model):
+def by_single_records(records, design, recipe, model, clipped_more=()):
     """The definition: one backward pass per record, clipped, summed, noise added, divided."""
     inputs, models = inputs_from(records, CPU), np.array([model])
     (net,) = initial_nets(recipe, inputs, models, SEED)
@@ -49,7 +52,8 @@ def by_single_records(records, design, recipe, model):
         for step, batch in enumerate(order[:, 0]):
             summed = [torch.zeros_like(p) for p in parameters]
             for record in batch[batch != NOBODY]:
-                _add_clipped(summed, net, inputs.x[record], inputs.y[record], recipe)
+                part = recipe.treatment.weight if record in clipped_more else 1.0
+                _add_clipped(summed, net, inputs.x[record], inputs.y[record], recipe, part)
             noise.add_([g[None] for g in summed])
             for p, g in zip(parameters, summed, strict=True):
                 p.grad = g / plan.sampling.batch_size
@@ -58,7 +62,7 @@ def by_single_records(records, design, recipe, model):
     return {name: p.detach()[None] for name, p in net.named_parameters()}
 
 
-def _add_clipped(summed, net, x, y, recipe):
+def _add_clipped(summed, net, x, y, recipe, part):
     outputs = net(x[None])
     if y.is_floating_point():
         loss = (outputs[0, 0] - y).square()
@@ -67,7 +71,7 @@ def _add_clipped(summed, net, x, y, recipe):
     gradients = torch.autograd.grad(loss, list(net.parameters()))
     norm = torch.cat([g.flatten() for g in gradients]).norm()
     for total, g in zip(summed, gradients, strict=True):
-        total += g * min(1.0, float(recipe.privacy.clip / norm))
+        total += g * min(1.0, float(part * recipe.privacy.clip / norm))
 
 
 def reference(records, design, recipe):
@@ -94,6 +98,69 @@ def test_every_trainer_follows_the_definition(name, maker):
     design = make_design("bernoulli", 3, len(records), seed=1)
     found = trained_state(MAKERS[maker], records, design, recipe, alone=maker == "serial")
     assert_same_state(found, reference(records, design, recipe), rtol=1e-4, atol=1e-5)
+
+
+CLIP_MORE = Treatment("clip_more", "listed", weight=0.1, records=tuple(range(0, 40, 3)))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_flagged_members_are_clipped_more_by_every_trainer(maker):
+    records, recipe = class_records(), mlp_recipe(privacy=PRIVACY, epochs=2, treatment=CLIP_MORE)
+    design = make_design("bernoulli", 3, len(records), seed=1)
+    found = trained_state(MAKERS[maker], records, design, recipe, alone=maker == "serial")
+    states = [by_single_records(records, design, recipe, m, CLIP_MORE.records) for m in range(3)]
+    wanted = {name: torch.cat([state[name] for state in states]) for name in states[0]}
+    assert_same_state(found, wanted, rtol=1e-4, atol=1e-5)
+    plain = reference(records, design, replace(recipe, treatment=None))
+    assert max(float((plain[name] - wanted[name]).abs().max()) for name in plain) > 0.01
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_part_of_one_clips_as_without_treatment(restart):
+    """The early window leaves no trace, and training goes on with the noise and the batches that follow."""
+    treatment = Treatment("clip_more", weight=1.0, share=0.3, epochs=2, restart=restart)
+    made = mlp_recipe(privacy=PRIVACY, epochs=5)
+    records, design = class_records(), make_design("bernoulli", 3, len(class_records()), seed=1)
+    treated, plain = (
+        train_block(inputs_from(records, CPU), design, recipe, np.arange(3), SEED, ("logits",), "dense")
+        for recipe in (replace(made, treatment=treatment), made)
+    )
+    np.testing.assert_allclose(treated.signals["logits"], plain.signals["logits"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["early", "random"])
+def test_trainers_agree_on_who_is_clipped_more(choice):
+    treatment = Treatment("clip_more", choice, share=0.3, weight=0.1)
+    made = mlp_recipe(privacy=PRIVACY, epochs=4, treatment=treatment)
+    records, design = class_records(), make_design("bernoulli", 3, len(class_records()), seed=1)
+    found = [
+        train_block(inputs_from(records, CPU), design, made, np.arange(3), SEED, ("logits",), trainer)
+        for trainer in ("dense", "stacked", "serial", "side_by_side")
+    ]
+    for one in found[1:]:
+        np.testing.assert_allclose(one.signals["logits"], found[0].signals["logits"], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize(("choice", "is_guaranteed"), [("listed", True), ("early", False), ("random", False)])
+def test_a_guarantee_is_stated_only_where_nobody_else_decides_who_is_flagged(choice, is_guaranteed):
+    records = class_records()
+    listed = {"records": (0, 3)} if choice == "listed" else {}
+    recipe = mlp_recipe(
+        privacy=Privacy(epsilon=8.0), epochs=4, treatment=Treatment("clip_more", choice, **listed)
+    )
+    design = make_design("balanced", 4, len(records), seed=1)
+    identity = TrainingRequest(records, design, recipe, SEED, ("loss",), "cpu").identity
+    assert (PrivacySpent.of_recipe(identity.recipe) is not None) == is_guaranteed
+
+
+@pytest.mark.parametrize("how", ["leave_out", "down_weight"])
+def test_other_treatments_do_not_go_with_dp_sgd(how):
+    with pytest.raises(InputError, match="how='clip_more'"):
+        mlp_recipe(privacy=PRIVACY, epochs=4, treatment=Treatment(how))
+    with pytest.raises(InputError, match="needs DP-SGD, which clips"):
+        mlp_recipe(epochs=4, treatment=Treatment("clip_more"))
+    with pytest.raises(InputError, match="a clipping norm is above 0"):
+        Treatment("clip_more", weight=0.0)
 
 
 @pytest.mark.parametrize("maker", MAKERS)

@@ -87,17 +87,20 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
 def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     """The population without models that diverged in any, so that all have the same ones."""
     asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,))
-    results = judge(bank, asked).results
+    judged = judge(bank, asked)
+    results = judged.results
     signals, design = converged_models(bank)
     numbers = np.setdiff1d(np.arange(bank.design().n_models), list(bank.diverged))
     common = np.flatnonzero(~np.isin(numbers, list(diverged)))
     if len(common) < len(numbers):
         signals, design = signals.take(common), design.take(common)
     sample = Sample.of(signals, design, np.arange(design.n_models))
-    strongest = max(resolve_all(config.attacks), key=lambda one: results.attacks[one.label].auc.value or 0.0)
-    replicates = [_curves(strongest, sample, config.fpr), _accuracies(sample)]
-    figures = Replicated(_figures(results, strongest.label), np.concatenate(replicates, axis=1))
-    return Measured(results, strongest.label, figures)
+    attacks = resolve_all(config.attacks)
+    strongest = max((one.label for one in attacks), key=lambda label: results.attacks[label].auc.value or 0.0)
+    fitted = judged.attacked.fitted[strongest]  # what it has learned takes longer than the replicates
+    replicates = [_curves(fitted, sample, config.fpr), _accuracies(sample)]
+    figures = Replicated(_figures(results, strongest), np.concatenate(replicates, axis=1))
+    return Measured(results, strongest, figures)
 
 
 def _figures(results: AuditResults, attack: str) -> FloatArray:

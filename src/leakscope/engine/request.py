@@ -93,7 +93,9 @@ class TrainingRequest:
                 if has_batch_norm(net):  # the other reasons take records: the worker gives them
                     raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
                 sampling = Sampling.of(design, recipe.batch_size)
-                description[PRIVACY_SPENT] = asdict(privacy_spent(recipe.privacy, sampling, recipe.epochs))
+                spent = privacy_spent(recipe.privacy, sampling, recipe.epochs)
+                if recipe.guarantees_privacy:
+                    description[PRIVACY_SPENT] = asdict(spent)
         else:
             code |= recipe.code
         if self.outputs != NO_FILTER:

@@ -2,14 +2,15 @@
 
 A level is a curve: the ROC of two unit normal distributions that lie `mu` apart. A figure reaches a level
 when the lower end of its interval lies on or above that curve, so noise alone rarely reaches any. The rating
-is the highest level that a figure reaches, so more leakage never lowers it.
+is the highest level that a figure reaches, on the population or on the canaries, so more leakage never lowers
+it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from scipy import special
 
@@ -85,7 +86,7 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
     """Every figure that can be rated; of the TPRs, the one that decides."""
     auc = rated.headline.auc
     if _known(auc.low) is not None:
-        yield _auc_part(rated.headline)
+        yield _auc_part("auc", f"AUC ({rated.headline.attack})", auc)
     tprs = [
         _tpr_part(label, point, point.fpr)
         for label, figures in rated.attacks.items()
@@ -98,6 +99,9 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
     checkpoints = rated.leakage.checkpoints
     if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
         yield _worst_part(checkpoints[-1].most_exposed)
+    canaries = rated.headline.canaries
+    if canaries is not None and _known(canaries.auc.low) is not None:
+        yield _auc_part("canaries", f"AUC on {canaries.records:,} canaries ({canaries.attack})", canaries.auc)
     if rated.exposed is not None and rated.exposed.records is not None:
         yield _exposed_part(rated.exposed)
     if rated.gate is not None:
@@ -122,16 +126,14 @@ class _TprPart(NamedTuple):
         )
 
 
-def _auc_part(strongest: Headline) -> RatingPart:
+def _auc_part(about: Literal["auc", "canaries"], what: str, auc: Figure) -> RatingPart:
     def level(end: float, surest: float) -> Level:
         reached = [name for name in SEPARATIONS if end >= auc_of(name)]
         return highest(reached) if surest > 0.5 else "none found"
 
-    auc = strongest.auc
     value, low, high = _known(auc.value) or 0.0, _known(auc.low) or 0.0, _end(auc.high)
     surest = value - _WIDER * (value - low)
-    what = f"AUC ({strongest.attack})"
-    return RatingPart("auc", what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
+    return RatingPart(about, what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
 
 
 def _tpr_part(attack: str, tpr: Figure, fpr: float) -> _TprPart:

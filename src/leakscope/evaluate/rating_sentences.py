@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leakscope.evaluate.rating import LEVELS, WORST_BITS, auc_of, tpr_of
-from leakscope.evaluate.rating_results import Level, RatingPart
+from leakscope.evaluate.rating import LEVELS, WORST_BITS, auc_of, highest, tpr_of
+from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
 
 
@@ -18,7 +18,13 @@ def rating_sentence(results: AuditResults) -> str:
         return f"Rating: none found. An audit of this size could have missed {_missed(results)}."
     decisive = next(part for part in rating.parts if part.level == rating.level)
     above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
-    return f"Rating: {rating.level}. {decisive_sentence(decisive)}{above}"
+    return f"Rating: {rating.level}. {decisive_sentence(decisive)}{_without_canaries(rating)}{above}"
+
+
+def _without_canaries(rating: Rating) -> str:
+    """What the rating would be of the audited records alone; empty where the canaries do not raise it."""
+    alone = highest([part.level for part in rating.parts if part.about != "canaries"])
+    return "" if alone == rating.level else f" Without the canaries, the rating would be {alone}."
 
 
 def decisive_sentence(part: RatingPart) -> str:
@@ -47,7 +53,7 @@ def threshold(part: RatingPart, level: Level) -> float | None:
     """Where a level begins for a figure; None for figures without a scale, and for "none found"."""
     if level not in LEVELS[1:]:
         return None
-    if part.about == "auc":
+    if part.about in ("auc", "canaries"):
         return auc_of(level)
     if part.about == "tpr" and part.fpr is not None:
         return tpr_of(level, part.fpr)
@@ -66,6 +72,8 @@ def _ends(results: AuditResults) -> Iterator[str]:
         if part.about in articles and part.high is not None:
             at = f" at {100 * part.fpr:g}% FPR" if part.fpr is not None else ""
             yield f"{articles[part.about]} of up to {_shown(part, part.high)}{at}"
+        elif part.about == "canaries" and part.high is not None:
+            yield f"an AUC of up to {_shown(part, part.high)} on canaries"
         elif part.about == "worst" and part.high is not None:
             yield f"up to {_shown(part, max(part.high, 0.0))} about the most exposed 1% of records"
     exposed = results.exposed
@@ -80,4 +88,4 @@ def _shown(part: RatingPart, value: float | None) -> str:
         return "unknown"
     if part.about == "worst":
         return f"{value:.2f} bits"
-    return f"{value:.3f}" if part.about == "auc" else f"{100 * value:.2g}%"
+    return f"{value:.3f}" if part.about in ("auc", "canaries") else f"{100 * value:.2g}%"

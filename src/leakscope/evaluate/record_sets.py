@@ -195,14 +195,11 @@ def strongest_in_set(
     return _figures(strongest, records.n_records, pieces, fpr_budgets)
 
 
-def strongest_auc_parts(scores: Mapping[str, SetScores]) -> tuple[FloatArray, FloatArray]:
-    """Each record's part in the AUC of `strongest_in_set`, with all models and without each group of them.
-
-    float64 (sampled records,) and (groups, sampled records); several audits of one design can be compared.
-    """
+def strongest_aucs_without_groups(scores: Mapping[str, SetScores]) -> FloatArray:
+    """The AUC of `strongest_in_set` without each group of models, of sampled records; float64 (groups,)."""
     parts = [_parts_of_piece(own, half, ()) for own, half in _strongest_pieces(scores)[1]]
-    whole = np.mean([own.whole[0] for own in parts], axis=0)
-    return whole, np.mean([own.without[:, 0] for own in parts], axis=0)
+    aucs: FloatArray = np.mean([own.without[:, 0].sum(axis=1) for own in parts], axis=0)
+    return aucs
 
 
 def _strongest_pieces(

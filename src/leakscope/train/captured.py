@@ -18,7 +18,7 @@ from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
 from leakscope.train.mixup import Mixes, mixed
-from leakscope.train.poisson import NOBODY, Plan
+from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
 from leakscope.train.side_by_side import new_stream
 from leakscope.train.steps import AfterStep, Stack, Steps, labels_at
 
@@ -46,6 +46,8 @@ class CapturedSteps(Steps):
         self._views = Views(*(torch.zeros(of_views, dtype=torch.int64, device=device) for _ in range(3)))
         self._mixes = Mixes(torch.ones(shape[:2], device=device), torch.zeros_like(self._index))
         self._weight = torch.zeros(shape, device=device)
+        is_clipped_more = isinstance(self._plan, PoissonPlan) and self._plan.has_clips
+        self._clip_part = torch.ones(shape, device=device) if is_clipped_more else None
         self._graph = self._captured()
 
     def run_epoch(
@@ -79,6 +81,10 @@ class CapturedSteps(Steps):
         wide = np.pad(order, ((0, 0), (0, 0), (0, width)), constant_values=NOBODY) if width else order
         _put(self._index, torch.from_numpy(np.maximum(wide, 0)))
         _put(self._weight, torch.from_numpy(self._plan.weights(wide)))
+        if isinstance(self._plan, PoissonPlan) and self._clip_part is not None:
+            clips = self._plan.clips(wide)
+            assert clips is not None, "such a plan has them"
+            _put(self._clip_part, torch.from_numpy(clips))
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         """The graph of one step; models and optimizer are as before, whether it works or raises."""
@@ -113,7 +119,8 @@ class CapturedSteps(Steps):
             x, y = mixed(x, share, partner), mixed(y, share, partner)
         changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
-        self._optimizer.step(self._gradients(x, y, weight), self._now(self._lr))
+        clip_part = None if self._clip_part is None else self._now(self._clip_part)
+        self._optimizer.step(self._gradients(x, y, weight, clip_part), self._now(self._lr))
         if self._idle is not None:
             _put_back(changed, before, self._now(self._idle))
         self._at += 1

@@ -22,6 +22,9 @@ from leakscope.train.losses import Objective
 _NUMBERS_AT_ONCE = 20_000_000  # entries of single rows' gradients held together
 _TOLERANCE = 0.02  # of the largest entry: bfloat16 has three digits, and a wrong way is wrong by far more
 
+Clip = float | Tensor
+"""The clipping norm of all rows, or of each row, with the axes of the rows' weights."""
+
 
 class Weights(NamedTuple):
     """All tensors of one network, or of a block of them."""
@@ -74,14 +77,14 @@ class ClippedSum:
         return self._output_shapes is not None
 
     def __call__(
-        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: float
+        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip
     ) -> list[Tensor]:
         """Sum over rows of `row_weight` times the row's gradient, scaled down to norm `clip`."""
         way = self._by_ghost if self.is_ghost else self._by_rows
         return way(net, weights, x, y, row_weight, clip)
 
     def _by_ghost(
-        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: float
+        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip
     ) -> list[Tensor]:
         views, flat = x.shape[1], x.flatten(0, 1)
         assert self._output_shapes is not None, "prepare() was called"
@@ -109,7 +112,7 @@ class ClippedSum:
         return [sums[name] for name in self._names]
 
     def _by_rows(
-        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: float
+        self, net: nn.Module, weights: Weights, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip
     ) -> list[Tensor]:
         totals = [torch.zeros_like(t) for t in weights.trained]
         keys = _dropout_keys(net)
@@ -124,7 +127,8 @@ class ClippedSum:
             single = vmap(grad(self._row_loss(net, weights)), (None, axes, 0, 0), randomness="different")
             gradients = single(weights.trained, buffers, x[some], y[some])
             squares = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0)
-            factor = row_weight[some] * clip_factor(squares, clip)
+            own_clip = clip[some] if isinstance(clip, Tensor) else clip
+            factor = row_weight[some] * clip_factor(squares, own_clip)
             totals = [t + torch.tensordot(factor, g, 1) for t, g in zip(totals, gradients, strict=True)]
         for name in keys:  # the passes above moved copies
             weights.buffers[name].add_(PASS_KEY_STRIDE)
@@ -175,7 +179,7 @@ class ClippedSum:
         return {name: shape[1:] for name, shape in shapes.items()} if is_by_row else None
 
 
-def clip_factor(squares: Tensor, clip: float) -> Tensor:
+def clip_factor(squares: Tensor, clip: Clip) -> Tensor:
     """What scales vectors of these squared norms down to norm `clip`; 1 for shorter ones."""
     return (clip * squares.rsqrt()).clamp(max=1)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from leakscope.train.clipping import clip_factor
+from leakscope.train.clipping import Clip, clip_factor
 from leakscope.train.losses import Objective
 
 _ACTIVATIONS = (nn.ReLU, nn.Tanh)
@@ -83,7 +83,7 @@ class DenseStack:
         self._layer_gradient(0, slope, x, x.transpose(1, 2))
         return self._gradients
 
-    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip) -> list[Tensor]:
         """Weighted sum of the rows' gradients, each scaled down to norm `clip`; overwritten by the next call.
 
         A row's gradient in a layer is the product of slopes and inputs, so its norm is that of both: it is

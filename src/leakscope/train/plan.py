@@ -30,11 +30,14 @@ class Lesson(NamedTuple):
         members: the records of each model of the block, int64 (members,) each.
         largest: the most records that any model of the whole design has.
         weight: float32 (models, records), how often a record counts; None: all count once.
+        clip: float32 (models, records), the part of the clipping norm of DP-SGD that a record has; None: all
+            have the whole.
     """
 
     members: list[IntArray]
     largest: int
     weight: npt.NDArray[np.float32] | None = None
+    clip: npt.NDArray[np.float32] | None = None
 
 
 def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:

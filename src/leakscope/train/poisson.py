@@ -42,7 +42,8 @@ class PoissonPlan:
         self.models, self.seed = models, seed
         self.sampling = Sampling.of(design, batch_size)
         self.steps = self.sampling.steps_per_epoch
-        self._members = (lesson or all_members(design, models)).members
+        lesson = lesson or all_members(design, models)
+        self._members, self._clip = lesson.members, lesson.clip
         largest = max(len(members) for members in self._members)
         expected = largest * self.sampling.rate
         self.batch = max(1, min(largest, ceil(expected + _WIDE * sqrt(expected))))
@@ -57,6 +58,18 @@ class PoissonPlan:
         """One over the expected size of a batch, 0 for nobody; the size itself would reveal a member."""
         weights: npt.NDArray[np.float32] = (order != NOBODY) / np.float32(self.sampling.batch_size)
         return weights
+
+    @property
+    def has_clips(self) -> bool:
+        """Whether some rows are clipped more than others."""
+        return self._clip is not None
+
+    def clips(self, order: IntArray) -> npt.NDArray[np.float32] | None:
+        """The part of the clipping norm that each row has, as `order` is shaped; None: all have the whole."""
+        if self._clip is None:
+            return None
+        clips: npt.NDArray[np.float32] = self._clip[np.arange(len(self.models))[:, None], order]
+        return clips
 
     def _epoch(self, epoch: int) -> IntArray:
         drawn = []

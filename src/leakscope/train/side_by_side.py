@@ -14,7 +14,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from leakscope.train.clipping import ClippedSum, Weights
+from leakscope.train.clipping import Clip, ClippedSum, Weights
 from leakscope.train.losses import Objective
 
 Loss = Callable[[nn.Module, Tensor, Tensor, Tensor, Objective], Tensor]
@@ -58,7 +58,7 @@ class SideBySide:
         """Gradients of the weighted loss, in the order of `parameters`."""
         return self._by_lanes(lambda m: self._lane_gradients(m, x[m], y[m], row_weight[m]))
 
-    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip) -> list[Tensor]:
         """Weighted sum of the rows' gradients, each scaled down to norm `clip`."""
         if self._clipped is None:
             self._clipped = ClippedSum(self._names, self.objective)
@@ -68,7 +68,8 @@ class SideBySide:
 
         def of_lane(m: int) -> list[Tensor]:
             rows = self._laid_out(x[m].flatten(0, 1)).reshape(x[m].shape)
-            return clipped(self.nets[m].train(), self._weights(m), rows, y[m], row_weight[m], clip)
+            own_clip = clip[m] if isinstance(clip, Tensor) else clip
+            return clipped(self.nets[m].train(), self._weights(m), rows, y[m], row_weight[m], own_clip)
 
         return self._by_lanes(of_lane)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from leakscope.errors import first_line
-from leakscope.train.clipping import ClippedSum, Weights
+from leakscope.train.clipping import Clip, ClippedSum, Weights
 from leakscope.train.losses import PLAIN, Objective
 
 
@@ -40,15 +40,15 @@ class VmapStack:
         state = (self.parameters, self._frozen, self._buffers)
         return list(vmap(grad(self._loss))(*state, x, y, row_weight))
 
-    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip) -> list[Tensor]:
         """Weighted sum of the rows' gradients, each scaled down to norm `clip`."""
         self._net.train()
         weights = Weights(self.parameters, self._frozen, self._buffers)
         if self._clipped is None:
             self._clipped = ClippedSum(self._names, self.objective)
             self._clipped.prepare(self._net, weights.of_model(0), x[0, :2], y[0, :2])
-        clipped = partial(self._clipped, self._net, clip=clip)
-        return list(vmap(clipped)(weights, x, y, row_weight))
+        clipped, axis = partial(self._clipped, self._net), 0 if isinstance(clip, Tensor) else None
+        return list(vmap(clipped, (0, 0, 0, 0, axis))(weights, x, y, row_weight, clip))
 
     def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
         """Tensors like `parameters`, in the shapes of the networks' own parameters."""

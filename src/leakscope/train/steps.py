@@ -15,6 +15,7 @@ from leakscope.array_types import AnyArray, IntArray
 from leakscope.privacy.accounting import noise_multiplier
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
+from leakscope.train.clipping import Clip
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import Mixes, mixed
 from leakscope.train.noise import Noise, noise_of
@@ -42,10 +43,11 @@ class Stack(Protocol):
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the objective on each model's batch, in the order of `parameters`."""
 
-    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: float) -> list[Tensor]:
+    def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip) -> list[Tensor]:
         """`sum(row_weight * gradient)` over rows, each row's gradient scaled down to norm `clip`.
 
-        x is (models, rows, views, ...); the gradients of a row's views are averaged first.
+        x is (models, rows, views, ...); the gradients of a row's views are averaged first. `clip` is one norm
+        for all, or float (models, rows).
         """
 
     def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
@@ -87,10 +89,14 @@ class Steps:
         """Those whose first axis is the model."""
         return [*self._optimizer.tensors, *self._stack.buffers]
 
-    def _gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
+    def _gradients(
+        self, x: Tensor, y: Tensor, row_weight: Tensor, clip_part: Tensor | None = None
+    ) -> list[Tensor]:
+        """`clip_part` is the part of the clipping norm that each row has; None: all have the whole."""
         stack, recipe = self._stack, self._recipe
         if recipe.privacy is not None and self._noise is not None:
-            gradients = stack.clipped_gradients(x, y, row_weight, recipe.privacy.clip)
+            clip = recipe.privacy.clip if clip_part is None else recipe.privacy.clip * clip_part
+            gradients = stack.clipped_gradients(x, y, row_weight, clip)
             self._noise.add_(stack.in_own_shapes(gradients))
             return gradients
         if recipe.sam_rho == 0:  # small models take microseconds: not one call more than needed
@@ -132,6 +138,8 @@ class HostSteps(Steps):
         """
         device = self._x.device
         row_weight = torch.from_numpy(self._plan.weights(order)).to(device).unbind()
+        clips = self._plan.clips(order) if isinstance(self._plan, PoissonPlan) else None
+        clip_parts = None if clips is None else torch.from_numpy(clips).to(device)
         drawn = None if views is None else Views(*(v[first:].to(device) for v in views))
         if self._noise is not None:
             batches = self._private(order[first:], drawn)
@@ -145,7 +153,8 @@ class HostSteps(Steps):
                 x, y = (mixed(values, mixing.share[step], mixing.partner[step]) for values in (x, y))
             with _frozen(self._idle[step], changed) if len(self._idle[step]) else _NOTHING:
                 weight = row_weight[step][:, : x.shape[1]]
-                self._optimizer.step(self._gradients(x, y, weight), lr[step])
+                part = None if clip_parts is None else clip_parts[step, :, : x.shape[1]]
+                self._optimizer.step(self._gradients(x, y, weight, part), lr[step])
             after_step(step + 1)
 
     def _batches(self, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

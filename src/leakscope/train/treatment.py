@@ -13,10 +13,12 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.errors import InputError
+from leakscope.privacy.settings import Sampling
 from leakscope.randomness import Purpose, generator
 from leakscope.recipe import Recipe, Treatment
 from leakscope.signals.exposure import ExposureSums, number_flagged
 from leakscope.train.plan import BatchPlan, Lesson, all_members, batch_shape
+from leakscope.train.poisson import Plan, PoissonPlan
 from leakscope.train.state import StageSize
 from leakscope.types import Design
 
@@ -45,10 +47,11 @@ class Treated:
         self._largest = _most_treated(treatment, design)
         self.sizes = self._sizes()
 
-    def plan(self, stage: int) -> BatchPlan:
+    def plan(self, stage: int) -> Plan:
         """The batches of all members in the window, of treated ones after it."""
         lesson = self._lesson() if stage == len(self.sizes) - 1 else None
-        return BatchPlan(self._design, self._models, self._recipe.batch_size, self._seed, lesson)
+        kind = BatchPlan if self._recipe.privacy is None else PoissonPlan
+        return kind(self._design, self._models, self._recipe.batch_size, self._seed, lesson)
 
     def reads(self, stage: int, epoch: int) -> str | None:
         """The losses, after every epoch of the window."""
@@ -72,13 +75,19 @@ class Treated:
         return [np.sort(rows[self._chosen(m, rows)]) for m, rows in enumerate(members)]
 
     def _sizes(self) -> tuple[StageSize, ...]:
-        epochs, batch_size = self._recipe.epochs, self._recipe.batch_size
         first = 0 if self._treatment.restart else self._window
-        last = StageSize(epochs, batch_shape(self._largest, batch_size)[1], first)
+        last = StageSize(self._recipe.epochs, self._steps(self._largest), first)
         if not self._window:
             return (last,)
         n_members = int(self._design.in_mask.sum(axis=1).max())
-        return StageSize(self._window, batch_shape(n_members, batch_size)[1]), last
+        return StageSize(self._window, self._steps(n_members)), last
+
+    def _steps(self, n_members: int) -> int:
+        """Batches in an epoch; those of DP-SGD do not depend on how many members a model has."""
+        batch_size = self._recipe.batch_size
+        if self._recipe.privacy is not None:
+            return Sampling.of(self._design, batch_size).steps_per_epoch
+        return batch_shape(n_members, batch_size)[1]
 
     def _lesson(self) -> Lesson:
         members, flagged = all_members(self._design, self._models).members, self.flagged()
@@ -89,6 +98,8 @@ class Treated:
         weight: npt.NDArray[np.float32] = np.ones((len(members), n_records), dtype=np.float32)
         for model, rows in enumerate(flagged):
             weight[model, rows] = self._treatment.weight
+        if self._treatment.how == "clip_more":
+            return Lesson(members, self._largest, clip=weight)
         return Lesson(members, self._largest, weight)
 
     def _chosen(self, model: int, members: IntArray) -> IntArray | BoolArray:

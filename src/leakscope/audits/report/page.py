@@ -170,9 +170,11 @@ def _stages_text(recipe: Mapping[str, Any]) -> str:
             "random": f"{share}, drawn at random,",
             "listed": "the listed records",
         }[treatment["choice"]]
-        what = (
-            "left out of" if treatment["how"] == "leave_out" else f"given weight {treatment['weight']:g} in"
-        )
+        what = {
+            "leave_out": "left out of",
+            "down_weight": f"given weight {treatment['weight']:g} in",
+            "clip_more": f"clipped to {treatment['weight']:g} times the norm of the others in",
+        }[treatment["how"]]
         return f"; {who} were {what} the training, and still count as members"
     if distillation:
         return (

@@ -118,21 +118,23 @@ class Preset(NamedTuple):
     defences: tuple[str, ...] = ()
 
 
-_QUICK = (
+_OF_NETWORKS = (
     "early_stopping", "weight_decay", "label_smoothing", "mixup", "relax_loss", "hamp", "selena", "targeted",
     "dp_sgd", "top_1",
 )  # fmt: skip
 PRESETS = {
-    "quick": Preset("digits", Recipe(lr=0.003, epochs=60), 32, None, _QUICK),
-    "adult": Preset("adult", Recipe(net_options=(("width", 256),), lr=0.003, epochs=60), 32, 4000),
+    "quick": Preset("digits", Recipe(lr=0.003, epochs=60), 32, None, _OF_NETWORKS),
+    "adult": Preset("adult", Recipe(lr=0.003, epochs=40), 32, 4000, _OF_NETWORKS),
     "cifar10": Preset(
         "cifar10",
         Recipe(
-            net="wide_resnet", optimizer="sgd", lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4,
-            schedule="cosine", flips=True, crop=4, precision="bfloat16", batch_size=256, epochs=100,
+            net="wide_resnet", net_options=(("norm", "group"),), optimizer="sgd", lr=0.1, momentum=0.9,
+            nesterov=True, weight_decay=5e-4, schedule="cosine", flips=True, crop=4, precision="bfloat16",
+            batch_size=256, epochs=30,
         ),
         16,
-        20_000,
+        10_000,
+        _OF_NETWORKS,
     ),
 }  # fmt: skip
 """Preset -> what is compared."""

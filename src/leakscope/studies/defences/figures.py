@@ -1,7 +1,8 @@
 """Accuracy and leakage of one population, and how much those of two populations of one design differ.
 
-Both populations leave out the same models in turn, so what these have in common cancels: differences are more
-certain than the figures themselves.
+Both populations leave out the same models in turn, as targets and as references, so what these have in common
+cancels: differences are more certain than the figures themselves. It is the jackknife by which audits are
+compared, too (`leakscope.stats.differences`).
 """
 
 from __future__ import annotations
@@ -16,56 +17,49 @@ from leakscope.attacks.base import Attack
 from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
-from leakscope.evaluate.record_sets import RecordSet, SetScores, strongest_auc_parts, strongest_in_set
+from leakscope.evaluate.record_sets import (
+    RecordSet,
+    SetScores,
+    strongest_aucs_without_groups,
+    strongest_in_set,
+)
 from leakscope.evaluate.results import Figure
 from leakscope.evaluate.uncertainty import Parts, Replicates, Sample, accuracy_parts
+from leakscope.stats.differences import Replicated, jackknife_difference
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import Interval, clopper_pearson
 from leakscope.stats.parts import ranked, tpr_parts, tpr_slope
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import split_scores, why_unresolvable
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
-from leakscope.stats.two_way import NoLeakage, two_way_variance
+from leakscope.stats.two_way import NoLeakage
 from leakscope.types import Design, Signals
 
-_LEVEL = 0.95
 _LARGEST_SCORE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Replicated:
-    """A figure as a sum over records, with all models and without each group of them.
+class Paired:
+    """A figure of one population that can be compared with that of another one of the same design.
 
     Attributes:
         figure: value and intervals.
-        parts: float64 (records,).
-        without: float64 (groups, records).
-        n_in_left_out: as in `two_way_variance`.
-        n_models: number of models.
-        uses_references: whether a target's figure depends on other models.
+        without: float64 (groups,), its value without each group of models.
     """
 
     figure: Figure
-    parts: FloatArray
     without: FloatArray
-    n_in_left_out: FloatArray | None
-    n_models: int
-    uses_references: bool = True
 
-    def minus(self, other: Replicated) -> Estimate:
+    def minus(self, other: Paired) -> Estimate:
         """The difference, with the 95% interval for these records."""
-        assert self.figure.value is not None and other.figure.value is not None, "both are defined"
-        variance = two_way_variance(
-            self.parts - other.parts,
-            self.without - other.without,
-            self.n_in_left_out,
-            len(self.parts),
-            self.n_models,
-            self.uses_references,
-        )
-        value = self.figure.value - other.figure.value
-        half = variance.quantile(_LEVEL, these_records=True) * variance.standard_error(these_records=True)
-        return Estimate(value, max(value - half, -1.0), min(value + half, 1.0))
+        (difference,) = jackknife_difference(other._replicated, self._replicated, is_paired=True)
+        low, high = difference.interval.low, difference.interval.high
+        return Estimate(difference.value, max(low, -1.0), min(high, 1.0))
+
+    @property
+    def _replicated(self) -> Replicated:
+        assert self.figure.value is not None, "the figure is defined"
+        return Replicated(np.array([self.figure.value]), self.without[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +75,7 @@ class SetLeakage:
 
     n_records: int
     attack: str
-    auc: Replicated
+    auc: Paired
     tpr: Figure | None
 
 
@@ -98,8 +92,8 @@ class PopulationFigures:
     """
 
     n_models: int
-    accuracy_members: Replicated
-    accuracy: Replicated
+    accuracy_members: Paired
+    accuracy: Paired
     population: SetLeakage
     sets: Mapping[str, SetLeakage]
 
@@ -163,22 +157,18 @@ def population_figures(
 
 def _accuracies(
     correct: BoolArray, design: Design, replicates: Replicates, population: IntArray
-) -> tuple[Replicated, Replicated]:
+) -> tuple[Paired, Paired]:
     """On members, and on other records."""
     rates = rates_by_model(correct[:, population], design.in_mask[:, population])
     own = replicates.of_population(population)
     variances = own.variances(accuracy_parts, len(population))
-    parts = accuracy_parts(own.whole.values, own.whole.in_mask)
-    without = np.stack([accuracy_parts(one.values, one.in_mask) for one in own.without])
+    without = np.stack([accuracy_parts(one.values, one.in_mask).sum(axis=1) for one in own.without])
 
-    def side(at: int, values: FloatArray, n: int) -> Replicated:
+    def side(at: int, values: FloatArray, n: int) -> Paired:
         def otherwise(rate: float, level: float) -> Interval:
             return clopper_pearson(round(rate * n), n, level)
 
-        figure = figure_of_targets(values, variances[at], otherwise)
-        return Replicated(
-            figure, parts[at], without[:, at], own.n_in_left_out, own.n_models, uses_references=False
-        )
+        return Paired(figure_of_targets(values, variances[at], otherwise), without[:, at])
 
     members = side(0, rates.members, int(rates.n_members[0]))
     return members, side(1, rates.nonmembers, int(rates.n_nonmembers[0]))
@@ -188,19 +178,19 @@ def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:
     """Over all records, target by target."""
     aucs = {label: half_aucs(one) for label, one in scored.items()}
     first = next(iter(scored.values()))
-    counts, n_records = first.replicates.n_in_left_out, first.scores.shape[1]
+    n_records = first.scores.shape[1]
     best, figure = strongest(aucs, first.replicates, n_records)
-    auc = Replicated(figure, *_chosen_parts(aucs), counts, first.replicates.n_models)
-    return SetLeakage(n_records, best, auc, _tpr(scored[best], fpr))
+    return SetLeakage(n_records, best, Paired(figure, _without_groups(aucs)), _tpr(scored[best], fpr))
 
 
-def _chosen_parts(aucs: Mapping[str, HalfAucs]) -> tuple[FloatArray, FloatArray]:
-    """The AUC as a sum over records: on each half, the attack that is strongest on the other."""
+def _without_groups(aucs: Mapping[str, HalfAucs]) -> FloatArray:
+    """The AUC without each group of models: on each half, of the attack that is strongest on the other."""
     means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
     chosen = [aucs[max(means, key=lambda label: float(means[label][1 - half]))] for half in (0, 1)]
-    parts = np.sum([one.parts[half] for half, one in enumerate(chosen)], axis=0) / 2
-    without = np.sum([one.without[:, half] for half, one in enumerate(chosen)], axis=0) / 2
-    return parts, without
+    halves: FloatArray = np.mean(
+        [one.without[:, half].sum(axis=1) for half, one in enumerate(chosen)], axis=0
+    )
+    return halves
 
 
 def _tpr(scored: Scored, fpr: float) -> Figure | None:
@@ -224,8 +214,7 @@ def _tpr_parts_at(fpr: float) -> Parts:
 def _set_leakage(records: RecordSet, scores: Mapping[str, SetScores], fpr: float) -> SetLeakage:
     """Within a set, all targets pooled, as in an audit."""
     figures = strongest_in_set(records, scores, (fpr,))
-    first = next(iter(scores.values()))
-    auc = Replicated(figures.auc, *strongest_auc_parts(scores), first.n_in_left_out, first.n_models)
+    auc = Paired(figures.auc, strongest_aucs_without_groups(scores))
     (tpr,) = figures.tpr_at_fpr
     plain = Figure(**{field.name: getattr(tpr, field.name) for field in fields(Figure)})
     return SetLeakage(figures.records, figures.attack, auc, None if tpr.reason else plain)

@@ -25,7 +25,7 @@ from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError, TrainingError
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.report.page import pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import CLASSIFICATION
@@ -146,8 +146,10 @@ def _protected(defence: Defence, none: Protected) -> Protected:
 
 def _tried(defence: Defence, before: Protected, after: Protected) -> Tried:
     tables = settings_of(before.recipe, after.recipe, before.outputs, after.outputs)
-    privacy = getattr(after.recipe, "privacy", None)
-    return Tried(defence.name, defence.label, defence.changes, tables, privacy and privacy.epsilon)
+    recipe, epsilon = after.recipe, None
+    if isinstance(recipe, Recipe) and recipe.privacy is not None and recipe.guarantees_privacy:
+        epsilon = recipe.privacy.epsilon
+    return Tried(defence.name, defence.label, defence.changes, tables, epsilon)
 
 
 def _request(
