@@ -41,7 +41,7 @@ def main() -> None:
     print(f"{design.n_models} models, each the target in turn, {design.n_records:,} records {place}")
     _, lira = measured(Lira(), signals, design)
     scores, ours = measured(eb_lira.EbLira(), signals, design)
-    with mock.patch.object(eb_lira, "fit_record_types", plain_fit):
+    with mock.patch.object(eb_lira, "fit_each", plain_fits):
         plain_scores, plain = measured(eb_lira.EbLira(), signals, design)
     print(f"LiRA                  {lira:6.2f} CPU s")
     print(f"EB-LiRA               {ours:6.2f} CPU s")
@@ -76,6 +76,11 @@ def measured(attack: Attack, signals: Signals, design: Design) -> tuple[np.ndarr
         scores = attack(signals, design, np.arange(design.n_models)).values
         seconds.append(time.process_time() - started)
     return scores, min(seconds)
+
+
+def plain_fits(sets: list[SideSums], n_types: int, resolution_variances: list[float]) -> list[RecordTypes]:
+    """`fit_each` with plain fits."""
+    return [plain_fit(sums, n_types, least) for sums, least in zip(sets, resolution_variances, strict=True)]
 
 
 def plain_fit(sums: SideSums, n_types: int, resolution_variance: float) -> RecordTypes:

@@ -10,6 +10,7 @@ from leakscope.stats.record_types import (
     _by_counts,
     _improved,
     _start,
+    fit_each,
     fit_record_types,
     log_marginal,
     resolution_variance,
@@ -60,6 +61,11 @@ def test_moving_a_value_is_summing_with_it_on_the_other_side():
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def in_sets(types):
+    """As the types of one set of records among several."""
+    return RecordTypes(*(part[None] for part in vars(types).values()))
+
+
 def naive_round(types, values, in_mask, smallest):
     """One round of expectation-maximization, record by record and type by type, from its definition."""
     n_types, n_records = len(types.weight), values.shape[1]
@@ -69,7 +75,7 @@ def naive_round(types, values, in_mask, smallest):
         counts = np.array([in_mask[:, i].sum(), (~in_mask[:, i]).sum()])
         sums = np.array([values[in_mask[:, i], i].sum(), values[~in_mask[:, i], i].sum()])
         for k in range(n_types):
-            alone = RecordTypes(*(part[k : k + 1] for part in (*vars(types).values(),)))
+            alone = RecordTypes(*(part[k : k + 1] for part in vars(types).values()))
             log_p[i, k] = naive_log_marginal(alone, values[:, i], in_mask[:, i])
             in_variance, out_variance, cross = types.covariance[k]
             prior = np.linalg.inv([[in_variance, cross], [cross, out_variance]])
@@ -92,22 +98,35 @@ def test_a_round_is_that_of_the_definition():
     """Records of many different counts, some without a value on a side."""
     values, in_mask = some_values(n_models=4, n_records=60, seed=5)
     in_mask[:, :3], in_mask[:, 3:6] = True, False
-    found, _ = _improved(TYPES, _by_counts(side_sums(values, in_mask)), smallest=0.01)
+    found, _ = _improved(in_sets(TYPES), _by_counts([side_sums(values, in_mask)]), np.array([0.01]))
     expected = naive_round(TYPES, values, in_mask, smallest=0.01)
     for ours, naive in zip(vars(found).values(), vars(expected).values(), strict=True):
-        np.testing.assert_allclose(ours, naive, rtol=1e-10)
+        np.testing.assert_allclose(ours[0], naive, rtol=1e-10)
 
 
 def test_every_round_makes_the_values_more_likely():
     values, in_mask = some_values(n_models=8, n_records=300)
     sums = side_sums(values * np.linspace(0.5, 3, 300), in_mask)
-    types, records, reached = _start(sums, 3), _by_counts(sums), []
+    types, records, reached = in_sets(_start(sums, 3)), _by_counts([sums]), []
     for _ in range(15):
-        types, log_likelihood = _improved(types, records, smallest=0.0)
-        reached.append(log_likelihood)
+        types, log_likelihood = _improved(types, records, np.zeros(1))
+        reached.append(log_likelihood[0])
     # The pseudo-record that keeps weights above zero costs a hair.
     assert (np.diff(reached) > -1e-6).all()
     assert reached[-1] > reached[0] + 0.01
+
+
+def test_sets_fitted_together_are_those_fitted_alone():
+    """They differ in rounds, counts, floors and number of records."""
+    floors, sets = (0.0, 0.5, 0.0, 0.01), []
+    for at, n_records in enumerate((40, 300, 60, 90)):
+        values, in_mask = some_values(n_models=4 + at, n_records=n_records, seed=at)
+        sets.append(side_sums(values * np.linspace(0.5, 1 + 3 * at, n_records), in_mask))
+    together = fit_each(sets, 3, floors)
+    for found, sums, floor in zip(together, sets, floors, strict=True):
+        alone = fit_record_types(sums, 3, floor)
+        for ours, expected in zip(vars(found).values(), vars(alone).values(), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-9)
 
 
 def test_a_planted_prior_is_found():

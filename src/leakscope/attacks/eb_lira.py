@@ -32,7 +32,8 @@ from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.stats.record_types import (
     RecordTypes,
-    fit_record_types,
+    SideSums,
+    fit_each,
     log_marginal,
     resolution_variance,
     side_sums,
@@ -41,6 +42,8 @@ from leakscope.types import Design, Signals
 
 _MOST_FOLDS = 8
 _DECIMALS = 4
+_FITTED_TOGETHER = 16_384
+"""Records times folds up to which all folds are fitted at once: numpy's overhead is then paid once."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class EbLira(Attack):
         has_steps = REGRESSION not in blocks.needs
         folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
 
-        def fitted(fold: tuple[IntArray, IntArray]) -> _Fold:
+        def prepared(fold: tuple[IntArray, IntArray]) -> _Prepared:
             rows, others = fold
             used = None
             complements = blocks.complements[blocks.targets[rows]] if blocks.leaves_pairs_out else None
@@ -105,9 +108,16 @@ class EbLira(Attack):
             elif complements is not None:
                 n_fewer, numbers = len(in_mask) - len(others), blocks.design.numbers[others]
                 used = equal_counts(in_mask[others], n_fewer, numbers, records)
-            return _Fold(rows, *self._fit(sample[others], in_mask[others], used, has_steps))
+            return _prepared(rows, sample[others], in_mask[others], used, has_steps)
 
-        return on_threads(fitted, folds, sample.size)
+        def fitted(some: list[tuple[IntArray, IntArray]]) -> list[_Fold]:
+            ready = [prepared(fold) for fold in some]
+            types = fit_each([one.sums for one in ready], self.n_types, [one.coarseness for one in ready])
+            return [_Fold(one.rows, one.scale, own) for one, own in zip(ready, types, strict=True)]
+
+        together = len(records) * len(folds) <= _FITTED_TOGETHER
+        parts = [folds] if together else [[fold] for fold in folds]
+        return [fold for part in on_threads(fitted, parts, sample.size) for fold in part]
 
     def score(self, block: Block) -> FloatArray:
         """Log ratio of the two probabilities."""
@@ -134,20 +144,6 @@ class EbLira(Attack):
             return np.arange(n_records)
         rng = np.random.default_rng(self.seed)
         return np.sort(rng.choice(n_records, self.fitted_records, replace=False))
-
-    def _fit(
-        self, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
-    ) -> tuple[Scale, RecordTypes]:
-        """The scale of the outputs, and the kinds of records, from some of the models.
-
-        Equal log-odds mean that probabilities come in steps, as a forest's do. Equal residuals mean that a
-        model knows the label by heart, which must not count as coarse.
-        """
-        scale = _scale(sample, in_mask)
-        values = scale.apply(sample)
-        sums = side_sums(values, in_mask, used)
-        coarseness = resolution_variance(values) if has_steps else 0.0
-        return scale, fit_record_types(sums, self.n_types, coarseness)
 
     def fitted(self, signals: Signals, design: Design, targets: IntArray) -> Attack:
         """The attack with the fit of each target's fold: a target is repeated with what it is scored with."""
@@ -195,6 +191,29 @@ class _Fold(NamedTuple):
     rows: IntArray
     scale: Scale
     types: RecordTypes
+
+
+class _Prepared(NamedTuple):
+    """What the kinds of records of one fold are fitted to."""
+
+    rows: IntArray
+    scale: Scale
+    sums: SideSums
+    coarseness: float
+
+
+def _prepared(
+    rows: IntArray, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
+) -> _Prepared:
+    """The outputs of some of the models on one scale, as sums.
+
+    Equal log-odds mean that probabilities come in steps, as a forest's do. Equal residuals mean that a model
+    knows the label by heart, which must not count as coarse.
+    """
+    scale = _scale(sample, in_mask)
+    values = scale.apply(sample)
+    coarseness = resolution_variance(values) if has_steps else 0.0
+    return _Prepared(rows, scale, side_sums(values, in_mask, used), coarseness)
 
 
 def _scale(outputs: FloatArray, in_mask: BoolArray) -> Scale:

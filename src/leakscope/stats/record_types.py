@@ -16,7 +16,7 @@ empirical Bayes (Robbins 1956; Smyth 2004 for moderated variances in genomics).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -33,6 +33,8 @@ _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall v
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
 _MOST_COUNTS = 4096  # pairs of counts whose coefficients are kept: all targets of a fit have the same few
 _PRODUCTS = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # places of the monomials 1, S, S', SS, SS', S'S'
+_UPPER = np.triu_indices(3)  # the same six in a symmetric matrix
+_MULTIPLES = np.array([0.5, 1, 1, 0.5, 1, 0.5])  # those off the diagonal occur twice
 
 
 class SideSums(NamedTuple):
@@ -97,15 +99,26 @@ def fit_record_types(
         resolution_variance: lower bound on all variances, needed for values on a grid: a type whose values
             all tie would otherwise have no variance. See `resolution_variance`.
     """
-    types, records = _start(sums, n_types), _by_counts(sums)
-    smallest = max(_SMALLEST_SHARE * float(_overall_variance(sums)), resolution_variance)
-    previous = -np.inf
+    return fit_each([sums], n_types, [resolution_variance])[0]
+
+
+def fit_each(
+    sets: Sequence[SideSums], n_types: int, resolution_variances: Sequence[float]
+) -> list[RecordTypes]:
+    """Fits a prior to each of several sets of records; of small sets all at once cost no more than one."""
+    started, records = [_start(sums, n_types) for sums in sets], _by_counts(sets)
+    types = RecordTypes(*(np.stack(parts) for parts in zip(*map(_parts, started), strict=True)))
+    overall = np.array([_overall_variance(sums) for sums in sets])
+    smallest = np.maximum(_SMALLEST_SHARE * overall, resolution_variances)
+    previous, is_fitted = np.full(len(sets), -np.inf), np.zeros(len(sets), dtype=bool)
     for _ in range(_N_ROUNDS):
-        types, log_likelihood = _improved(types, records, smallest)
-        if log_likelihood - previous < _TOLERANCE:
+        improved, log_likelihood = _improved(types, records, smallest)
+        types = _chosen(is_fitted, types, improved) if is_fitted.any() else improved
+        is_fitted |= log_likelihood - previous < _TOLERANCE
+        if is_fitted.all():
             break
         previous = log_likelihood
-    return types
+    return [RecordTypes(*(part[at] for part in _parts(types))) for at in range(len(sets))]
 
 
 def resolution_variance(values: FloatArray) -> float:
@@ -122,7 +135,7 @@ def resolution_variance(values: FloatArray) -> float:
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
     """Log-likelihood of each record's values, up to a constant that depends on their number; (records,)."""
-    records = _by_counts(sums)
+    records = _by_counts([sums])
     log_p = _log_p(records, [_coefficients_of(types, *counts) for counts in records.counts.tolist()])
     result: FloatArray = np.empty(len(records.order))
     result[records.order] = _normalized(log_p)
@@ -130,24 +143,32 @@ def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
 
 
 class _ByCounts(NamedTuple):
-    """Records in the order of their counts: for given counts, a log-likelihood is a quadratic in the sums."""
+    """Sets of records by their counts: for given counts, log-likelihoods are quadratic in the sums."""
 
-    order: IntArray  # (records,)
-    counts: FloatArray  # (counts, 2): IN and OUT
-    groups: list[slice]  # the records with these counts
-    monomials: FloatArray  # (8, records), see `_by_counts`
+    order: IntArray  # (records of all sets,)
+    counts: FloatArray  # (groups, 2): IN and OUT
+    groups: list[slice]  # the records of one set with these counts
+    set_of_group: IntArray  # (groups,)
+    n_records: IntArray  # (sets,)
+    monomials: FloatArray  # (8, records): 1, S, S', SS, SS', S'S', Q, Q' where S is the sum IN, S' OUT
 
 
-def _by_counts(sums: SideSums) -> _ByCounts:
-    keys = (sums.n_in * (sums.n_out.max() + 1) + sums.n_out).astype(np.int64)
+def _by_counts(sets: Sequence[SideSums]) -> _ByCounts:
+    n_records = np.array([len(sums.n_in) for sums in sets])
+    sums = sets[0] if len(sets) == 1 else SideSums(*map(np.concatenate, zip(*sets, strict=True)))
+    set_of = np.repeat(np.arange(len(sets)), n_records)
+    width_in, width_out = int(sums.n_in.max()) + 1, int(sums.n_out.max()) + 1
+    keys = ((set_of * width_in + sums.n_in) * width_out + sums.n_out).astype(np.int64)
     keys = keys.astype(np.min_scalar_type(keys.max()))  # the sort of small integers takes linear time
     order = keys.argsort(kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] + 1))
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(keys[order])) + 1])
     n_in, s_in, q_in, n_out, s_out, q_out = (side[order] for side in sums)
     return _ByCounts(
         order,
         np.stack([n_in[starts], n_out[starts]], axis=1),
         [slice(start, end) for start, end in pairwise([*starts.tolist(), len(order)])],
+        set_of[starts],
+        n_records,
         np.stack([np.ones_like(s_in), s_in, s_out, s_in**2, s_in * s_out, s_out**2, q_in, q_out]),
     )
 
@@ -172,93 +193,119 @@ def _normalized(log_p: FloatArray) -> FloatArray:
 @lru_cache(_MOST_COUNTS)
 def _coefficients_of(types: RecordTypes, n_in: float, n_out: float) -> FloatArray:
     """Those of `_coefficients` for one pair of counts; (types, 8)."""
-    only: FloatArray = _coefficients(types, _posterior(types, np.array([[n_in, n_out]])))[0]
+    counts = np.array([[n_in, n_out]])
+    only: FloatArray = _coefficients(types, counts, _posterior(types, counts))[0]
     return only
 
 
-def _coefficients(types: RecordTypes, p: _Posterior) -> FloatArray:
-    """Coefficients of the log-likelihood under each type in the monomials; (counts, types, 8)."""
-    noise_in, noise_out = types.noise.T
-    (a, b), (_, c) = np.moveaxis(p.variance, (-2, -1), (0, 1))  # (counts, types) each
-    (h_in, h_out), ones = p.pull.T, np.ones_like(a)
-    constant = (
-        -0.5 * (p.counts @ np.log(types.noise).T + p.log_determinant + p.prior_quadratic)
-        + 0.5 * (a * h_in**2 + 2 * b * h_in * h_out + c * h_out**2)
-        + np.log(types.weight)
-    )
-    return np.stack([
-        constant,
-        (a * h_in + b * h_out) / noise_in,
-        (b * h_in + c * h_out) / noise_out,
-        0.5 * a / noise_in**2,
-        b / (noise_in * noise_out),
-        0.5 * c / noise_out**2,
-        -0.5 / noise_in * ones,
-        -0.5 / noise_out * ones,
-    ], axis=-1)  # fmt: skip
-
-
 class _Posterior(NamedTuple):
-    """Uncertainty of a record's two means given its counts, by type."""
+    """A record's two means given its counts, by type; (groups, types, ...)."""
 
-    counts: FloatArray  # (counts, 2)
-    variance: FloatArray  # (counts, types, 2, 2)
-    log_determinant: FloatArray  # (counts, types), of prior covariance times posterior precision
-    pull: FloatArray  # (types, 2), prior precision times prior mean
-    prior_quadratic: FloatArray  # (types,), prior mean' prior precision prior mean
+    variance: FloatArray  # (..., 2, 2)
+    expected: FloatArray  # (..., 2, 3): times (1, sum IN, sum OUT), the expected means
+    quadratic: FloatArray  # (..., 3, 3): how likely the sums are, a quadratic in (1, sum IN, sum OUT)
+    log_determinant: FloatArray  # of prior covariance times posterior precision
+    prior_quadratic: FloatArray  # prior mean' prior precision prior mean
 
 
 def _posterior(types: RecordTypes, counts: FloatArray) -> _Posterior:
-    s_in, s_out, s_cross = types.covariance.T
+    """For records of these counts, (groups, 2); types are the same for all groups, or one set for each."""
+    s_in, s_out, s_cross = np.moveaxis(types.covariance, -1, 0)
     determinant = s_in * s_out - s_cross**2
-    l_in, l_out, l_cross = s_out / determinant, s_in / determinant, -s_cross / determinant
-    precision_in = l_in + counts[:, :1] / types.noise[:, 0]  # (counts, types)
-    precision_out = l_out + counts[:, 1:] / types.noise[:, 1]
-    posterior_determinant = precision_in * precision_out - l_cross**2
-    cross = np.broadcast_to(-l_cross, precision_in.shape)
-    adjugate = np.stack([precision_out, cross, cross, precision_in], axis=-1)
-    mean_in, mean_out = types.mean.T
-    pull = np.stack([l_in * mean_in + l_cross * mean_out, l_cross * mean_in + l_out * mean_out], axis=1)
+    prior = _symmetric(s_out, s_in, -s_cross) / determinant[..., None, None]
+    pull = (prior * types.mean[..., None, :]).sum(axis=-1)
+    precision = prior[..., (0, 1), (0, 1)] + counts[:, None] / types.noise  # (groups, types, 2)
+    p_in, p_out = precision[..., 0], precision[..., 1]
+    posterior_determinant = p_in * p_out - prior[..., 0, 1] ** 2
+    variance = _symmetric(p_out, p_in, -prior[..., 0, 1]) / posterior_determinant[..., None, None]
+    forces = np.zeros((*types.noise.shape, 3))  # times (1, sum IN, sum OUT)
+    forces[..., 0], forces[..., (0, 1), (1, 2)] = pull, 1 / types.noise
+    expected = variance @ forces
     return _Posterior(
-        counts,
-        (adjugate / posterior_determinant[..., None]).reshape(*precision_in.shape, 2, 2),
+        variance,
+        expected,
+        forces.swapaxes(-2, -1) @ expected,
         np.log(determinant) + np.log(posterior_determinant),
-        pull,
-        (types.mean * pull).sum(axis=1),
+        (types.mean * pull).sum(axis=-1),
     )
 
 
-def _improved(types: RecordTypes, records: _ByCounts, smallest: float) -> tuple[RecordTypes, float]:
-    """One round of expectation and maximization, and the mean log-likelihood before it.
+def _coefficients(types: RecordTypes, counts: FloatArray, p: _Posterior) -> FloatArray:
+    """Coefficients of the log-likelihood under each type in the monomials; (groups, types, 8)."""
+    coefficients = np.empty((*p.variance.shape[:2], 8))
+    coefficients[..., :6] = p.quadratic[..., *_UPPER] * _MULTIPLES
+    coefficients[..., 0] += np.log(types.weight) - 0.5 * (
+        (counts[:, None] * np.log(types.noise)).sum(axis=-1) + p.log_determinant + p.prior_quadratic
+    )
+    coefficients[..., 6:] = -0.5 / types.noise
+    return coefficients
+
+
+def _improved(types: RecordTypes, records: _ByCounts, smallest: FloatArray) -> tuple[RecordTypes, FloatArray]:
+    """One round of expectation and maximization, and the mean log-likelihoods before it.
 
     A record's expected means are linear in its sums, so all that the maximization needs of the records is the
     sum of their monomials, weighted by how much of each type they are.
+
+    Args:
+        types: of each set of records; (sets, types, ...).
+        records: of all sets.
+        smallest: (sets,), lower bound on variances.
     """
-    posterior = _posterior(types, records.counts)
-    shares = _log_p(records, _coefficients(types, posterior))
-    log_likelihood = float(_normalized(shares).mean())
-    totals = np.stack([shares[:, own] @ records.monomials[:, own].T for own in records.groups])
-    return _maximized(types, posterior, totals, smallest), log_likelihood
+    own = RecordTypes(*(part[records.set_of_group] for part in _parts(types)))
+    posterior = _posterior(own, records.counts)
+    shares = _log_p(records, _coefficients(own, records.counts, posterior))
+    log_likelihood = np.add.reduceat(_normalized(shares), np.cumsum(records.n_records) - records.n_records)
+    totals = np.stack([shares[:, group] @ records.monomials[:, group].T for group in records.groups])
+    return _maximized(types, records, posterior, totals, smallest), log_likelihood / records.n_records
 
 
-def _maximized(types: RecordTypes, p: _Posterior, totals: FloatArray, smallest: float) -> RecordTypes:
-    """The types under which records of these totals, (counts, types, 8), are most likely."""
-    products = totals[..., _PRODUCTS]  # (counts, types, 3, 3), of (1, sum in, sum out) with itself
-    sizes = totals[..., 0]
-    # (counts, types, 2, 3): a record's expected means are this matrix times (1, sum in, sum out).
-    expected = p.variance @ np.concatenate([p.pull[:, :, None], np.eye(2) / types.noise[:, None]], axis=2)
-    size = sizes.sum(axis=0) + 1e-12
-    mean = (expected @ products[..., :1]).sum(axis=0)[..., 0] / size[:, None]
-    centered = expected.copy()
-    centered[..., 0] -= mean
+def _maximized(
+    types: RecordTypes, records: _ByCounts, p: _Posterior, totals: FloatArray, smallest: FloatArray
+) -> RecordTypes:
+    """The types under which records of these totals, (groups, types, 8), are most likely."""
+    first = np.searchsorted(records.set_of_group, np.arange(len(records.n_records)))
+
+    def of_sets(of_groups: FloatArray) -> FloatArray:
+        added: FloatArray = np.add.reduceat(of_groups, first)
+        return added
+
+    products, sizes = totals[..., _PRODUCTS], totals[..., 0]  # of (1, sum IN, sum OUT) with itself
+    size = of_sets(sizes) + 1e-12
+    mean = of_sets((p.expected @ products[..., :1])[..., 0]) / size[..., None]
+    centered = p.expected.copy()
+    centered[..., 0] -= mean[records.set_of_group]
     uncertain = p.variance * sizes[..., None, None]
-    spread = (centered @ products @ centered.swapaxes(-2, -1) + uncertain).sum(axis=0) / size[:, None, None]
-    squares = np.diagonal(expected @ products @ expected.swapaxes(-2, -1) + uncertain, 0, -2, -1)
-    crossed = np.diagonal(expected @ products[..., 1:], 0, -2, -1)
-    scatter = totals[..., 6:] - 2 * crossed + p.counts[:, None] * squares
-    noise = _ratio(scatter.sum(axis=0), sizes.T @ p.counts, types.noise, smallest)
-    covariance = spread[:, (0, 1, 0), (0, 1, 1)] + [smallest, smallest, 0.0]
-    return RecordTypes((size + _PSEUDO_RECORDS) / (size + _PSEUDO_RECORDS).sum(), mean, covariance, noise)
+    spread = of_sets(centered @ products @ centered.swapaxes(-2, -1) + uncertain) / size[..., None, None]
+    covariance = spread[..., (0, 1, 0), (0, 1, 1)]
+    covariance[..., :2] += smallest[:, None, None]
+    crossed = p.expected @ products
+    squares = (crossed @ p.expected.swapaxes(-2, -1) + uncertain)[..., (0, 1), (0, 1)]
+    scatter = totals[..., 6:] - 2 * crossed[..., (0, 1), (1, 2)] + records.counts[:, None] * squares
+    n_values = of_sets(sizes[..., None] * records.counts[:, None])
+    noise = _ratio(of_sets(scatter), n_values, types.noise, smallest[:, None, None])
+    weight = size + _PSEUDO_RECORDS
+    return RecordTypes(weight / weight.sum(axis=1, keepdims=True), mean, covariance, noise)
+
+
+def _symmetric(first: FloatArray, second: FloatArray, off: FloatArray) -> FloatArray:
+    """Symmetric 2 x 2 matrices from their elements."""
+    matrices = np.empty((*first.shape, 2, 2))
+    matrices[..., 0, 0], matrices[..., 1, 1] = first, second
+    matrices[..., 0, 1] = matrices[..., 1, 0] = off
+    return matrices
+
+
+def _parts(types: RecordTypes) -> tuple[FloatArray, ...]:
+    return types.weight, types.mean, types.covariance, types.noise
+
+
+def _chosen(is_first: BoolArray, first: RecordTypes, second: RecordTypes) -> RecordTypes:
+    """Of each set the first types or the second."""
+    chosen = second
+    for kept, part in zip(_parts(first), _parts(chosen), strict=True):
+        part[is_first] = kept[is_first]
+    return chosen
 
 
 def _start(sums: SideSums, n_types: int) -> RecordTypes:
@@ -307,7 +354,7 @@ def _within(squares: FloatArray, totals: FloatArray, n: FloatArray, overall: flo
     return (scatter + 2 * 0.1 * overall) / (degrees + 2)
 
 
-def _ratio(total: FloatArray, count: FloatArray, otherwise: FloatArray, smallest: float) -> FloatArray:
+def _ratio(total: FloatArray, count: FloatArray, otherwise: FloatArray, smallest: FloatArray) -> FloatArray:
     """total / count, at least `smallest`; `otherwise` where the count is 0."""
     ratio = np.divide(total, count, out=otherwise.copy(), where=count > 1e-9)
     return np.maximum(ratio, smallest)
