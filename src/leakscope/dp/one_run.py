@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -93,6 +94,7 @@ def _guessing(
     return Evidence(name, bound.epsilon, confidence, ceiling, bound.method, len(scores), 1, sentences)
 
 
+@cache
 def all_right(
     n_canaries: int, bound_of: Callable[..., EpsilonBound], delta: float, confidence: float
 ) -> float:

@@ -29,9 +29,9 @@ ASSUMED = (
 REJECT_BELOW = 0.01
 LEAST_OF_EACH = 30
 _LARGEST_SIGNAL, _LARGEST_MU = 4.0, 8.0  # accounting for more takes long, and refutes no further claim
-_BIN = 0.02
+_BIN = 0.05
 _LARGEST_VALUE = 60.0
-_N_SIGNALS, _N_RATES = 60, 200
+_N_SIGNALS, _N_RATES, _N_SPREADS = 40, 100, 9
 _N_ACCOUNTED = 9  # signals across the confidence region; epsilon is flat around its minimum
 
 
@@ -56,8 +56,8 @@ class Values(NamedTuple):
     is_in: BoolArray
 
     def in_units_of_noise(self) -> tuple[FloatArray, FloatArray]:
-        """Values of canaries that are in, and out; each update over its spread of those that are out."""
-        spread = np.sqrt((self.values[:, ~self.is_in] ** 2).mean(axis=1, keepdims=True))
+        """Values of canaries that are in, and out, over the root mean square of those that are out."""
+        spread = np.sqrt((self.values[:, ~self.is_in] ** 2).mean())
         return self.values[:, self.is_in] / spread, self.values[:, ~self.is_in] / spread
 
 
@@ -83,7 +83,7 @@ def lowest_settings(values: Values, delta: float, confidence: float) -> Seen | s
     p_noise = _p_of_noise(outside)
     if p_noise < REJECT_BELOW:
         return f"the noise is not Gaussian of one spread (p = {p_noise:.2g})"
-    fit = _fit(inside, confidence)
+    fit = _fit(inside, outside.size, confidence)
     p_draws = _p_of_draws(inside, fit)
     if p_draws < REJECT_BELOW:
         return f"draws are not independent, at one rate and with one signal (p = {p_draws:.2g})"
@@ -93,16 +93,23 @@ def lowest_settings(values: Values, delta: float, confidence: float) -> Seen | s
     return min(accounted, key=lambda seen: seen.epsilon)
 
 
-class _Fit:
-    """Likelihood of (rate, signal) on a grid, for the values of canaries that are in."""
+class _Bins(NamedTuple):
+    """Values of canaries that are in, counted in bins, and how many values of the others gave the noise."""
 
-    def __init__(self, bins: tuple[FloatArray, FloatArray], rates: FloatArray, signals: FloatArray) -> None:
-        centers, counts = bins
-        # Densities with the signal over those of noise alone; (signals, bins).
-        ratio = np.exp(np.clip(np.outer(signals, centers) - signals[:, None] ** 2 / 2, -700, 700))
-        likelihood = [np.log(np.maximum(1 + np.outer(rates, r - 1), 1e-300)) @ counts for r in ratio]
-        self.rates, self.signals, self.likelihood = rates, signals, np.array(likelihood)
-        at_signal, at_rate = np.unravel_index(int(self.likelihood.argmax()), self.likelihood.shape)
+    centers: FloatArray
+    counts: FloatArray
+    n_outside: int
+
+
+class _Fit:
+    """Likelihood of (rate, signal) on a grid, at the likeliest spread of the noise for each."""
+
+    def __init__(self, bins: _Bins, rates: FloatArray, signals: FloatArray) -> None:
+        error = 1 / sqrt(2 * bins.n_outside)  # of the spread, relative
+        spreads = 1 + error * np.linspace(-4, 4, _N_SPREADS)
+        likelihood = np.max([_likelihood(bins, rates, signals, spread) for spread in spreads], axis=0)
+        self.rates, self.signals, self.likelihood = rates, signals, likelihood
+        at_signal, at_rate = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
         self.rate, self.signal = float(rates[at_rate]), float(signals[at_signal])
 
     def region(self, confidence: float) -> BoolArray:
@@ -117,12 +124,27 @@ class _Fit:
         return [(float(self.rates[region[at].argmax()]), float(self.signals[at])) for at in some]
 
 
-def _fit(inside: FloatArray, confidence: float) -> _Fit:
+def _likelihood(bins: _Bins, rates: FloatArray, signals: FloatArray, spread: float) -> FloatArray:
+    """Log-likelihood of all values, up to a constant; (signals, rates).
+
+    Values were divided by the root mean square of the canaries that are out, so that theirs is 1.
+    """
+    z = bins.centers / spread
+    # Densities with the signal over those of noise alone; (signals, bins).
+    ratio = np.exp(np.clip(np.outer(signals, z) - signals[:, None] ** 2 / 2, -700, 700))
+    drawn = [np.log(np.maximum(1 + np.outer(rates, r - 1), 1e-300)) @ bins.counts for r in ratio]
+    n_values = bins.n_outside + bins.counts.sum()
+    noise = n_values * np.log(spread) + (bins.counts @ z**2 + bins.n_outside / spread**2) / 2
+    likelihood: FloatArray = np.array(drawn) - noise
+    return likelihood
+
+
+def _fit(inside: FloatArray, n_outside: int, confidence: float) -> _Fit:
     """The fit on a grid that covers the confidence region: a coarse one first, then a fine one around it."""
     edges = np.arange(-_LARGEST_VALUE, _LARGEST_VALUE + _BIN, _BIN)
     counts, _ = np.histogram(inside.clip(-_LARGEST_VALUE + 1, _LARGEST_VALUE - 1), edges)
     used = counts > 0
-    bins = ((edges[1:] + edges[:-1]) / 2)[used], counts[used].astype(np.float64)
+    bins = _Bins(((edges[1:] + edges[:-1]) / 2)[used], counts[used].astype(np.float64), n_outside)
     rates, signals = np.append(0.0, np.geomspace(1e-4, 1.0, _N_RATES)), np.geomspace(0.02, 40.0, _N_SIGNALS)
     for _ in range(2):
         region = _Fit(bins, rates, signals).region(confidence)
@@ -141,20 +163,25 @@ def _around(grid: FloatArray, is_inside: BoolArray) -> FloatArray:
 def _p_of_noise(outside: FloatArray) -> float:
     """Small where canaries that are out do not show Gaussian noise of mean zero and one spread.
 
-    Mean, skewness and fourth moment, by Hermite polynomials. Dividing each update by its own spread makes the
-    fourth moment 3n / (n + 2) for n canaries.
+    Mean, skewness and fourth moment, by Hermite polynomials. Spreads that differ between updates or canaries
+    raise the fourth moment.
     """
-    n, z = outside.shape[1], outside.ravel()
-    fourth = (z**4).mean() - 3 * n / (n + 2)
-    squares = z.mean() ** 2 + (z**3 - 3 * z).mean() ** 2 / 6 + fourth**2 / 24
+    z = outside.ravel()
+    squares = z.mean() ** 2 + (z**3 - 3 * z).mean() ** 2 / 6 + ((z**4).mean() - 3) ** 2 / 24
     return float(stats.chi2.sf(len(z) * squares, 3))
 
 
 def _p_of_draws(inside: FloatArray, fit: _Fit) -> float:
-    """Small where draws of a canary depend on each other: the spread of its sum over updates is wrong."""
+    """Small where canaries differ, or draws of one depend on each other, more or less than chance allows.
+
+    Values above half of the signal are counted for each canary. At one rate, counts are binomial.
+    """
     n_steps, n = inside.shape
-    variance = n_steps * (1 + fit.rate * (1 - fit.rate) * fit.signal**2)
-    square = float(inside.sum(axis=0).var(ddof=1) / variance) * (n - 1)
+    counts = (inside > fit.signal / 2).sum(axis=0)
+    share = float(counts.mean()) / n_steps
+    if share in (0.0, 1.0):
+        return 1.0
+    square = float(((counts - counts.mean()) ** 2).sum()) / (n_steps * share * (1 - share))
     return 2 * float(min(stats.chi2.cdf(square, n - 1), stats.chi2.sf(square, n - 1)))
 
 

@@ -37,7 +37,7 @@ class Updates:
         self.scores: FloatArray = np.zeros(len(coordinates.tensor))
         self.n_steps, self.n_noiseless = 0, 0
         self._values: list[npt.NDArray[np.float32]] = []
-        self._reads_parameters = True
+        self._reads_parameters, self._learning_rate = True, 1.0
         self._last_parameters = self.at_canaries(self._parameters)
         self._last_mean: FloatArray = np.zeros(len(self.scores))
         if hasattr(optimizer, "register_step_post_hook"):
@@ -61,7 +61,7 @@ class Updates:
             return
         parameters = self.at_canaries(self._parameters)
         if (parameters != self._last_parameters).any():
-            self._record(self._last_parameters - parameters)
+            self._record((self._last_parameters - parameters) / self._learning_rate)
             self._last_parameters = parameters
 
     def read_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
@@ -70,6 +70,8 @@ class Updates:
         self._record(self.at_canaries(gradients))
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        # One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
+        self._learning_rate = float(optimizer.param_groups[0].get("lr", 1.0)) or 1.0
         mean = _running_mean(optimizer)
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
         if mean is None or any(state is None for state in states):
