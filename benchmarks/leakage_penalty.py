@@ -52,7 +52,7 @@ def main() -> None:
         assert results.error is not None
         worst = results.leakage.checkpoints[-1].most_exposed
         auc, error = (shown(figure) for figure in (results.attacks["lira"].auc, results.error.nonmembers))
-        print(f"| {name} | {auc} | {worst.value or 0:.2f} | {error} |", flush=True)
+        print(f"| {name} | {auc} | {max(worst.value or 0.0, 0.0):.2f} | {error} |", flush=True)
 
 
 def shown(figure: Figure) -> str:
