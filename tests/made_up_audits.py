@@ -50,6 +50,33 @@ def made_up_audit(
     diverged: tuple[int, ...] = (),
 ) -> Verdict:
     """A population whose log-odds are higher by `gap` on members; `level` sets the accuracy."""
+    bank = made_up_bank(
+        folder, gap, level=level, design_seed=design_seed, noise_seed=noise_seed, models=models,
+        records=records, attacks=attacks, diverged=diverged,
+    )  # fmt: skip
+    labels = np.arange(N_RECORDS) % 2
+    groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
+    ids = np.array([f"r{i}" for i in range(N_RECORDS)])
+    metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
+    evidence = Evidence(bank, metadata, EvaluationConfig("made up", attacks, fpr_budgets))
+    with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
+        patch.setattr("leakscope.audits.report.page.write_report", lambda *_: None)
+        return evaluate_and_report(evidence, folder, DEFAULT_DISCLOSURE)
+
+
+def made_up_bank(
+    folder: Path,
+    gap: float,
+    *,
+    level: float = 1.0,
+    design_seed: int = 0,
+    noise_seed: int = 0,
+    models: int = N_MODELS,
+    records: str = "ab",
+    attacks: tuple[str, ...] = ("correctness", "loss", "lira"),
+    diverged: tuple[int, ...] = (),
+) -> Bank:
+    """The bank of such a population; arguments as in `made_up_audit`."""
     design = make_design("balanced", models, N_RECORDS, design_seed)
     rng = np.random.default_rng([noise_seed, 7])
     difficulty = np.random.default_rng(99).normal(0, 1, N_RECORDS)  # the records' own, the same in all runs
@@ -70,10 +97,4 @@ def made_up_audit(
     notes = BlockNotes(diverged_models=dict.fromkeys(diverged, 1))
     bank.add_block(0, {name: values[:, None] for name, values in signals.items()}, notes)
     bank.finish()
-    groups = {"town": np.array(towns)[np.arange(N_RECORDS) % len(towns)]} if towns else {}
-    ids = np.array([f"r{i}" for i in range(N_RECORDS)])
-    metadata = RecordMetadata(ids, np.array(["no", "yes"])[labels], groups)
-    evidence = Evidence(bank, metadata, EvaluationConfig("made up", attacks, fpr_budgets))
-    with pytest.MonkeyPatch.context() as patch:  # the audits' own reports are tested elsewhere
-        patch.setattr("leakscope.audits.report.page.write_report", lambda *_: None)
-        return evaluate_and_report(evidence, folder, DEFAULT_DISCLOSURE)
+    return bank

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from leakscope.advice.config_file import with_settings
 from leakscope.array_types import AnyArray
 from leakscope.audits.config import read_config
 from leakscope.defences.base import Defence
@@ -21,7 +23,8 @@ from leakscope.design import make_design
 from leakscope.engine.request import TrainingRequest, check_request
 from leakscope.engine.worker import Worker
 from leakscope.errors import InputError
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.options import accepted_values
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 
@@ -36,19 +39,28 @@ ESTIMATORS = {
     "tree_depth": (TREES, _OF_TREES),
     "pruning": (TREES, _OF_TREES),
     "penalty": (EstimatorRecipe(LogisticRegression()), "sklearn.linear_model:LogisticRegression"),
+    "leakage_penalty": (EstimatorRecipe(Ridge()), "sklearn.linear_model:Ridge"),
     "fewer_rounds": (
         EstimatorRecipe(GradientBoostingClassifier()),
         "sklearn.ensemble:GradientBoostingClassifier",
     ),
 }
 """Defences of estimators: what they can protect, and its name."""
-NUMBERS = {"penalty": EstimatorRecipe(Ridge())} | {
+OF_NUMBERS = ("leakage_penalty",)
+"""Defences of regressions alone."""
+NUMBERS = dict.fromkeys(("penalty", "leakage_penalty"), EstimatorRecipe(Ridge())) | {
     name: EstimatorRecipe(DecisionTreeRegressor()) for name in ("leaf_size", "tree_depth", "pruning")
 }
 RELATIVE = ("early_stopping", "fewer_rounds", "penalty")
 """Defences that are a multiple of what is there."""
 SIGNALS = ("correct", "log_odds", "logits", "loss")
+SIGNALS_OF_NUMBERS = ("loss", "scaled_residual")
 NAMES = sorted(defence_classes())
+
+
+def a_function(records: Records, indices: AnyArray, seed: int) -> Any:
+    """A training function of a user; nothing trains with it here."""
+    raise AssertionError("it is not called")
 
 
 def people(is_classification: bool = True) -> Records:
@@ -69,14 +81,20 @@ def protected(name: str) -> AnyRecipe:
     return ESTIMATORS[name][0] if name in ESTIMATORS else RECIPE
 
 
+def people_for(name: str) -> Records:
+    """Records that the defence can protect."""
+    return people(is_classification=name not in OF_NUMBERS)
+
+
 def defended(defence: Defence, recipe: AnyRecipe | None = None) -> tuple[AnyRecipe, Records, OutputFilter]:
-    recipe, records = recipe or protected(defence.name), people()
+    recipe, records = recipe or protected(defence.name), people_for(defence.name)
     return defence.recipe(recipe, records), defence.records(records), defence.outputs(NO_FILTER)
 
 
 def trained(recipe: AnyRecipe, records: Records, outputs: OutputFilter) -> dict[str, AnyArray]:
     design = make_design("balanced", N_MODELS, len(records), SEED)
-    request = TrainingRequest(records, design, recipe, SEED, SIGNALS, "cpu", outputs=outputs)
+    signals = SIGNALS if records.is_classification else SIGNALS_OF_NUMBERS
+    request = TrainingRequest(records, design, recipe, SEED, signals, "cpu", outputs=outputs)
     check_request(request)
     block = Worker(request, torch.device("cpu")).train(np.arange(N_MODELS))
     assert (block.diverged_at == 0).all()
@@ -84,8 +102,8 @@ def trained(recipe: AnyRecipe, records: Records, outputs: OutputFilter) -> dict[
 
 
 @cache
-def undefended(recipe: AnyRecipe) -> dict[str, AnyArray]:
-    return trained(recipe, people(), NO_FILTER)
+def undefended(name: str) -> dict[str, AnyArray]:
+    return trained(protected(name), people_for(name), NO_FILTER)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,7 +119,7 @@ class TestContract:
         assert len(set(strengths)) == len(strengths)
         for defence in strengths:
             assert resolve_defence(defence.label) == defence
-            assert defence.why_not(protected(name), people()) is None
+            assert defence.why_not(protected(name), people_for(name)) is None
 
     def test_it_changes_what_it_says(self, name: str) -> None:
         defence = strengths_of(name)[-1]
@@ -109,7 +127,7 @@ class TestContract:
         assert (outputs != NO_FILTER) == ("outputs" in defence.changes)
         is_trained_otherwise = recipe.description() != protected(name).description()
         assert is_trained_otherwise == (defence.changes != "outputs")
-        assert len(records) == len(people())
+        assert len(records) == len(people_for(name))
         assert (records.ids == people().ids).all()
 
     def test_it_can_be_applied_twice(self, name: str) -> None:
@@ -127,7 +145,7 @@ class TestContract:
             before = Recipe() if isinstance(recipe, Recipe) else protected(name)
             model = f"[model]\nestimator = '{ESTIMATORS[name][1]}'" if name in ESTIMATORS else ""
             text = settings_of(before, recipe, NO_FILTER, outputs)
-            path.write_text(f'[data]\ndataset = "digits"\n\n{model}\n{text}')
+            path.write_text(with_settings(f'[data]\ndataset = "digits"\n\n{model}\n', text))
             config = read_config(path)
             assert config.recipe().description() == recipe.description()
             assert config.outputs == outputs
@@ -141,8 +159,9 @@ class TestContract:
     def test_the_strongest_setting_changes_the_models(self, name: str) -> None:
         if name == "pruning":
             pytest.skip("its thresholds are for trees of more records; test_estimators.py has them")
-        found, plain = trained(*defended(strengths_of(name)[-1])), undefended(protected(name))
-        last = [signals["log_odds"][:, -1] for signals in (found, plain)]
+        found, plain = trained(*defended(strengths_of(name)[-1])), undefended(name)
+        read = "scaled_residual" if name in OF_NUMBERS else "log_odds"
+        last = [signals[read][:, -1] for signals in (found, plain)]
         is_changed = (np.abs(last[0] - last[1]) > 1e-3).mean(axis=1)
         least = 0.1 if name in ESTIMATORS else 0.5  # a tree that is cut still answers most queries alike
         assert (is_changed > least).all(), "every model answers queries differently"
@@ -157,6 +176,7 @@ class TestContract:
             assert defence.why_not(RECIPE, people(is_classification=False))
         elif name in ESTIMATORS:
             assert defence.why_not(RECIPE, people())
+            assert name not in OF_NUMBERS or defence.why_not(protected(name), people())
         else:
             assert defence.why_not(TREES, people())
 
@@ -202,6 +222,8 @@ def test_an_unknown_defence_or_option_is_named_with_the_closest() -> None:
         "relax_loss(target=0)",
         "hamp(gamma=1.0)",
         "hamp(gamma=0)",
+        "targeted(share=0)",
+        "leakage_penalty(strength=0)",
     ],
 )
 def test_an_option_out_of_range_is_refused(wrong: str) -> None:
@@ -222,6 +244,48 @@ def test_defences_that_exclude_each_other_say_so(name: str) -> None:
     assert "relax_loss" in (defence_classes()[name]().why_not(relaxed, people()) or "")
     softened = defence_classes()[name]().recipe(RECIPE, people())
     assert "labels of its own" in (resolve_defence("relax_loss").why_not(softened, people()) or "")
+
+
+KINDS: dict[str, tuple[AnyRecipe, Records]] = {
+    "network": (RECIPE, people()),
+    "network, numbers": (RECIPE, people(is_classification=False)),
+    "tree": (TREES, people()),
+    "tree, numbers": (EstimatorRecipe(DecisionTreeRegressor()), people(is_classification=False)),
+    "linear": (EstimatorRecipe(LogisticRegression()), people()),
+    "linear, numbers": (EstimatorRecipe(Ridge()), people(is_classification=False)),
+    "function": (FunctionRecipe(a_function), people()),
+    "function, numbers": (FunctionRecipe(a_function), people(is_classification=False)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_setting_protects_a_model_or_says_why_not_in_one_line(kind: str) -> None:
+    """A reason is short enough to read in a table; nothing raises, and what applies can be trained."""
+    recipe, records = KINDS[kind]
+    for defence in (one for name in NAMES for one in strengths_of(name)):
+        reason = defence.why_not(recipe, records)
+        if reason is None:
+            after = defence.recipe(recipe, records)
+            design = make_design("balanced", N_MODELS, len(records), SEED)
+            outputs = defence.outputs(NO_FILTER)
+            check_request(TrainingRequest(records, design, after, SEED, ("loss",), "cpu", outputs=outputs))
+            assert settings_of(recipe, after, NO_FILTER, outputs), f"{defence.label} must set something"
+        else:
+            assert 10 < len(reason) < 120 and "\n" not in reason, reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_misspelt_option_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(InputError, match=f"defence='{name}': unknown option strenght; it takes ") as refused:
+        resolve_defence(f"{name}(strenght=1)")
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 160
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if accepted_values(defence_classes()[name])])
+def test_a_word_where_a_number_belongs_is_refused(name: str) -> None:
+    option, *_ = accepted_values(defence_classes()[name])
+    with pytest.raises(InputError, match=f"{option}='much'"):
+        resolve_defence(f"{name}({option}=much)")
 
 
 @pytest.mark.parametrize("first", NAMES)

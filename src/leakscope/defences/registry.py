@@ -11,6 +11,7 @@ from leakscope.defences.fewer_rounds import FewerRounds
 from leakscope.defences.hamp import Hamp
 from leakscope.defences.label_smoothing import LabelSmoothing
 from leakscope.defences.leaf_size import LeafSize
+from leakscope.defences.leakage_penalty import LeakagePenalty
 from leakscope.defences.mixup import Mixup
 from leakscope.defences.penalty import Penalty
 from leakscope.defences.pruning import Pruning
@@ -46,6 +47,7 @@ _SHIPPED: tuple[type[Defence], ...] = (
     TreeDepth,
     Pruning,
     Penalty,
+    LeakagePenalty,
     FewerRounds,
 )
 

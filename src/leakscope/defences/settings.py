@@ -14,6 +14,7 @@ from typing import Any
 from leakscope.errors import InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.user_code import path_of
 
 _OF_THE_MODEL = ("net", "net_options")
 
@@ -41,6 +42,8 @@ def settings_of(
         names = tuple(f.name for f in fields(after) if f.name not in _OF_THE_MODEL)
         tables["training"] = _changed(before, after, names)
     elif isinstance(before, EstimatorRecipe) and isinstance(after, EstimatorRecipe):
+        classes = [path_of(type(recipe.estimator)) for recipe in (before, after)]
+        tables["model"] = {"estimator": classes[1]} if classes[0] != classes[1] else {}
         tables["model.options"] = _differences(*(_parameters(recipe) for recipe in (before, after)))
     tables["outputs"] = _changed(outputs_before, outputs_after, tuple(f.name for f in fields(OutputFilter)))
     texts = [text for name, table in tables.items() for text in _tables(name, table)]

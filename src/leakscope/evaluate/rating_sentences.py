@@ -34,6 +34,8 @@ def decisive_sentence(part: RatingPart) -> str:
     if part.about == "exposed":
         return f"The membership of {part.value or 0:.2%} of the records is individually detectable."
     low = f"The {part.what} is at least {_shown(part, part.low)}"
+    if part.about == "worst":
+        low = f"The {part.what.removeprefix('bits of the ')} reveal at least {_shown(part, part.low)}"
     if part.level == "none found":
         return f"{low}; low begins at {_shown(part, threshold(part, 'low'))}."
     return f"{low}; {part.level} begins at {_shown(part, threshold(part, part.level))}."
