@@ -77,6 +77,28 @@ def test_offline_eb_lira_learns_the_shift_from_the_target_alone():
     assert own >= max(found.values()) - 0.002
 
 
+@pytest.mark.parametrize("level", [-3.0, -1.0, 1.0, 3.0])
+def test_offline_eb_lira_does_not_mind_a_target_of_another_level(level):
+    """References of another recipe give other outputs: a target below them must not turn the score around."""
+    signals, design = beside_strangers(2.0, 8)
+    outputs = signals.arrays["log_odds"].copy()
+    usual = EbLira(online=False)(signals, design, TARGET).values[0]
+    outputs[0] += level
+    moved = EbLira(online=False)(Signals({"log_odds": outputs}, (1,), signals.labels), design, TARGET)
+    members = design.in_mask[0]
+    assert auc(moved.values[0], members) == pytest.approx(auc(usual, members), abs=0.005)
+
+
+def test_references_that_secretly_saw_the_records_do_not_turn_the_score_around():
+    """They are declared OUT, but half of them were trained with each record, so nothing exceeds their law."""
+    signals, design = planted_bank(4.0, 9, 1000)
+    in_mask = design.in_mask.copy()
+    in_mask[1:] = False
+    found = [auc(a(signals, Design(in_mask), TARGET).values[0], in_mask[0]) for a in OFFLINE[:2]]
+    assert found[0] > 0.9
+    assert found[0] > found[1] - 0.02  # offline LiRA needs no law of members
+
+
 def test_offline_scores_are_log_ratios():
     """Half of the records are members: where the score is near 1, about e / (1 + e) = 73% of them are."""
     signals, design = beside_strangers(2.0, 16, n_records=20_000)

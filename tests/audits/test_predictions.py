@@ -96,9 +96,10 @@ def test_references_trained_on_no_record_get_the_attacks_that_need_no_more(tmp_p
     assert given.reference_in_mask is not None
     unseen = replace(given, reference_in_mask=np.zeros_like(given.reference_in_mask))
     verdict = leakscope.audit(SavedPredictions(unseen), out=tmp_path)
-    defaults = ["correctness", "loss", "population", "reference", "calibrated"]
+    defaults = ["correctness", "loss", "population", "reference", "calibrated", "eb_lira(online=false)"]
     assert list(verdict.results.attacks) == defaults
     assert verdict.results.attacks["calibrated"].auc.low > 0.6
+    assert verdict.results.attacks["eb_lira(online=false)"].auc.low > 0.6
 
 
 def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -> None:

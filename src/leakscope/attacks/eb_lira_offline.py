@@ -5,11 +5,13 @@ records, and for each record the mean that its own references suggest. The law w
 the target itself. Its outputs on all records are a mixture: non-members follow the OUT law, which is known,
 so what does not follow it shows how members differ. For each kind,
 
+    s | OUT ~ N(level + mu_out, noise_out)
     s | IN  ~ N(shift + slope * mu_out, noise_in)
 
-and shift, slope and noise of all kinds and the share of members are fitted to the target's outputs by
-expectation-maximization. Each kind has the weight of a few pseudo-records that are shifted by as much as all
-members are, so kinds with few members, or few records in all, follow the others.
+Shift, slope and noise of all kinds, the share of members and the target's level, which differs from 0 where
+the references are unlike the target, are fitted to the target's outputs by expectation-maximization. Each
+kind has the weight of a few pseudo-records that are shifted by as much as all members are, so kinds with few
+members, or few records in all, follow the others.
 
 Nobody's membership is used, not even as a count: the share of members is estimated.
 """
@@ -32,7 +34,7 @@ _N_ROUNDS = 200
 _TOLERANCE = 1e-5  # the fit has converged when the mean log-likelihood per record gains less
 _PSEUDO_RECORDS = 25.0
 _FEWEST, _MOST = 0.05, 0.95  # share of members
-_SMALLEST_GAP = 0.3  # at the start, in standard deviations of the OUT law
+_SMALLEST_GAP = 0.2  # between members and non-members, in standard deviations of the OUT law
 _SMALLEST_NOISE = 1e-6
 _MOST_FOLDS = 8
 
@@ -46,9 +48,17 @@ class OutKinds(NamedTuple):
     noise: FloatArray
 
 
-class MemberLaw(NamedTuple):
-    """How a member's output follows from its OUT mean, by kind; (types,) each."""
+class TargetLaw(NamedTuple):
+    """How a target's output follows from the record's OUT mean.
 
+    Attributes:
+        level: what all non-members' outputs lie above the references'.
+        shift: of members, by kind; (types,).
+        slope: of members, by kind; (types,).
+        noise: of members, by kind; (types,).
+    """
+
+    level: float
     shift: FloatArray
     slope: FloatArray
     noise: FloatArray
@@ -62,7 +72,7 @@ class OfflineFit(NamedTuple):
     centre: float
     size: float
     kinds: OutKinds
-    law: MemberLaw
+    law: TargetLaw
 
 
 class OutMeans(NamedTuple):
@@ -98,7 +108,7 @@ def offline_fits(blocks: Blocks, records: IntArray, n_types: int) -> list[Offlin
             partner = None if sample.partners is None else sample.partners[row]
             references = left_out_sums(sums, sample.values, sample.in_mask, target, partner)
             means = out_means(kinds, references)
-            law = member_law(kinds, means, sample.values[target])
+            law = target_law(kinds, means, sample.values[target])
             fits.append(OfflineFit(np.array([row]), fit, centre, size, kinds, law))
         return fits
 
@@ -119,7 +129,7 @@ def offline_scores(block: Block) -> FloatArray:
             references = left_out_sums(sums, values, block.in_mask, target, partner)
             means = out_means(one.kinds, references)
             as_in = _log_sum_exp(_log_in(values[target], means, one.law))
-            scores[row] = as_in - _log_sum_exp(_log_out(values[target], means, one.kinds))
+            scores[row] = as_in - _log_sum_exp(_log_out(values[target], means, one.kinds, one.law))
     return scores
 
 
@@ -190,48 +200,56 @@ def out_means(kinds: OutKinds, sums: SideSums) -> OutMeans:
     return OutMeans(mean, 1 / precision, log_weight - _log_sum_exp(log_weight)[:, None])
 
 
-def member_law(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> MemberLaw:
-    """The law of members from a target's outputs on all records, whoever is a member; (records,) -> by kind.
+def target_law(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> TargetLaw:
+    """The law of a target from its outputs on all records, whoever is a member; the likelier of two fits.
 
-    A member's output may not scatter more around its mean than a non-member's does. A wider law would claim
-    outputs far below the OUT mean as members, where outliers lie.
+    One starts with non-members at the references' level, the other with the records as far below it as above.
     """
-    as_out = _log_sum_exp(_log_out(outputs, means, kinds))
-    law, share, previous = _start(kinds, means, outputs), 0.5, -np.inf
-    for _ in range(_N_ROUNDS):
-        log_in = _log_in(outputs, means, law)
-        total = np.logaddexp(np.log(share) + _log_sum_exp(log_in), np.log1p(-share) + as_out)
-        if total.mean() - previous < _TOLERANCE:
-            break
-        previous = float(total.mean())
-        of_members = np.exp(np.log(share) + log_in - total[:, None])  # (records, types)
-        share = float(np.clip(of_members.sum() / len(outputs), _FEWEST, _MOST))
-        law = _improved(kinds, means, outputs, law, of_members)
-    return law
-
-
-def _start(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> MemberLaw:
-    """Half of the records are members, and all are shifted alike: by twice the mean excess over OUT."""
     weight = np.exp(means.log_weight)
     excess = float((weight * (outputs[:, None] - means.mean)).sum() / len(outputs))
     spread = float(np.sqrt((weight * (means.variance + kinds.noise)).sum() / len(outputs)))
-    gap = max(2 * excess, _SMALLEST_GAP * spread)
-    return MemberLaw(np.full(len(kinds.weight), gap), np.ones(len(kinds.weight)), kinds.noise.copy())
+    at_level = _fitted(kinds, means, outputs, 0.0, max(2 * excess, _SMALLEST_GAP * spread))
+    around = _fitted(kinds, means, outputs, excess - spread / 2, excess + spread / 2)
+    return max(at_level, around, key=lambda fitted: fitted[0])[1]
+
+
+def _fitted(
+    kinds: OutKinds, means: OutMeans, outputs: FloatArray, level: float, shift: float
+) -> tuple[float, TargetLaw]:
+    """The mean log-likelihood per record, and the law, from a start where all members are shifted alike."""
+    n_types = len(kinds.weight)
+    law = TargetLaw(level, np.full(n_types, shift), np.ones(n_types), kinds.noise.copy())
+    share, previous = 0.5, -np.inf
+    for _ in range(_N_ROUNDS):
+        log_in = np.log(share) + _log_in(outputs, means, law)
+        log_out = np.log1p(-share) + _log_out(outputs, means, kinds, law)
+        total = np.logaddexp(_log_sum_exp(log_in), _log_sum_exp(log_out))
+        gained, previous = float(total.mean()) - previous, float(total.mean())
+        if gained < _TOLERANCE:
+            break
+        of_members, of_others = np.exp(log_in - total[:, None]), np.exp(log_out - total[:, None])
+        share = float(np.clip(of_members.sum() / len(outputs), _FEWEST, _MOST))
+        certainty = of_others / (means.variance + kinds.noise)
+        level = float((certainty * (outputs[:, None] - means.mean)).sum() / (certainty.sum() + 1e-12))
+        law = _improved(kinds, means, outputs, law._replace(level=level), of_members)
+    return previous, law
 
 
 def _improved(
-    kinds: OutKinds, means: OutMeans, outputs: FloatArray, law: MemberLaw, of_members: FloatArray
-) -> MemberLaw:
+    kinds: OutKinds, means: OutMeans, outputs: FloatArray, law: TargetLaw, of_members: FloatArray
+) -> TargetLaw:
     """One maximization: of each kind, a line through its members' outputs over their OUT means.
 
-    The OUT means are uncertain. Given its output, a member's has mean `mu` and variance `left`.
+    The OUT means are uncertain. Given its output, a member's has mean `mu` and variance `left`. Training
+    raises a record's output, so a kind's members lie somewhat above its non-members whatever the fit says,
+    and they may not scatter more: a wider law would claim outliers far below as members.
     """
     s, q, n = outputs[:, None], of_members, _PSEUDO_RECORDS
     gain = law.slope * means.variance / (law.noise + law.slope**2 * means.variance)
     mu = means.mean + gain * (s - law.shift - law.slope * means.mean)
     left = means.variance * (1 - gain * law.slope)
     everyone = q.sum() + 1e-9
-    gap = max(float((q * (s - mu)).sum() / everyone), 0.0)
+    gap = max(float((q * (s - mu)).sum() / everyone), law.level)
     scatter = float((q * ((s - mu - gap) ** 2 + left)).sum() / everyone)
     size = q.sum(axis=0) + n
     mean_s = ((q * s).sum(axis=0) + n * (kinds.mean + gap)) / size
@@ -241,19 +259,20 @@ def _improved(
     covariance = (q * off_s * off_mu).sum(axis=0) + n * (kinds.covariance + pseudo_s * pseudo_mu)
     variance = (q * (off_mu**2 + left)).sum(axis=0) + n * (kinds.covariance + pseudo_mu**2)
     slope = np.maximum(covariance / variance, 0.0)
-    shift = mean_s - slope * mean_mu
+    least = law.level + (1 - slope) * kinds.mean + _SMALLEST_GAP * np.sqrt(kinds.noise)
+    shift = np.maximum(mean_s - slope * mean_mu, least)
     rest = (q * ((s - shift - slope * mu) ** 2 + slope**2 * left)).sum(axis=0)
     noise = np.maximum(np.minimum((rest + n * scatter) / size, kinds.noise), _SMALLEST_NOISE)
-    return MemberLaw(shift, slope, noise)
+    return TargetLaw(law.level, shift, slope, noise)
 
 
-def _log_in(outputs: FloatArray, means: OutMeans, law: MemberLaw) -> FloatArray:
+def _log_in(outputs: FloatArray, means: OutMeans, law: TargetLaw) -> FloatArray:
     variance = law.noise + law.slope**2 * means.variance
     return _log_normal(outputs, law.shift + law.slope * means.mean, variance) + means.log_weight
 
 
-def _log_out(outputs: FloatArray, means: OutMeans, kinds: OutKinds) -> FloatArray:
-    return _log_normal(outputs, means.mean, means.variance + kinds.noise) + means.log_weight
+def _log_out(outputs: FloatArray, means: OutMeans, kinds: OutKinds, law: TargetLaw) -> FloatArray:
+    return _log_normal(outputs, law.level + means.mean, means.variance + kinds.noise) + means.log_weight
 
 
 def _log_normal(outputs: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -77,7 +77,9 @@ def default_attacks(audit: Audit, task: Task) -> tuple[Attack, ...]:
 
     Only shipped attacks do: installing a package does not change what an audit reports.
     """
-    attacks = (attack() for attack in reversed(_SHIPPED) if audit in attack.default_for)
+    attacks = [attack() for attack in reversed(_SHIPPED) if audit in attack.default_for]
+    if audit == "out_references":
+        attacks.append(EbLira(online=False))
     return tuple(attack for attack in attacks if attack.reads(task))
 
 

@@ -161,8 +161,10 @@ def _every_model_attacked(
         labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
         signals = Signals(arrays, (1,), labels[sample])
         design = Design(gather_records(design.in_mask, sample, 1))
+    has_in_references = sum(bool(design.in_mask[model].any()) for model in range(design.n_models)) > 1
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
-    return EveryModel(EbLira(fitted_records=2_000)(signals, design).values, design.in_mask)
+    attack = EbLira(fitted_records=2_000, online=has_in_references)
+    return EveryModel(attack(signals, design).values, design.in_mask)
 
 
 def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:
