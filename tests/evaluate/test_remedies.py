@@ -19,7 +19,7 @@ from leakscope.evaluate.remedies import Remedy, remedies
 from leakscope.evaluate.results import AuditResults, CheckpointFit, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.leakage.checkpoints import CheckpointLeakage
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 from tests.made_up_audits import made_up_audit, quick_single_records
 
 NETWORK = {"net": "mlp", "weight_decay": 0.0, "schedule": "constant"}
@@ -70,7 +70,11 @@ def with_checkpoints(
 ) -> AuditResults:
     last = results.leakage.checkpoints[-1]
     checkpoints: list[CheckpointLeakage] = [
-        replace(last, epoch=epoch, bits=Estimate(value, value - 0.01, value + 0.01))
+        replace(
+            last,
+            epoch=epoch,
+            bits=TwoEstimates(value, value - 0.02, value + 0.02, value - 0.01, value + 0.01),
+        )
         for epoch, value in bits.items()
     ]
     fits = tuple(CheckpointFit(epoch, value, value, None) for epoch, value in accuracy.items())

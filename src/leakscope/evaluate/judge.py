@@ -87,7 +87,8 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     sample = Sample.of(signals, design, targets)
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     population = _population(bank, design, targets, len(canaries))
-    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
+    n_nonmembers = population.records - population.members
+    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
     results = AuditResults(
         experiment="audit",
         config=config,
