@@ -37,6 +37,10 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AuditResults]:
     return {"quiet": without_findings(quiet), "leaky": leaky}
 
 
+def _within_a_hundredth(bits: float) -> TwoEstimates:
+    return TwoEstimates(bits, bits - 0.02, bits + 0.02, bits - 0.01, bits + 0.01)
+
+
 def without_findings(results: AuditResults) -> AuditResults:
     """Enough models, accuracy equal on both sides, honest outputs, no group that differs."""
     assert results.exposed is not None
