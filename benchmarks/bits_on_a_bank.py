@@ -51,9 +51,8 @@ def main() -> None:
     in_mask = np.load(options.bank / "design.npy")
     labels = np.load(options.bank / "labels.npy").astype(np.int64)
     shuffled = in_mask[np.random.default_rng(1).permutation(len(in_mask))]
-    print(
-        f"{options.bank.name}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records; 95% intervals for these records\n"
-    )
+    print(f"{options.bank.name}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records;", end=" ")
+    print("95% intervals for these records\n")
     print("| " + " | ".join(HEADINGS) + " |")
     print("|---:|---|---|---|---|---:|---|---:|")
     for path in sorted(options.bank.glob("log_odds_epoch*.npy")):
