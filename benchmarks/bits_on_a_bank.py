@@ -22,7 +22,7 @@ from scipy import integrate, stats
 
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.leakage.bits import bits_per_record
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"
@@ -51,7 +51,8 @@ def main() -> None:
     in_mask = np.load(options.bank / "design.npy")
     labels = np.load(options.bank / "labels.npy").astype(np.int64)
     shuffled = in_mask[np.random.default_rng(1).permutation(len(in_mask))]
-    print(f"{options.bank.name}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records; 95% intervals\n")
+    print(f"{options.bank.name}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records;", end=" ")
+    print("95% intervals for these records\n")
     print("| " + " | ".join(HEADINGS) + " |")
     print("|---:|---|---|---|---|---:|---|---:|")
     for path in sorted(options.bank.glob("log_odds_epoch*.npy")):
@@ -76,8 +77,9 @@ def main() -> None:
     print(f"records with quad does {1 / rival:,.0f}: {rival / ours:,.0f}x")
 
 
-def _cell(figure: Estimate) -> str:
-    value, low, high = (round(v, 3) + 0.0 for v in figure)  # + 0.0 makes -0.0 equal 0.0
+def _cell(figure: TwoEstimates) -> str:
+    ends = (figure.value or 0.0, figure.these_low or 0.0, figure.these_high or 0.0)
+    value, low, high = (round(end, 3) + 0.0 for end in ends)  # + 0.0 makes -0.0 equal 0.0
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 

@@ -66,12 +66,25 @@ def test_a_limit_passes_below_the_interval_fails_above_it_and_is_inconclusive_wi
 
 def test_passing_asks_for_more_confidence_than_failing() -> None:
     """Intervals hold less often than stated, and a pass is what a release rests on."""
-    attack = replace(figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.61, sd=None, high_99=0.62))
+    attack = replace(
+        figures(0.58, 0.04, 0.04, 0.1), auc=Figure(0.58, 0.54, 0.61, 0.01, 0.55, 0.6, high_99=0.62)
+    )
     undecided, passed = (outcome(Gate(max_auc=limit), lira=attack).limits[0] for limit in (0.615, 0.62))
     assert undecided.outcome == "inconclusive" and passed.outcome == "passed"
     assert passed.sentence == (
-        "Gate passed: the AUC is up to 0.62 with 99% confidence (lira); the limit is 0.62."
+        "Gate passed: the AUC is up to 0.62 with about 99% confidence (lira); the limit is 0.62."
     )
+
+
+def test_a_limit_says_where_the_interval_that_decides_it_is_approximate() -> None:
+    attack, gate = figures(0.58, 0.04, 0.072, 0.6), Gate(max_tpr=(TprLimit(0.001, 0.9),))
+    few, enough = (judge_gate(gate, {"lira": attack}, EXPOSED, (), n).limits[0] for n in (2_000, 5_000))
+    assert few.sentence == (
+        f"{enough.sentence} The TPR at 0.1% FPR rests on about 2 non-members per target, so its interval is "
+        "approximate."
+    )
+    assert few.outcome == enough.outcome == "passed"
+    assert "approximate" not in enough.sentence
 
 
 def test_one_broken_limit_outweighs_an_undecided_one_and_that_a_passed_one() -> None:

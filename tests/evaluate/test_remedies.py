@@ -19,7 +19,7 @@ from leakscope.evaluate.remedies import Remedy, remedies
 from leakscope.evaluate.results import AuditResults, CheckpointFit, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.leakage.checkpoints import CheckpointLeakage
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 from tests.made_up_audits import made_up_audit, quick_single_records
 
 NETWORK = {"net": "mlp", "weight_decay": 0.0, "schedule": "constant"}
@@ -35,6 +35,10 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AuditResults]:
         quiet = made_up_audit(folder / "quiet", 0.0, fpr_budgets=(0.1,)).results
         leaky = made_up_audit(folder / "leaky", 3.0, fpr_budgets=(0.1,)).results
     return {"quiet": without_findings(quiet), "leaky": leaky}
+
+
+def _within_a_hundredth(bits: float) -> TwoEstimates:
+    return TwoEstimates(bits, bits - 0.02, bits + 0.02, bits - 0.01, bits + 0.01)
 
 
 def without_findings(results: AuditResults) -> AuditResults:
@@ -70,7 +74,11 @@ def with_checkpoints(
 ) -> AuditResults:
     last = results.leakage.checkpoints[-1]
     checkpoints: list[CheckpointLeakage] = [
-        replace(last, epoch=epoch, bits=Estimate(value, value - 0.01, value + 0.01))
+        replace(
+            last,
+            epoch=epoch,
+            bits=TwoEstimates(value, value - 0.02, value + 0.02, value - 0.01, value + 0.01),
+        )
         for epoch, value in bits.items()
     ]
     fits = tuple(CheckpointFit(epoch, value, value, None) for epoch, value in accuracy.items())

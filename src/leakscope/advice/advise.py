@@ -37,7 +37,7 @@ from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_bytes
 from leakscope.disk.toml_text import toml_text
 from leakscope.errors import CorruptBankError, InputError, printable
-from leakscope.evaluate.rating import FEWEST_FALSE_POSITIVES
+from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.results import AuditResults
 from leakscope.recipe import AnyRecipe
 from leakscope.report.notebook import summary_and_table
@@ -253,7 +253,7 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
     chosen = candidates(source, None if subject.config is None else subject.recipe_with)
     planned = _schedule(subject, chosen, options)
     n_nonmembers = len(source.records) // 2
-    fprs = [fpr for fpr in resolved.fpr_budgets if fpr * n_nonmembers >= FEWEST_FALSE_POSITIVES]
+    fprs = [fpr for fpr in resolved.fpr_budgets if why_approximate(fpr, n_nonmembers) is None]
     tried = [defence.label for defence in chosen.defences[: planned.n_defences]]
     late = {defence.label: "the time is too short" for defence in chosen.defences[planned.n_defences :]}
     config = AdviceConfig(

@@ -25,7 +25,7 @@ from leakscope.disk.storage import sha256_of
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
-from leakscope.stats.estimate import Estimate
+from leakscope.stats.estimate import TwoEstimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +69,13 @@ class FinishedAudit:
         )
 
     @property
-    def bits(self) -> Estimate | None:
+    def bits(self) -> TwoEstimates | None:
         """Mean bits at the last checkpoint; None without an interval, or for an audit of one given model.
 
         The bits of one given model would mostly be those of its reference models.
         """
         checkpoints = self.results.leakage.checkpoints
-        if self.results.is_of_one_model or not checkpoints or checkpoints[-1].bits.low is None:
+        if self.results.is_of_one_model or not checkpoints or checkpoints[-1].bits.these_low is None:
             return None
         return checkpoints[-1].bits
 

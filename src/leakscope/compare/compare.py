@@ -255,7 +255,7 @@ def _figure(row: _Row) -> tuple[float, float, float, float, float, str]:
 
 
 def _bits_row(baseline: FinishedAudit, other: FinishedAudit, simultaneous_level: float) -> _Row:
-    """Bits are compared by the intervals that the audits report."""
+    """Bits are compared by the intervals for these records that the audits report."""
     (first, first_interval), (second, second_interval) = map(_bits, (baseline, other))
     alone, simultaneous = (
         recovered_difference((first, second), (first_interval, second_interval), level)
@@ -267,5 +267,5 @@ def _bits_row(baseline: FinishedAudit, other: FinishedAudit, simultaneous_level:
 def _bits(audit: FinishedAudit) -> tuple[float, Interval]:
     bits = audit.bits
     assert bits is not None, "the spec has bits where every audit has"
-    assert bits.value is not None and bits.low is not None and bits.high is not None
-    return bits.value, Interval(bits.low, bits.high, LEVEL, "")
+    assert bits.value is not None and bits.these_low is not None and bits.these_high is not None
+    return bits.value, Interval(bits.these_low, bits.these_high, LEVEL, "")

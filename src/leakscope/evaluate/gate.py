@@ -2,7 +2,7 @@
 
 A gate passes, fails or is inconclusive. A rate passes when the *upper end* of its 99% interval is within the
 limit, and fails when the *lower end* of its 95% interval is above it. Passing asks for more, because
-intervals for records like these hold less often than stated (docs/coverage.md). A limit between the two
+intervals for records like these are approximate (docs/coverage.md). A limit between the two
 decides nothing, and neither does a figure that cannot be measured. Epsilon is only known from below, so its
 limit can fail but never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
 """

@@ -88,7 +88,8 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     sample = Sample.of(signals, design, targets)
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
     population = _population(bank, design, targets, len(canaries))
-    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene)
+    n_nonmembers = population.records - population.members
+    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
     claim = None
     if config.claim is not None:
         claim = figures_of_claim(bank, config.claim, config.targets, canaries)

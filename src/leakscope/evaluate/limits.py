@@ -19,7 +19,10 @@ from leakscope.evaluate.results import (
     TprAtFpr,
 )
 
-_SURE = " with 99% confidence"
+_SURE, _ABOUT_SURE = " with 99% confidence", " with about 99% confidence"
+"""For these records, and for records like these, on which no model was trained."""
+_FEWEST_FALSE_POSITIVES = 5
+"""Expected per target; a TPR that rests on fewer non-members has an approximate interval."""
 
 
 _OF_CLAIMS: dict[Status, GateOutcome | None] = {
@@ -46,6 +49,7 @@ def judge_gate(
     attacks: Mapping[str, AttackFigures],
     exposed: ExposedRecords | None,
     hygiene: Sequence[Outcome] = (),
+    n_nonmembers: int | None = None,
 ) -> GateResult:
     """The outcome of every limit.
 
@@ -54,9 +58,11 @@ def judge_gate(
         attacks: label -> figures of each attack.
         exposed: records that are individually exposed; None where single records were not evaluated.
         hygiene: checks of the audit; after one that undermines the figures, every limit is inconclusive.
+        n_nonmembers: non-members of each target; None: unknown.
     """
     failed_checks = [check.name for check in undermining(hygiene)]
-    limits = tuple(_undecided(limit, failed_checks) for limit in _outcomes(gate, attacks, exposed))
+    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
+    limits = tuple(_undecided(limit, failed_checks) for limit in outcomes)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
 
@@ -64,6 +70,23 @@ def _overall(outcomes: Sequence[GateOutcome]) -> GateOutcome:
     if "failed" in outcomes:
         return "failed"
     return "inconclusive" if "inconclusive" in outcomes else "passed"
+
+
+def why_approximate(fpr: float, n_nonmembers: int) -> str | None:
+    """Why the interval of the TPR at an FPR is approximate; None where it is not."""
+    if fpr * n_nonmembers >= _FEWEST_FALSE_POSITIVES:
+        return None
+    number = max(round(fpr * n_nonmembers), 1)
+    rests_on = f"about {number} {'non-member' if number == 1 else 'non-members'} per target"
+    return f"The TPR at {100 * fpr:g}% FPR rests on {rests_on}, so its interval is approximate."
+
+
+def _marked(limit: LimitOutcome, n_nonmembers: int | None) -> LimitOutcome:
+    """The limit, with a second sentence where the interval that decides it is approximate."""
+    if limit.fpr is None or n_nonmembers is None or limit.bound is None:
+        return limit
+    why = why_approximate(limit.fpr, n_nonmembers)
+    return limit if why is None else replace(limit, sentence=f"{limit.sentence} {why}")
 
 
 def _undecided(limit: LimitOutcome, failed_checks: Sequence[str]) -> LimitOutcome:
@@ -92,7 +115,8 @@ class _Range:
         if gate.records == "these":
             no_interval = "it has no interval for these records"
             return cls(_known(figure.these_low), _known(figure.these_high_99), reason or no_interval, _SURE)
-        return cls(_known(figure.low), _known(figure.high_99), reason or "it has no interval", _SURE)
+        sure = _SURE if figure.these_low is None else _ABOUT_SURE  # of one model, other records are queried
+        return cls(_known(figure.low), _known(figure.high_99), reason or "it has no interval", sure)
 
     @classmethod
     def above(cls, bound: EpsilonFigure) -> _Range:

@@ -16,6 +16,7 @@ from scipy import special
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AttackFigures, ExposedRecords, Figure, Headline, PopulationFigures
 from leakscope.leakage.checkpoints import LeakageFigures, MostExposed
@@ -26,8 +27,6 @@ SEPARATIONS: Mapping[Level, float] = {"low": 0.25, "moderate": 0.5, "high": 1.0,
 """`mu` of each level's curve."""
 WORST_BITS: Mapping[Level, float] = {"low": 0.05, "moderate": 0.15, "high": 0.5, "severe": 0.75}
 """Bits of the most exposed 1% of records from which each level holds."""
-FEWEST_FALSE_POSITIVES = 5
-"""Expected per target; a TPR that rests on fewer non-members has an approximate interval, and counts not."""
 _WIDER = 1.2
 """An AUC is above 0.5 if an interval wider by this factor says so: it is not the only figure that could be
 above "none found" by chance, and all of them together should be in at most 5% of audits."""
@@ -79,7 +78,7 @@ def highest(levels: Iterator[Level] | list[Level]) -> Level:
 
 def counts(fpr: float, population: PopulationFigures) -> bool:
     """Whether a TPR at this FPR rests on enough non-members to be rated."""
-    return fpr * (population.records - population.members) >= FEWEST_FALSE_POSITIVES
+    return why_approximate(fpr, population.records - population.members) is None
 
 
 def _parts(rated: Rated) -> Iterator[RatingPart]:

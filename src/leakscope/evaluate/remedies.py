@@ -97,12 +97,13 @@ def _late_epochs(results: AuditResults) -> Iterator[Remedy]:
     """The earliest checkpoint that is as accurate as the last and leaks less, beyond both intervals."""
     bits = {at.epoch: at.bits for at in results.leakage.checkpoints}
     fits = results.fit
-    if len(fits) < 2 or len(bits) != len(fits) or bits[fits[-1].epoch].low is None:
+    if len(fits) < 2 or len(bits) != len(fits) or bits[fits[-1].epoch].these_low is None:
         return
-    last, least = fits[-1], bits[fits[-1].epoch].low or 0.0
+    last, least = fits[-1], bits[fits[-1].epoch].these_low or 0.0
     for fit in fits[:-1]:
         earlier = bits[fit.epoch]
-        if earlier.high is None or earlier.high >= least or last.nonmembers - fit.nonmembers > LOST_ACCURACY:
+        high = earlier.these_high
+        if high is None or high >= least or last.nonmembers - fit.nonmembers > LOST_ACCURACY:
             continue
         schedule = results.population.recipe.get("schedule", "constant")
         caution = (

@@ -220,7 +220,8 @@ def set_sentences(results: AuditResults) -> list[str]:
 
 def _how_often_in(figures: SetFigures) -> str:
     auc = figures.auc
-    interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
+    about = "" if auc.these_low is None else "about "
+    interval = "no interval" if auc.low is None else f"95% interval {about}{auc.low:.1%} to {auc.high:.1%}"
     return f"the strongest attack ({figures.attack}) does so {auc.value or 0:.1%} of the time ({interval})"
 
 
@@ -287,6 +288,7 @@ def limitations(results: AuditResults) -> list[str]:
     return [
         "The figures hold for these attacks and this many models; a stronger attack may learn more.",
         "They hold for this recipe, on these records and on others drawn like them.",
+        "Intervals for records like these are approximate, because no model was trained on other records.",
     ]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from leakscope.disk.toml_text import toml_table
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, TprLimit
-from leakscope.evaluate.limits import judge_gate
-from leakscope.evaluate.rating import FEWEST_FALSE_POSITIVES, LEVELS, auc_of, counts, tpr_of
+from leakscope.evaluate.limits import judge_gate, why_approximate
+from leakscope.evaluate.rating import LEVELS, auc_of, counts, tpr_of
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.results import AuditResults
 
@@ -85,7 +85,7 @@ def gate_to_begin_with(
         auc_half_width: of the interval that the AUC will have.
         decides_share: whether the models can detect more than 1% of exposed records.
     """
-    resolved = sorted(fpr for fpr in fprs if fpr * n_nonmembers >= FEWEST_FALSE_POSITIVES)
+    resolved = sorted(fpr for fpr in fprs if why_approximate(fpr, n_nonmembers) is None)
     level = next((one for one in _HELD if 0.5 + auc_half_width <= auc_of(one)), _HELD[-1])
     gate = gate_below(level, resolved[:1], _FIRST_SHARE if decides_share else None)
     return SuggestedGate(gate, level, None, gate_reasons(gate, level))

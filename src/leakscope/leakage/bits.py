@@ -25,10 +25,11 @@ Intervals are for *these records* (other models trained on random halves of them
 - a delete-a-group jackknife, which is right where much leaks. Elsewhere it is many times too large (9 times
   with 8 models), as fits without a model differ in more than that model's share.
 
-What exceeds the jackknife of permuted designs is due to leakage, and is added to the first; the sum is at
-most the jackknife. Another sample adds the scatter of records that the jackknife has not counted, and
-changes all models at once: by a part of the variance of a single model, but at most by the leakage divided by
-the root of twice the number of records (`leakscope.stats.two_way` has the reasons).
+What exceeds the jackknife of permuted designs is due to leakage, and is added to the first. The truth lies
+between this sum and the jackknife; their geometric mean is used, or the jackknife where it is smaller.
+Another sample adds the scatter of records that the jackknife has not counted, and changes all models at once:
+by a part of the variance of a single model, but at most by the leakage divided by the root of the number of
+records (`leakscope.stats.two_way` has the reasons).
 """
 
 from __future__ import annotations
@@ -300,15 +301,17 @@ def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator, n_recor
     group = rng.permutation(n_models) % min(n_models, _MOST_GROUPS)
     jackknife = _jackknife(sample, sample.in_mask, null, group)
     excess = np.maximum(jackknife.variance - _jackknife_without_leakage(sample, null, group, rng), 0.0)
-    of_these = np.minimum(jackknife.variance, null.variance + excess) + null.variance / null.n
+    least = np.minimum(jackknife.variance, null.variance + excess)
+    of_these = np.sqrt(least * jackknife.variance) + null.variance / null.n
     whole = null.subtracted_from(measures(sample.moderated(sample.in_mask)), sample.values.mean(axis=0))
     share = whole.shape[1] / n_records  # of the records, in the sample
     scatter = share * np.append(whole.var(axis=1), 0.0) / whole.shape[1]
     of_records = np.maximum(scatter - share * jackknife.apart, 0.0)
-    most_sampled = _figures(whole, null.most_exposed) ** 2 / (2 * n_records)
+    most_sampled = _figures(whole, null.most_exposed) ** 2 / n_records
     sampled = np.minimum(_SHARE_OF_RECORDS * n_models * of_these, most_sampled)
-    # More degrees of freedom than a jackknife has, because both variances err on the high side.
-    quantile = special.stdtrit(4 * int(group.max()), 0.975)
+    # The geometric mean errs on the high side; but many records leave time for few permutations.
+    few = null.n < _MOST_PERMUTATIONS
+    quantile = float(special.stdtrit(null.n - 1, 0.975) if few else special.ndtri(0.975))
     half_widths: FloatArray = quantile * np.sqrt(
         np.stack([of_these + of_records + sampled, of_these], axis=1)
     )

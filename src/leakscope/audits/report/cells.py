@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.results import AuditResults, Figure, SetFigures, TprFigure
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"
-_FEW_FALSE_POSITIVES = 5
-"""With fewer expected per target, the interval of a TPR holds less often than it says (docs/coverage.md)."""
 
 
 def attack_table(results: AuditResults) -> Table:
@@ -116,12 +115,9 @@ def remarks(results: AuditResults) -> list[str]:
     points = [point for figures in results.attacks.values() for point in figures.tpr_at_fpr]
     missing = [f"Not measurable: {reason}." for reason in sorted({p.reason for p in points if p.reason})]
     n_nonmembers = results.population.records - results.population.members
-    rare = {p.fpr for p in points if not p.reason and p.fpr * n_nonmembers < _FEW_FALSE_POSITIVES}
-    return missing + [
-        f"The TPR at {percent(fpr)} FPR rests on about {max(round(fpr * n_nonmembers), 1)} non-members per "
-        "target, so its interval is approximate."
-        for fpr in sorted(rare, reverse=True)
-    ]
+    fprs = sorted({point.fpr for point in points if not point.reason}, reverse=True)
+    approximate = (why_approximate(fpr, n_nonmembers) for fpr in fprs)
+    return missing + [why for why in approximate if why is not None]
 
 
 def percent(share: float) -> str:

@@ -207,8 +207,8 @@ def bits_section(results: AuditResults) -> Section:
         "other models; a Gaussian is fitted to each. Mutual information is at most 1 bit. rho_KL is the "
         "sum of the two Kullback-Leibler divergences, in bits. Total variation is the largest advantage "
         "of an attacker who sees only this output, if the Gaussians are right; where they are not, an "
-        "attacker can exceed it. All figures are bias-corrected with permuted designs; intervals are over "
-        "models."
+        "attacker can exceed it. All figures are bias-corrected with permuted designs; intervals are for "
+        "records like these, and approximate."
     )
     return Section("bits", "Bits", body, note)
 
