@@ -58,8 +58,8 @@ def test_a_claim_has_its_budget(config: Path) -> None:
     assert "The claim of epsilon = 4 at delta = 1e-05 is testable" in text
     assert "it takes at least 170,000 models" in text
     assert "Training so many models takes about" in text
-    check_refused(run_command("plan", config, "--claim", "4,5,6"), "claim='4,5,6'")
-    check_refused(run_command("plan", config, "--claim", "0"), "must be above 0")
+    check_refused(config.parent, ("plan", config, "--claim", "4,5,6"), "claim='4,5,6'")
+    check_refused(config.parent, ("plan", config, "--claim", "0"), "must be above 0")
 
 
 def test_json_is_the_whole_plan(config: Path) -> None:
