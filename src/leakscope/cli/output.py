@@ -104,7 +104,7 @@ def claimed(text: str | None) -> Claim | None:
     given = numbers(text, float, "claim", "epsilon, or epsilon and delta", "8,1e-5")
     if len(given) > 2:
         raise InputError(f"claim={text!r}: give epsilon, or epsilon and delta, like 8,1e-5")
-    return Claim(*given)
+    return Claim(given[0]) if len(given) == 1 else Claim(given[0], given[1])
 
 
 def numbers(text: str, kind: type[N], option: str, what: str, example: str) -> tuple[N, ...]:
