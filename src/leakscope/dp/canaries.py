@@ -165,7 +165,15 @@ class Canaries:
                 f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
                 "canary. If noise is added later, call observe(noisy_gradients) after it."
             )
-        return audit_scores(updates.scores, self._is_in, claim, name=NAME, white_box=True, assumed=assumed)
+        return audit_scores(
+            updates.scores,
+            self._is_in,
+            claim,
+            name=NAME,
+            white_box=True,
+            updates=updates.values() if self._silent else None,
+            assumed=assumed,
+        )
 
     def _check_reached(self, updates: Updates) -> None:
         if not self._n_seen:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from leakscope.array_types import FloatArray
 from leakscope.dp.coordinates import Coordinates, standardized
 
+_MOST_STORED = 10_000_000  # values
 _FEW_VALUES = 0.1  # of the canaries; noise gives nearly every canary a value of its own
 
 
@@ -34,7 +36,8 @@ class Updates:
         self._coordinates, self._parameters = coordinates, list(parameters)
         self.scores: FloatArray = np.zeros(len(coordinates.tensor))
         self.n_steps, self.n_noiseless = 0, 0
-        self._reads_parameters = True
+        self._values: list[npt.NDArray[np.float32]] = []
+        self._reads_parameters, self._learning_rate = True, 1.0
         self._last_parameters = self.at_canaries(self._parameters)
         self._last_mean: FloatArray = np.zeros(len(self.scores))
         if hasattr(optimizer, "register_step_post_hook"):
@@ -46,13 +49,19 @@ class Updates:
             values: FloatArray = self._coordinates.read(tensors).double().cpu().numpy()
         return values
 
+    def values(self) -> FloatArray | None:
+        """What each update showed of each canary, (updates, canaries); None: they are too many to store."""
+        if len(self._values) < self.n_steps:
+            return None
+        return np.array(self._values, dtype=np.float64)
+
     def read_parameters(self) -> None:
         """Reads how the parameters have changed, if they have."""
         if not self._reads_parameters:
             return
         parameters = self.at_canaries(self._parameters)
         if (parameters != self._last_parameters).any():
-            self._record(self._last_parameters - parameters)
+            self._record((self._last_parameters - parameters) / self._learning_rate)
             self._last_parameters = parameters
 
     def read_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
@@ -61,6 +70,8 @@ class Updates:
         self._record(self.at_canaries(gradients))
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        # One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
+        self._learning_rate = float(optimizer.param_groups[0].get("lr", 1.0)) or 1.0
         mean = _running_mean(optimizer)
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
         if mean is None or any(state is None for state in states):
@@ -75,6 +86,8 @@ class Updates:
         if not np.isfinite(values).all():
             return
         self.n_steps += 1
+        if self.n_steps * len(values) <= _MOST_STORED:
+            self._values.append(values.astype(np.float32))
         self.n_noiseless += len(np.unique(values)) <= max(2, _FEW_VALUES * len(values))
         self.scores += standardized(values, self._coordinates.group)
 

@@ -28,8 +28,8 @@ from leakscope.stats.intervals import check_level
 GUESSED_SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Shares of the canaries that are guessed, where nobody chose one."""
 _LARGEST_EPSILON, _LARGEST_MU = 64.0, 64.0
-_GRID = 65  # candidates that are tried at once; each round narrows the bracket by this factor less one
-_ROUNDS = 6
+# Candidates per round, and rounds: each narrows the bracket by the candidates less one, to 1e-9 in the end.
+_FEW_AT_ONCE, _MANY_AT_ONCE = (5, 18), (65, 6)
 
 TradeOff = Callable[[FloatArray], FloatArray]
 """False positive rates -> the lowest false negative rates that the training allows; elementwise."""
@@ -99,7 +99,7 @@ def epsilon_of_guesses(guesses: Guesses, *, delta: float = 1e-5, confidence: flo
     def is_refuted(epsilons: FloatArray) -> BoolArray:
         return np.array([p_value_of_guesses(guesses, e, delta) <= 1 - confidence for e in epsilons])
 
-    bound = _first_possible(is_refuted, _LARGEST_EPSILON)
+    bound = _first_possible(is_refuted, _LARGEST_EPSILON, *_FEW_AT_ONCE)
     return EpsilonBound(bound, delta, confidence, "guesses in one run (Steinke et al. 2023)")
 
 
@@ -115,7 +115,7 @@ def gaussian_epsilon_of_guesses(
             guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mus), len(mus), confidence
         )
 
-    epsilon = gdp_epsilon(_first_possible(is_refuted, _LARGEST_MU), delta)
+    epsilon = gdp_epsilon(_first_possible(is_refuted, _LARGEST_MU, *_MANY_AT_ONCE), delta)
     method = "guesses in one run, Gaussian trade-off (Mahloujifar et al. 2025)"
     return EpsilonBound(epsilon, delta, confidence, method)
 
@@ -184,11 +184,13 @@ def _refuted(guesses: Guesses, tradeoff: TradeOff, n_curves: int, confidence: fl
     return np.asarray(right + wrong > n_made / n_canaries)
 
 
-def _first_possible(is_refuted: Callable[[FloatArray], BoolArray], largest: float) -> float:
+def _first_possible(
+    is_refuted: Callable[[FloatArray], BoolArray], largest: float, n_candidates: int, n_rounds: int
+) -> float:
     """The lower end of the values that are not refuted, from below; 0 where 0 is not, within 1e-9 or so."""
     low, high = 0.0, largest
-    for _ in range(_ROUNDS):
-        grid = np.linspace(low, high, _GRID)
+    for _ in range(n_rounds):
+        grid = np.linspace(low, high, n_candidates)
         refuted = is_refuted(grid)
         if refuted.all():
             return high
