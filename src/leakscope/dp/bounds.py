@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.coins import probability_of_size
 from leakscope.dp.verdict import Evidence, Growth
 from leakscope.privacy.claim import Claim
@@ -37,7 +38,7 @@ MOST_COINS = 4096
 SHARES = (0.03, 0.1, 0.3, 0.6, 0.9)
 """Shares of the coins that are guessed; never all, because fair coins are rarely half IN and half OUT."""
 _LARGEST_CEILING, _SMALLEST_ERROR = 64.0, 1e-12
-_SMALLEST_PART, _MOST_PARTS = 8, 4
+_FEWEST_MODELS, _MOST_PARTS = 8, 4
 
 NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
 COINS = "Independent fair coins decided which model has which record, and no score knows the coin it guesses."
@@ -59,7 +60,7 @@ def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confid
         ceiling = ceiling_of_rates(len(sides.members), len(sides.nonmembers), claim, confidence)
         return Growth(1, n, _rates_bound(sides, claim, confidence).epsilon, ceiling)
 
-    *parts, whole = [part(n) for n in _parts(len(scores))]
+    *parts, whole = [part(n) for n in _parts(len(scores), _FEWEST_MODELS)]
     return Evidence(
         "one record, many models",
         whole.epsilon,
@@ -98,7 +99,8 @@ def evidence_of_guesses(
         bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error, shares=SHARES)
         return Growth(n_canaries, runs, bound.epsilon, ceiling_of_guesses(coins.size, claim, error))
 
-    *parts, whole = [part(n) for n in _parts(n_models if n_models > 1 else n_records)]
+    n_parts = _parts(n_models, _FEWEST_MODELS) if n_models > 1 else _parts(n_records, FEWEST_RECORDS)
+    *parts, whole = [part(n) for n in n_parts]
     return Evidence(
         "many records, " + ("many models" if n_models > 1 else "one model"),
         whole.epsilon,
@@ -165,9 +167,9 @@ def _perfect(n_in: int, n_out: int) -> SplitScores:
     return SplitScores(np.linspace(1.0, 2.0, n_in), np.linspace(-2.0, -1.0, n_out))
 
 
-def _parts(n: int) -> list[int]:
+def _parts(n: int, fewest: int) -> list[int]:
     """Parts of n, each twice the one before it, and n itself."""
-    return [n // 2**k for k in range(_MOST_PARTS - 1, 0, -1) if n // 2**k >= _SMALLEST_PART] + [n]
+    return [n >> k for k in range(_MOST_PARTS - 1, 0, -1) if n >> k >= fewest] + [n]
 
 
 @lru_cache(4096)
