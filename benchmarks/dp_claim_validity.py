@@ -87,12 +87,12 @@ def one_model(
 ROWS: dict[str, tuple[Any, Mechanism, Claim, tuple[int, int]]] = {
     "population, Gaussian, epsilon 4": (population, gaussian, Claim(4.0, tradeoff="gaussian"), (64, 20)),
     "population, randomized response, epsilon 1, delta 0.001": (
-        population, randomized_response, Claim(1.0, 1e-3), (64, 20)),
+        population, randomized_response, Claim(1.0, 1e-3), (32, 20)),
     "population, randomized response, epsilon 0.5, delta 0": (
-        population, randomized_response, Claim(0.5, 0.0), (64, 20)),
-    "one model, Gaussian, epsilon 4": (one_model, gaussian, Claim(4.0, tradeoff="gaussian"), (9, 600)),
+        population, randomized_response, Claim(0.5, 0.0), (32, 20)),
+    "one model, Gaussian, epsilon 4": (one_model, gaussian, Claim(4.0, tradeoff="gaussian"), (9, 300)),
     "one model, randomized response, epsilon 1, delta 0": (
-        one_model, randomized_response, Claim(1.0, 0.0), (9, 600)),
+        one_model, randomized_response, Claim(1.0, 0.0), (9, 300)),
 }  # fmt: skip
 
 

@@ -35,6 +35,16 @@ def audited(folder: Path, gate: str, training: str = "", *options: str, models: 
     return run_command("audit", folder / "my.toml", "--out", folder / "run", *options)
 
 
+def test_a_claim_ends_with_its_code(tmp_path: Path) -> None:
+    few = audited(tmp_path, "[claim]\nepsilon = 8", "", "--json", models=4)
+    assert few.exit_code == 4
+    assert "the claim of differential privacy" in few.err
+    assert "is not testable with this budget" in few.err
+    assert json.loads(few.out)["claim"]["verdict"]["status"] == "not testable"
+    refused = run_command("judge", tmp_path / "run", "--claim", "0")
+    assert refused.exit_code == 2
+
+
 def test_without_a_gate_and_with_one_that_holds_the_code_is_0(tmp_path: Path) -> None:
     plain = audited(tmp_path, "")
     assert plain.exit_code == 0

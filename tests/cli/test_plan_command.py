@@ -53,10 +53,20 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     assert list(files_under(config.parent)) == ["mine.toml"]
 
 
+def test_a_claim_has_its_budget(config: Path) -> None:
+    text = " ".join(run_command("plan", config, "--claim", "4").out.split())
+    assert "The claim of epsilon = 4 at delta = 1e-05 is testable" in text
+    assert "it takes at least 170,000 models" in text
+    assert "Training so many models takes about" in text
+    check_refused(config.parent, ("plan", config, "--claim", "4,5,6"), "claim='4,5,6'")
+    check_refused(config.parent, ("plan", config, "--claim", "0"), "must be above 0")
+
+
 def test_json_is_the_whole_plan(config: Path) -> None:
     done = run_command("plan", config, "--json")
     planned = json.loads(done.out)
-    assert set(planned) == {"population", "cost", "resolution", "exposed", "undecidable", "suggested"}
+    parts = {"population", "cost", "resolution", "exposed", "undecidable", "suggested", "claim"}
+    assert set(planned) == parts
     assert set(planned["cost"]) == {"training", "time", "memory", "disk"}
     assert planned["population"] == {"models": 8, "records": 1797, "members": 898, "nonmembers": 898}
     assert planned["cost"]["training"]["trainer"] == "dense"

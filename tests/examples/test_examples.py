@@ -116,6 +116,12 @@ def test_differential_privacy(tmp_path: Path) -> None:
     assert "The models were trained with DP-SGD: epsilon = 8 at delta = 1e-05 for each record" in out
 
 
+@pytest.mark.slow
+def test_a_claim(tmp_path: Path) -> None:
+    out = " ".join(run_config("claim.toml", tmp_path).split())
+    assert "The claim of epsilon = 8 at delta = 1e-05 is not testable with this budget" in out  # 4 models
+
+
 def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
     (tmp_path / "own_attack.py").write_text((EXAMPLES / "own_attack.py").read_text())
     out = run_config("own_attack.toml", tmp_path)

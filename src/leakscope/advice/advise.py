@@ -242,7 +242,7 @@ def _inputs(subject: _Subject, options: AdviceOptions) -> dict[str, Any]:
 
 def _resolved(subject: _Subject) -> ResolvedSettings:
     source = subject.source
-    return replace(subject.settings, gate=None).resolve(
+    return replace(subject.settings, gate=None, claim=None).resolve(
         source.default_attacks, source.default_fpr_budgets, source.uses, source.task
     )
 
@@ -291,7 +291,7 @@ def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> 
 def _settings(subject: _Subject, models: int) -> AuditSettings:
     """Those of the user; whatever the attacks read, accuracy and bits are measured as well."""
     signals = sorted({*(subject.settings.signals or ()), "correct", "log_odds", LABEL_ROBUSTNESS})
-    return replace(subject.settings, models=models, gate=None, signals=signals)
+    return replace(subject.settings, models=models, gate=None, claim=None, signals=signals)
 
 
 def _train(

@@ -88,8 +88,8 @@ class MergedRuns:
         if gate is not None:
             config = replace(config, delta=gate.delta, confidence=gate.confidence)
         if claim is not None:
-            for part in self.configs.values():
-                check_claimed(part, merge.design)
+            for part, measured in self.configs.items():
+                check_claimed(measured, Bank.open(part).design())
         metadata = RecordMetadata.read(folder)
 
         def collect(out: Path, _progress: Progress) -> Evidence:

@@ -12,6 +12,7 @@ import typer
 from leakscope.cli.output import (
     AsJson,
     Attacks,
+    ClaimText,
     DataDir,
     FprBudgets,
     Out,
@@ -19,6 +20,7 @@ from leakscope.cli.output import (
     Redact,
     Seed,
     WithMembership,
+    claimed,
     listed,
     print_lines,
     rates,
@@ -50,6 +52,7 @@ def audit(
     ] = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    claim: ClaimText = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
     ] = None,
@@ -80,6 +83,7 @@ def audit(
         "models": models,
         "attacks": listed(attacks),
         "fpr": rates(fpr),
+        "claim": claimed(claim),
         "engine": engine,
         "address": address,
         "reuse": reuse or None,
@@ -122,6 +126,7 @@ def judge(
     run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    claim: ClaimText = None,
     redact: Redact = None,
     with_membership: WithMembership = False,
     quiet: Quiet = False,
@@ -137,7 +142,10 @@ def judge(
     from leakscope.disclosure import Disclosure
 
     settings = AuditSettings(
-        attacks=listed(attacks), fpr=rates(fpr), disclosure=Disclosure(redact, with_membership)
+        attacks=listed(attacks),
+        fpr=rates(fpr),
+        claim=claimed(claim),
+        disclosure=Disclosure(redact, with_membership),
     )
     verdict = run_audit(settings, FinishedRun(run), run)
     show(verdict, quiet, as_json)

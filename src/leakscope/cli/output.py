@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from leakscope.privacy.claim import Claim
+
 N = TypeVar("N", int, float)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -46,6 +48,14 @@ Attacks = Annotated[
 ]
 FprBudgets = Annotated[
     str | None, typer.Option("--fpr", help="False positive rates to report at, separated by commas.")
+]
+ClaimText = Annotated[
+    str | None,
+    typer.Option(
+        "--claim",
+        metavar="EPSILON[,DELTA]",
+        help="A claim of differential privacy to put to the test, such as 8 (delta is 1e-5) or 8,1e-6.",
+    ),
 ]
 DataDir = Annotated[
     Path | None, typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, else ~/.local/share/leakscope).")
@@ -83,6 +93,18 @@ def listed(text: str | None) -> tuple[str, ...] | None:
 def rates(text: str | None) -> tuple[float, ...] | None:
     """False positive rates separated by commas."""
     return None if text is None else numbers(text, float, "fpr", "rates", "0.01,0.001")
+
+
+def claimed(text: str | None) -> Claim | None:
+    """A claim from epsilon, and delta behind a comma."""
+    from leakscope.privacy.claim import Claim
+
+    if text is None:
+        return None
+    given = numbers(text, float, "claim", "epsilon, or epsilon and delta", "8,1e-5")
+    if len(given) > 2:
+        raise InputError(f"claim={text!r}: give epsilon, or epsilon and delta, like 8,1e-5")
+    return Claim(given[0]) if len(given) == 1 else Claim(given[0], given[1])
 
 
 def numbers(text: str, kind: type[N], option: str, what: str, example: str) -> tuple[N, ...]:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leakscope.cli.audit import configured
-from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json, print_lines
+from leakscope.cli.output import (
+    AsJson,
+    ClaimText,
+    DataDir,
+    Quiet,
+    claimed,
+    console,
+    print_json,
+    print_lines,
+)
 
 if TYPE_CHECKING:
     from leakscope.audits.planning.plan import Cost, Plan
@@ -24,6 +33,7 @@ def plan(
         Path | None, typer.Option(help="Saved predictions instead of a TOML file.")
     ] = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
+    claim: ClaimText = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -32,7 +42,8 @@ def plan(
     from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
 
-    planned = plan_audit(*configured(config, predictions, data_dir, {"models": models}))
+    given = {"models": models, "claim": claimed(claim)}
+    planned = plan_audit(*configured(config, predictions, data_dir, given))
     if as_json:
         print_json(to_jsonable(planned))
     elif not quiet:

@@ -17,13 +17,13 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.coins import probability_of_size
 from leakscope.dp.verdict import Evidence, Growth
 from leakscope.privacy.claim import Claim
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gdp_epsilon_of_split, gdp_mu
 from leakscope.stats.one_run import (
-    GUESSED_SHARES,
     Guesses,
     epsilon_of_guesses,
     gaussian_epsilon_of_guesses,
@@ -35,8 +35,10 @@ from leakscope.stats.roc import SplitScores, split_scores
 
 MOST_COINS = 4096
 """More are not guessed about: at the usual delta they lower the bound, and they take long."""
+SHARES = (0.03, 0.1, 0.3, 0.6, 0.9)
+"""Shares of the coins that are guessed; never all, because fair coins are rarely half IN and half OUT."""
 _LARGEST_CEILING, _SMALLEST_ERROR = 64.0, 1e-12
-_SMALLEST_PART, _MOST_PARTS = 8, 4
+_FEWEST_MODELS, _MOST_PARTS = 8, 4
 
 NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
 COINS = "Independent fair coins decided which model has which record, and no score knows the coin it guesses."
@@ -58,7 +60,7 @@ def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confid
         ceiling = ceiling_of_rates(len(sides.members), len(sides.nonmembers), claim, confidence)
         return Growth(1, n, _rates_bound(sides, claim, confidence).epsilon, ceiling)
 
-    *parts, whole = [part(n) for n in _parts(len(scores))]
+    *parts, whole = [part(n) for n in _parts(len(scores), _FEWEST_MODELS)]
     return Evidence(
         "one record, many models",
         whole.epsilon,
@@ -94,10 +96,11 @@ def evidence_of_guesses(
         if error < _SMALLEST_ERROR:
             return Growth(n_canaries, runs, 0.0, 0.0)
         bound_of = gaussian_epsilon_of_guesses if claim.tradeoff == "gaussian" else epsilon_of_guesses
-        bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error)
+        bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error, shares=SHARES)
         return Growth(n_canaries, runs, bound.epsilon, ceiling_of_guesses(coins.size, claim, error))
 
-    *parts, whole = [part(n) for n in _parts(n_models if n_models > 1 else n_records)]
+    n_parts = _parts(n_models, _FEWEST_MODELS) if n_models > 1 else _parts(n_records, FEWEST_RECORDS)
+    *parts, whole = [part(n) for n in n_parts]
     return Evidence(
         "many records, " + ("many models" if n_models > 1 else "one model"),
         whole.epsilon,
@@ -119,9 +122,7 @@ def _guesses_method(claim: Claim, of_given_size: bool) -> str:
     is_gaussian = claim.tradeoff == "gaussian"
     paper = "Mahloujifar et al. 2025, Gaussian trade-off" if is_gaussian else "Steinke et al. 2023"
     size = ", given the number of members" if of_given_size else ""
-    return (
-        f"guesses with abstention ({paper}), Bonferroni over {len(GUESSED_SHARES)} numbers of guesses{size}"
-    )
+    return f"guesses with abstention ({paper}), Bonferroni over {len(SHARES)} numbers of guesses{size}"
 
 
 def ceiling_of_rates(n_in: int, n_out: int, claim: Claim, confidence: float) -> float:
@@ -131,7 +132,7 @@ def ceiling_of_rates(n_in: int, n_out: int, claim: Claim, confidence: float) -> 
 
 def ceiling_of_guesses(n_coins: int, claim: Claim, error: float) -> float:
     """The bound had every guess been right."""
-    each = error / len(GUESSED_SHARES)
+    each = error / len(SHARES)
     return _ceiling_of_guesses(n_coins, claim.delta, claim.tradeoff == "gaussian", each)
 
 
@@ -166,20 +167,21 @@ def _perfect(n_in: int, n_out: int) -> SplitScores:
     return SplitScores(np.linspace(1.0, 2.0, n_in), np.linspace(-2.0, -1.0, n_out))
 
 
-def _parts(n: int) -> list[int]:
+def _parts(n: int, fewest: int) -> list[int]:
     """Parts of n, each twice the one before it, and n itself."""
-    return [n // 2**k for k in range(_MOST_PARTS - 1, 0, -1) if n // 2**k >= _SMALLEST_PART] + [n]
+    return [n >> k for k in range(_MOST_PARTS - 1, 0, -1) if n >> k >= fewest] + [n]
 
 
 @lru_cache(4096)
 def _ceiling_of_guesses(n_coins: int, delta: float, is_gaussian: bool, error: float) -> float:
-    guesses = Guesses(n_coins, n_coins, n_coins)
+    n_made = max(1, round(max(SHARES) * n_coins))
+    guesses = Guesses(n_coins, n_made, n_made)
     if is_gaussian:
         return gaussian_epsilon_of_guesses(guesses, delta=delta, confidence=1 - error).epsilon
     low, high = 0.0, _LARGEST_CEILING
     if p_value_of_guesses(guesses, low, delta) > error:
         return 0.0
-    while high - low > 1e-6:  # the p-value of guesses that are all right rises with epsilon
+    while high - low > 1e-9:  # the p-value of guesses that are all right rises with epsilon
         middle = (low + high) / 2
         low, high = (middle, high) if p_value_of_guesses(guesses, middle, delta) <= error else (low, middle)
     return low

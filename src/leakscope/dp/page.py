@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import leakscope
+from leakscope.dp.bounds import ceiling_of_guesses
 from leakscope.dp.sentences import budget_text, claimed_text, verdict_sentence
 from leakscope.dp.verdict import ClaimVerdict, Evidence, Growth, Status
+from leakscope.privacy.claim import Claim
 from leakscope.report.blocks import Absent, Body, Bullets, Heading, Table
-from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, label, line
+from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, line
 from leakscope.report.page import Badge, Page, Section
 
 _HEAD = ("test", "lower bound", "ceiling", "confidence", "budget")
@@ -18,6 +20,8 @@ _BADGES: dict[Status, Badge] = {
     "not testable": Badge("Claim not testable", "bad"),
     "consistent": Badge("Claim not refuted"),  # never green: a claim that stands is not confirmed
 }
+_HIGHEST = 64.0
+"""A ceiling above it is none."""
 _LIMITS = (
     "A test can refute a claim. No number of tests confirms one.",
     "Another attack, other canaries or more models may refute a claim that stands here.",
@@ -75,26 +79,28 @@ def claim_section(
 
 
 def evidence_table(evidence: Sequence[Evidence]) -> Body:
-    """One row per test."""
+    """One row per test, and how its bound was computed."""
     if not evidence:
         return [Absent("The tests are about single records, which this page leaves out.")]
+    names = _names(evidence)
     rows = [
-        [e.name, f"{e.epsilon:.2f}", f"{e.ceiling:.2f}", f"{100 * e.confidence:.4g}%", budget_text(e)]
-        for e in evidence
+        [name, f"{e.epsilon:.2f}", _ceiling_text(e.ceiling), f"{100 * e.confidence:.4g}%", budget_text(e)]
+        for name, e in zip(names, evidence, strict=True)
     ]
-    methods = dict.fromkeys(f"{e.name}: {e.method}." for e in evidence)
-    return [Table(_HEAD, rows), Bullets(list(methods))]
+    methods = [f"{name}: {e.method}." for name, e in zip(names, evidence, strict=True)]
+    return [Table(_HEAD, rows), Bullets(methods)]
 
 
 def growth_chart(verdict: ClaimVerdict, evidence: Sequence[Evidence]) -> Body:
     """Bound and ceiling of each test as its budget grows, and the claim."""
-    parts = {e.name: e.growth or (_whole(e),) for e in evidence}
-    if len(parts) < len(evidence):  # several methods of one test
-        parts = {f"{e.method} ({e.name})": e.growth or (_whole(e),) for e in evidence}
+    parts = {name: e.growth or (_whole(e),) for name, e in zip(_names(evidence), evidence, strict=True)}
     coins = [part.canaries * part.runs for growth in parts.values() for part in growth]
     if not coins:
         return []
     traces = [trace for i, item in enumerate(parts.items()) for trace in _traces(i, *item)]
+    if not any(e.growth for e in evidence):
+        traces.append(_ceilings(verdict, max(coins), min(e.confidence for e in evidence)))
+        coins += [n for trace in traces for n in trace["x"]]
     ends = [0.8 * min(coins), 1.25 * max(coins)]
     claim = line(ends, [verdict.epsilon] * 2, f"claimed: {verdict.epsilon:.3g}", "var(--ink)", "dot")
     layout = {
@@ -102,16 +108,40 @@ def growth_chart(verdict: ClaimVerdict, evidence: Sequence[Evidence]) -> Body:
         "yaxis": axis("epsilon", rangemode="tozero"),
         "hovermode": "closest",
     }
-    rows = [
-        [label(name), f"{part.canaries:,}", f"{part.runs:,}", f"{part.epsilon:.2f}", f"{part.ceiling:.2f}"]
-        for name, growth in parts.items()
-        for part in growth
-    ]
-    table = Table(("test", "records", "models", "lower bound", "ceiling"), rows)
     alt = "Lower bounds on epsilon over the number of coins, their ceilings, and the claimed epsilon."
     figure = {"data": [*traces, claim], "layout": layout}
     text = "The ceiling is the bound if every guess was right: a claim above it cannot be refuted."
-    return [f"{text} Only the largest budget counts.", Chart("claim-growth", figure, alt, table, png="claim")]
+    chart = Chart("claim-growth", figure, alt, _growth_table(parts), height=420, png="claim")
+    return [f"{text} Only the whole budget counts.", chart]
+
+
+def _growth_table(parts: Mapping[str, Sequence[Growth]]) -> Table:
+    rows = [
+        [name, f"{part.canaries:,}", f"{part.runs:,}", f"{part.epsilon:.2f}", _ceiling_text(part.ceiling)]
+        for name, growth in parts.items()
+        for part in growth
+    ]
+    return Table(("test", "records", "models", "lower bound", "ceiling"), rows)
+
+
+def _names(evidence: Sequence[Evidence]) -> list[str]:
+    """A name per test; of tests that share theirs, with a number in front."""
+    names = [e.name for e in evidence]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{number}. {name}" for number, name in enumerate(names, 1)]
+
+
+def _ceiling_text(ceiling: float) -> str:
+    return "none" if ceiling > _HIGHEST else f"{ceiling:.2f}"
+
+
+def _ceilings(verdict: ClaimVerdict, n_coins: int, confidence: float) -> PlotlyFigure:
+    """What guesses could reach with other budgets, for any trade-off."""
+    claim = Claim(verdict.epsilon, verdict.delta)
+    numbers = [max(2, round(n_coins * 2.0**k)) for k in range(-3, 3)]
+    reached = [ceiling_of_guesses(n, claim, 1 - confidence) for n in numbers]
+    return line(numbers, reached, "ceiling of guesses, any trade-off", "var(--muted)", "dash")
 
 
 def assumptions(evidence: Sequence[Evidence]) -> list[str]:
@@ -125,7 +155,9 @@ def _whole(evidence: Evidence) -> Growth:
 
 def _traces(index: int, name: str, growth: Sequence[Growth]) -> list[PlotlyFigure]:
     coins, hue = [part.canaries * part.runs for part in growth], colour(index)
-    bound = line(coins, [part.epsilon for part in growth], name, hue)
-    ceiling = line(coins, [part.ceiling for part in growth], f"{name}: ceiling", hue, "dash")
     marked = {"mode": "lines+markers", "marker": {"color": hue, "size": 7}}
-    return [{**bound, **marked}, {**ceiling, **marked}]
+    bound = {**line(coins, [part.epsilon for part in growth], name, hue), **marked}
+    ceilings = [part.ceiling if part.ceiling <= _HIGHEST else None for part in growth]
+    if not any(ceilings):
+        return [bound]
+    return [bound, {**line(coins, ceilings, f"{name}: ceiling", hue, "dash"), **marked}]

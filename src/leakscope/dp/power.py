@@ -14,12 +14,12 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from leakscope.array_types import FloatArray
-from leakscope.dp.bounds import MOST_COINS, guesses_refute, records_to_guess
+from leakscope.dp.bounds import MOST_COINS, SHARES, guesses_refute, records_to_guess
 from leakscope.dp.coins import probability_of_size
 from leakscope.privacy.claim import Claim
 from leakscope.stats.epsilon import THRESHOLDS, barrier_rates, geometric_ranks
 from leakscope.stats.gdp import GDP_THRESHOLDS, even_ranks, gdp_mu
-from leakscope.stats.one_run import GUESSED_SHARES, Guesses
+from leakscope.stats.one_run import Guesses
 
 FACTOR = 2.0
 """The true epsilon, in units of the claimed one, that a budget is judged by."""
@@ -82,8 +82,8 @@ def power_of_rates(n_models: int, claim: Claim, error: float) -> float:
 @lru_cache(1024)
 def power_of_guesses(n_coins: int, claim: Claim, error: float) -> float:
     """So many fair coins, guessed with abstention."""
-    each = error / len(GUESSED_SHARES)
-    return max(_power_of_share(n_coins, share, claim, each) for share in GUESSED_SHARES)
+    each = error / len(SHARES)
+    return max(_power_of_share(n_coins, share, claim, each) for share in SHARES)
 
 
 def _power_of_given_size(n_records: int, claim: Claim) -> float:
@@ -100,7 +100,7 @@ def _power_of_share(n_coins: int, share: float, claim: Claim, error: float) -> f
         middle = (low + high) // 2
         is_enough = guesses_refute(Guesses(n_coins, n_made, middle), claim, error)
         low, high = (low, middle) if is_enough else (middle, high)
-    return float(stats.binom.sf(high - 1, n_made, _best_accuracy(n_made, n_coins, claim)))
+    return float(stats.binom.sf(high - 1, n_made, _best_accuracy(n_made / n_coins, claim)))
 
 
 def _allowed_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
@@ -120,18 +120,13 @@ def _best_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     return np.asarray(special.ndtr(gdp_mu(epsilon, claim.delta) + special.ndtri(fpr)))
 
 
-def _best_accuracy(n_made: int, n_coins: int, claim: Claim) -> float:
-    """The share of right guesses of that attack, where it guesses about the clearest coins.
-
-    Half of the guesses are IN. Where all coins are guessed, randomized response gives a few more answers of
-    one kind than that, 0.4 times the square root of the coins on average; so many guesses go against it.
-    """
-    epsilon, share = FACTOR * claim.claimed_epsilon(), n_made / n_coins
+def _best_accuracy(share: float, claim: Claim) -> float:
+    """The share of right guesses of that attack, where it guesses about the clearest `share` of the coins."""
+    epsilon = FACTOR * claim.claimed_epsilon()
     if claim.delta == 0:
-        accuracy = float(special.expit(epsilon))
-        return accuracy if share < 1 else accuracy - (2 * accuracy - 1) * 0.4 / np.sqrt(n_coins)
+        return float(special.expit(epsilon))
     half = gdp_mu(epsilon, claim.delta) / 2
-    if share >= 1:
+    if share >= 1:  # of a single coin
         return float(special.ndtr(half))
     beyond: Callable[[float], float] = lambda t: special.ndtr(half - t) + special.ndtr(-half - t) - share  # noqa: E731
     at = optimize.brentq(beyond, 0.0, half + 40.0)

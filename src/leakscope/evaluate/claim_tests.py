@@ -73,7 +73,8 @@ def figures_of_claim(
     if halves.is_one_model:
         power, needed = power_of_one_model(n_records, claim), records_sentence(claim)
     else:
-        power, needed = power_of_population(n_models, n_records, claim), models_sentence(n_records, claim)
+        power = power_of_population(n_models, n_records, claim) if n_models >= LEAST_MODELS else 0.0
+        needed = models_sentence(n_records, claim)
     verdict = judge_claim(claim, _evidence(bank, halves, claim), needed)
     supposed: tuple[Evidence, ...] = ()
     if claim.tradeoff == "any" and claim.delta > 0:
