@@ -14,8 +14,9 @@ the mean instead of a reflection, and weight decay includes the parameters of ba
     python benchmarks/rmia_setting.py --out FOLDER --bank BANK
 
 `--data` has the files of CIFAR-10's binary version. Models are trained in blocks that are stored when they
-are complete: the same command again trains what is missing, other models extend the bank. On one H200 a block
-of 8 takes about 4 minutes. The last command collects the finished models. A bank has
+are complete: the same command again trains what is missing, other models extend the bank. A block of 8 takes
+4.6 minutes on one H200 (torch 2.11), of which 50 s are the queries at the end; the first of a process takes
+up to a minute more, for compiling. The last command collects the finished models. A bank has
 
     design.npy                     bool (models, records), labels.npy, models.npy (numbers in the design)
     log_odds_epochNNN.npy          float16 (models, records), the mean over the image and its mirror image
