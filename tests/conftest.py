@@ -1,7 +1,9 @@
 """Shared by all tests: thread counts, flushing, quick audits, and which tests `make test` leaves out."""
 
+import compileall
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,12 @@ _MARKED = {
     "tests/audits/test_planning.py": "slow",  # trials of a few seconds each
 }
 """Files and folders whose tests `make test` leaves out."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiles the package once; else every worker and every process that a test starts may do so anew."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

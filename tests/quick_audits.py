@@ -1,8 +1,8 @@
 """Audits in a fraction of their time, for rooms whose tests look at other things.
 
-Pictures are not rendered, though their charts are still translated for matplotlib, and the forests of the
-check for shift have few trees. Together these are half of the time of a small audit. A test that looks at
-either uses the fixture `whole_audits`.
+Pictures are not rendered, though their charts are still translated for matplotlib; the forests of the check
+for shift and the boosted trees of the attack `quantile` are few. Together these are more than half of the
+time of a small audit. A test that looks at any of them uses the fixture `whole_audits`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 import pytest
 import sklearn.ensemble
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingRegressor
 
 from leakscope.audits.planning import trial
 
@@ -30,21 +30,27 @@ def _small_forest(n_trees: int, **options: Any) -> ExtraTreesClassifier:
     return ExtraTreesClassifier(min(n_trees, _FEW_TREES), **options)
 
 
+def _few_rounds(max_iter: int, **options: Any) -> HistGradientBoostingRegressor:
+    return HistGradientBoostingRegressor(max_iter=min(max_iter, _FEW_TREES), **options)
+
+
 @contextmanager
 def quick_audits() -> Iterator[None]:
-    """Leaves both out."""
+    """Leaves them out."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _leave_blank)
         patched.setattr(sklearn.ensemble, "ExtraTreesClassifier", _small_forest)
+        patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
         yield
 
 
 @contextmanager
 def whole_audits() -> Iterator[None]:
-    """Restores both."""
+    """Restores them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _RENDERING)
         patched.setattr(sklearn.ensemble, "ExtraTreesClassifier", ExtraTreesClassifier)
+        patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", HistGradientBoostingRegressor)
         yield
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies
+from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, waiting
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -114,6 +114,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 def main() -> None:
     """Entry point; ends with an `ExitCode`."""
     _outlive_readers()
+    waiting.choose_waiting()
     try:
         _require_address_space()
         app()
