@@ -64,8 +64,8 @@ def test_the_true_difference_of_a_made_up_population_is_what_is_estimated():
 def test_intervals_hold_the_true_difference_of_the_loss_attack(gaps, spread):
     """In 88 of 100 populations or more; with 95%, fewer have a chance of 0.4%.
 
-    The mean over targets, whose jackknife this is, was simulated by itself as well: of 1,500 populations each,
-    the interval holds in 94.3%, 94.4% and 95.5%.
+    The mean over targets, whose jackknife this is, was simulated by itself as well: of 1,500 populations
+    each, the interval holds in 94.4%, 94.3% and 95.5%.
     """
     truth = true_auc(gaps[1], spread) - true_auc(gaps[0], spread)
     held = {"auc": 0, "accuracy": 0}
@@ -80,7 +80,7 @@ def test_intervals_hold_the_true_difference_of_the_loss_attack(gaps, spread):
 
 @pytest.mark.slow
 def test_a_defence_that_does_nothing_makes_no_difference():
-    """Neither over all records nor on a set of them, with attacks that have references, in 19 of 20 or more."""
+    """Neither over all records nor on a set of them, with an attack that has references."""
     n_detected = {"population": 0, "some": 0}
     for seed in range(40):
         first, second = populations(seed, (0.8, 0.8), 0.3, "loss+lira")

@@ -15,7 +15,7 @@ from leakscope.evaluate.results import Figure
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.stats.estimate import Estimate
-from leakscope.studies.defences.config import Subject, chosen_defences, preset_named
+from leakscope.studies.defences.config import Subject, chosen_defences, preset_named, subject_of
 from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
 from leakscope.studies.defences.judge import looks_safe_only
 from leakscope.studies.defences.page import command
@@ -202,3 +202,41 @@ def test_the_command_compares_and_prints(tmp_path):
 
 def _labels():
     return [defence.label for defence in chosen_defences(DEFENCES)]
+
+
+def _settings_of_preset(name: str) -> list[str]:
+    return [defence.label for defence in chosen_defences(preset_named(name).defences)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quick", "adult", "cifar10"])
+def test_every_setting_of_a_preset_applies(name):
+    """Nobody waits for an hour to be told that DP-SGD does not go with batch norm."""
+    preset = preset_named(name)
+    try:
+        subject = subject_of(preset, None)
+    except InputError as error:
+        pytest.skip(str(error))
+    comparison = comparison_of(subject, preset.defences, "cpu", models=preset.models)
+    assert comparison.config.inapplicable == ()
+    assert [one.label for one in comparison.config.settings] == ["none", *_settings_of_preset(name)]
+
+
+@pytest.mark.slow
+def test_the_preset_of_images_runs_in_miniature(tmp_path):
+    """Its network, augmentation, precision and defences, on random pictures and with few models."""
+    preset = preset_named("cifar10")
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (60, 3, 32, 32)).astype(np.uint8)
+    records = Records(
+        pictures, np.arange(60) % 4, np.arange(60).astype(str), "noise", class_names=tuple("abcd")
+    )
+    options = (("depth", 10), ("norm", "group"), ("widen", 1))
+    recipe = replace(preset.recipe, net_options=options, epochs=2, batch_size=20)
+    names = [chosen_defences((name,))[0] for name in ("mixup", "hamp", "selena", "targeted", "dp_sgd")]
+    canaries = Canaries("mislabelled", share=0.25)
+    results = leakscope.compare_defences(
+        records, recipe, names, tmp_path, models=8, canaries=canaries, fpr=0.1, device="cpu"
+    )
+    assert [one.label for one in results.settings] == ["none", *(one.label for one in names)]
+    assert results.left_out == ()
