@@ -81,6 +81,7 @@ def lowest_settings(values: Values, delta: float, confidence: float) -> Seen | s
     p_noise = _p_of_noise(outside)
     if p_noise < REJECT_BELOW:
         return f"the noise is not independent and Gaussian of one spread (p = {p_noise:.2g})"
+    confidence = (1 + confidence) / 2  # half of the error stays as a margin, as the shape was tested first
     fit = _fit(inside, outside.size, confidence)
     p_draws = _p_of_draws(inside, fit)
     if p_draws < REJECT_BELOW:
