@@ -92,7 +92,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument(
-        "--repeats", type=int, default=8, help="targets, each with a population of its own"
+        "--repeats", type=int, default=4, help="targets, each with a population of its own"
     )
     options = arguments.parse_args()
     path = RESULTS / "optimum.json"

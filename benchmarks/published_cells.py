@@ -36,7 +36,10 @@ class Published(NamedTuple):
     ours: tuple[str, ...]
 
 
-_OFFLINE = ("RMIA offline, published signal", "RMIA offline, best of 8", "EB-LiRA offline")
+_OFFLINE = (
+    "RMIA offline, published signal", "RMIA offline, best of 8", "RMIA offline, 18 queries",
+    "EB-LiRA offline",
+)  # fmt: skip
 _ONLINE = ("RMIA, published signal", "RMIA, best of 4", "RMIA, 18 queries", "EB-LiRA")
 _LIRA = ("LiRA, fixed variance", "LiRA, 18 queries", "EB-LiRA, checkpoints and queries")
 CELLS = (

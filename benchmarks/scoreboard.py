@@ -95,6 +95,7 @@ ROWS = (
     Row("EB-LiRA, checkpoints", "both", (EbLira(checkpoints="all"),), "checkpoints"),
     Row("LiRA, 18 queries", "both", (Lira(),), "queries", averages=True),
     Row("RMIA, 18 queries", "both", (Rmia(temperature=2.0),), "queries", averages=True),
+    Row("RMIA offline, 18 queries", "out", (Rmia(online=False, temperature=2.0),), "queries", averages=True),
     Row("EB-LiRA, 18 queries", "both", (EbLira(checkpoints="all"),), "queries"),
     Row("EB-LiRA, checkpoints and queries", "both", (EbLira(checkpoints="all"),), "checkpoints and queries"),
     Row("RMIA, published signal", "both", (Rmia(),), "taylor"),

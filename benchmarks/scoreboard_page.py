@@ -26,8 +26,8 @@ ONLINE = (
     "EB-LiRA",
 )  # fmt: skip
 MORE = (
-    "EB-LiRA, checkpoints", "LiRA, 18 queries", "RMIA, 18 queries", "EB-LiRA, 18 queries",
-    "EB-LiRA, checkpoints and queries",
+    "RMIA offline, published signal", "RMIA offline, 18 queries", "RMIA, published signal",
+    "RMIA, 18 queries", "LiRA, 18 queries", "EB-LiRA, 18 queries", "EB-LiRA, checkpoints", "EB-LiRA, checkpoints and queries",
 )  # fmt: skip
 
 
