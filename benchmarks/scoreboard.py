@@ -2,13 +2,13 @@
 
     python benchmarks/scoreboard.py --bank FOLDER --bank FOLDER
 
-computes the cells that docs/results/scoreboard/ lacks, one file per bank, and writes docs/scoreboard.md. Without
-`--bank` it writes the page again. A run that is stopped goes on where it was.
+computes the cells that docs/results/scoreboard/ lacks, one file per bank, and writes docs/scoreboard.md.
+Without `--bank` it writes the page again. A run that is stopped goes on where it was.
 
 The targets are spread over the models of a bank. Each target has its own random references for each number of
-them, the same for all attacks; where the models of a bank come in complementary pairs, references are drawn as
-pairs. AUC and TPR are over all records of the bank. RMIA gets the best of its settings in hindsight, for each
-cell and each figure.
+them, the same for all attacks; where the models of a bank come in complementary pairs, references are drawn
+as pairs. AUC and TPR are over all records of the bank. RMIA gets the best of its settings in hindsight, for
+each cell and each figure.
 
 A folder holds design.npy (bool, models x records), labels.npy and log_odds_epochNNN.npy files.
 """
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scoreboard_page
 
-from leakscope.array_types import BoolArray, FloatArray, IntArray
+import scoreboard_page
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks import Base, Bavaria, Calibrated, EbLira, Lira, LossThreshold, Reference, Rmia
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import complements
@@ -36,7 +36,8 @@ SIZES = (1, 2, 4, 8, 16, 32, 0)  # 0: all other models
 FPRS = (0.01, 0.001, 0.0001)
 MOST_CHECKPOINTS = 10
 
-Side = Literal["none", "out", "both", "checkpoints"]
+Side = Literal["none", "out", "both"]
+View = Literal["last", "checkpoints", "queries", "checkpoints and queries", "taylor"]
 
 
 class Row(NamedTuple):
@@ -44,13 +45,18 @@ class Row(NamedTuple):
 
     Attributes:
         name: of the attack.
-        side: the references it uses; "checkpoints": IN and OUT, and several checkpoints.
+        side: the references it uses.
         settings: the best of them counts.
+        view: the outputs it reads; "last": those of the last epoch; "taylor": RMIA's own signal, from all
+            logits of the image.
+        averages: the attack scores every query by itself, and the mean of the scores counts.
     """
 
     name: str
     side: Side
     settings: tuple[Attack, ...]
+    view: View = "last"
+    averages: bool = False
 
 
 ROWS = (
@@ -78,34 +84,72 @@ ROWS = (
     Row(
         "RMIA, best of 4",
         "both",
-        tuple(Rmia(gamma=gamma, temperature=temperature) for gamma in (1.0, 2.0) for temperature in (1.0, 2.0)),
+        tuple(
+            Rmia(gamma=gamma, temperature=temperature) for gamma in (1.0, 2.0) for temperature in (1.0, 2.0)
+        ),
     ),
     Row("BaVarIA-n", "both", (Bavaria("n"),)),
     Row("BaVarIA-t", "both", (Bavaria("t"),)),
     Row("EB-LiRA", "both", (EbLira(),)),
-    Row("EB-LiRA, checkpoints", "checkpoints", (EbLira(checkpoints="all"),)),
+    Row("EB-LiRA offline", "out", (EbLira(online=False),)),
+    Row("EB-LiRA, checkpoints", "both", (EbLira(checkpoints="all"),), "checkpoints"),
+    Row("LiRA, 18 queries", "both", (Lira(),), "queries", averages=True),
+    Row("RMIA, 18 queries", "both", (Rmia(temperature=2.0),), "queries", averages=True),
+    Row("RMIA offline, 18 queries", "out", (Rmia(online=False, temperature=2.0),), "queries", averages=True),
+    Row("EB-LiRA, 18 queries", "both", (EbLira(checkpoints="all"),), "queries"),
+    Row("EB-LiRA, checkpoints and queries", "both", (EbLira(checkpoints="all"),), "checkpoints and queries"),
+    Row("RMIA, published signal", "both", (Rmia(),), "taylor"),
+    Row("RMIA offline, published signal", "out", (Rmia(online=False),), "taylor"),
 )
 
 
 class Bank(NamedTuple):
-    """The signals of a bank; `outputs` are float32 (models, checkpoints, records)."""
+    """The signals of a bank: view -> log-odds, float16 (models, steps, records)."""
 
     name: str
     in_mask: BoolArray
-    outputs: FloatArray
+    views: dict[str, AnyArray]
     labels: IntArray
     epochs: tuple[int, ...]
 
 
 def read_bank(folder: Path) -> Bank:
-    """A bank with at most ten checkpoints, evenly spaced, the last among them."""
+    """A bank with at most ten checkpoints, evenly spaced, the last among them, and all its queries."""
     files = sorted(folder.glob("log_odds_epoch*.npy"))
     step = -(-len(files) // MOST_CHECKPOINTS)
     files = files[::-1][::step][::-1]
-    outputs = np.stack([np.load(file).astype(np.float32) for file in files], axis=1)
-    epochs = tuple(int(file.stem[-3:]) for file in files)
+    views: dict[str, AnyArray] = {"last": np.load(files[-1])[:, None]}
+    if len(files) > 1:
+        views["checkpoints"] = np.stack([np.load(file) for file in files], axis=1)
     labels = np.load(folder / "labels.npy").astype(np.int64)
-    return Bank(folder.name, np.load(folder / "design.npy").astype(bool), outputs, labels, epochs)
+    if (folder / "log_odds_queries.npy").exists():
+        views["queries"] = np.load(folder / "log_odds_queries.npy")
+        both = [views["checkpoints"][:, :-1], views["queries"]]
+        views["checkpoints and queries"] = np.concatenate(both, axis=1)
+    if (folder / "logits_queries.npy").exists():
+        views["taylor"] = taylor_log_odds(np.load(folder / "logits_queries.npy", mmap_mode="r")[:, 0], labels)
+    epochs = tuple(int(file.stem[-3:]) for file in files)
+    return Bank(folder.name, np.load(folder / "design.npy").astype(bool), views, labels, epochs)
+
+
+def taylor_log_odds(logits: AnyArray, labels: IntArray) -> AnyArray:
+    """Log-odds of the label by the soft-margin Taylor softmax, as RMIA is published on CIFAR-10.
+
+    Temperature 2, margin 0.6, and Taylor polynomials of order 4 for exponentials; (models, 1, records).
+    """
+    log_odds = np.empty((len(logits), 1, logits.shape[1]), dtype=np.float32)
+    for model, own in enumerate(logits):
+        scaled = own.astype(np.float64) / 2
+        at = np.arange(len(labels)), labels
+        weights = _taylor(scaled)
+        others = weights.sum(axis=1) - weights[at]
+        log_odds[model, 0] = np.log(_taylor(scaled[at] - 0.6)) - np.log(others)
+    return log_odds
+
+
+def _taylor(z: FloatArray) -> FloatArray:
+    """exp(z) to order 4, which is positive everywhere."""
+    return np.asarray(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
 
 
 def references(design: Design, target: int, size: int) -> IntArray:
@@ -125,17 +169,21 @@ def references(design: Design, target: int, size: int) -> IntArray:
 def figures(bank: Bank, row: Row, target: int, size: int) -> list[float]:
     """AUC and TPRs of one target: of each, the best over the row's settings."""
     models = np.concatenate([[target], references(Design(bank.in_mask), target, size)])
-    outputs = bank.outputs[models] if row.side == "checkpoints" else bank.outputs[models, -1:]
-    steps = bank.epochs if row.side == "checkpoints" else bank.epochs[-1:]
-    loss = np.logaddexp(0.0, -outputs)
-    signals = Signals({"log_odds": outputs, "loss": loss}, steps, bank.labels)
+    outputs = bank.views[row.view][models].astype(np.float32)
     design = Design(bank.in_mask[models])
     rows = []
     for attack in row.settings:
-        scores = attack(signals, design, np.array([0])).values[0]
+        parts = [outputs[:, k : k + 1] for k in range(outputs.shape[1])] if row.averages else [outputs]
+        scores = np.mean([_scores(attack, part, bank.labels, design) for part in parts], axis=0)
         found = roc_summary(scores, design.in_mask[0], FPRS)
         rows.append([found.auc, *(point.tpr for point in found.points)])
     return [round(float(value), 6) for value in np.array(rows).max(axis=0)]
+
+
+def _scores(attack: Attack, outputs: FloatArray, labels: IntArray, design: Design) -> FloatArray:
+    arrays = {"log_odds": outputs, "loss": np.logaddexp(0.0, -outputs)}
+    signals = Signals(arrays, tuple(range(1, 1 + outputs.shape[1])), labels)
+    return attack(signals, design, np.array([0])).values[0]
 
 
 def compute(bank: Bank, n_targets: int, sizes: tuple[int, ...], names: list[str] | None) -> None:
@@ -155,8 +203,8 @@ def compute(bank: Bank, n_targets: int, sizes: tuple[int, ...], names: list[str]
             cells = stored["cells"].setdefault(row.name, {})
             if str(size) in cells or (names and row.name not in names):
                 continue
-            if (row.side == "none" and size) or (row.side == "checkpoints" and len(bank.epochs) == 1):
-                continue  # the same at every size; nothing to combine
+            if (row.side == "none" and size) or row.view not in bank.views:
+                continue  # the same at every size; or the bank has no such outputs
             started = time.perf_counter()
             cells[str(size)] = [figures(bank, row, target, size) for target in targets]
             write_json(path, stored)
@@ -169,7 +217,8 @@ def write_json(path: Path, stored: object) -> None:
     """All at once, so that a stopped run leaves a whole file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(stored, indent=None, separators=(",", ":")) + "\n")
+    text = json.dumps(stored, separators=(",", ":")).replace("NaN", "null")  # JSON has no NaN
+    draft.write_text(text + "\n")
     draft.replace(path)
 
 

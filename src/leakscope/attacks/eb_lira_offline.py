@@ -30,7 +30,7 @@ from leakscope.disk.scratch import on_threads
 from leakscope.errors import InputError
 from leakscope.stats.record_types import SideSums, fit_record_types, resolution_variance, side_sums
 
-_N_ROUNDS = 200
+_N_ROUNDS, _N_TRIAL_ROUNDS = 200, 10
 _TOLERANCE = 1e-5  # the fit has converged when the mean log-likelihood per record gains less
 _PSEUDO_RECORDS = 25.0
 _FEWEST, _MOST = 0.05, 0.95  # share of members
@@ -201,26 +201,30 @@ def out_means(kinds: OutKinds, sums: SideSums) -> OutMeans:
 
 
 def target_law(kinds: OutKinds, means: OutMeans, outputs: FloatArray) -> TargetLaw:
-    """The law of a target from its outputs on all records, whoever is a member; the likelier of two fits.
+    """The law of a target from its outputs on all records, whoever is a member.
 
-    One starts with non-members at the references' level, the other with the records as far below it as above.
+    It is fitted from the likelier of two starts: non-members at the references' level, or the records as far
+    below it as above.
     """
     weight = np.exp(means.log_weight)
     excess = float((weight * (outputs[:, None] - means.mean)).sum() / len(outputs))
     spread = float(np.sqrt((weight * (means.variance + kinds.noise)).sum() / len(outputs)))
-    at_level = _fitted(kinds, means, outputs, 0.0, max(2 * excess, _SMALLEST_GAP * spread))
-    around = _fitted(kinds, means, outputs, excess - spread / 2, excess + spread / 2)
-    return max(at_level, around, key=lambda fitted: fitted[0])[1]
+    starts = (0.0, max(2 * excess, _SMALLEST_GAP * spread)), (excess - spread / 2, excess + spread / 2)
+    alike = [
+        TargetLaw(level, np.full_like(kinds.noise, shift), np.ones_like(kinds.noise), kinds.noise)
+        for level, shift in starts
+    ]
+    tried = [_fitted(kinds, means, outputs, law, 0.5, _N_TRIAL_ROUNDS) for law in alike]
+    _, law, share = max(tried, key=lambda fitted: fitted[0])
+    return _fitted(kinds, means, outputs, law, share, _N_ROUNDS)[1]
 
 
 def _fitted(
-    kinds: OutKinds, means: OutMeans, outputs: FloatArray, level: float, shift: float
-) -> tuple[float, TargetLaw]:
-    """The mean log-likelihood per record, and the law, from a start where all members are shifted alike."""
-    n_types = len(kinds.weight)
-    law = TargetLaw(level, np.full(n_types, shift), np.ones(n_types), kinds.noise.copy())
-    share, previous = 0.5, -np.inf
-    for _ in range(_N_ROUNDS):
+    kinds: OutKinds, means: OutMeans, outputs: FloatArray, law: TargetLaw, share: float, n_rounds: int
+) -> tuple[float, TargetLaw, float]:
+    """The mean log-likelihood per record, the law, and the share of members."""
+    previous = -np.inf
+    for _ in range(n_rounds):
         log_in = np.log(share) + _log_in(outputs, means, law)
         log_out = np.log1p(-share) + _log_out(outputs, means, kinds, law)
         total = np.logaddexp(_log_sum_exp(log_in), _log_sum_exp(log_out))
@@ -232,7 +236,7 @@ def _fitted(
         certainty = of_others / (means.variance + kinds.noise)
         level = float((certainty * (outputs[:, None] - means.mean)).sum() / (certainty.sum() + 1e-12))
         law = _improved(kinds, means, outputs, law._replace(level=level), of_members)
-    return previous, law
+    return previous, law, share
 
 
 def _improved(
