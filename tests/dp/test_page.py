@@ -28,7 +28,7 @@ OUTCOMES = {"refuted": verdict(5.0, 6.0), "consistent": verdict(1.0, 6.0), "not 
 def test_a_page_of_its_own(tmp_path: Path, status: str) -> None:
     outcome = OUTCOMES[status]
     assert outcome.status == status
-    claim_page(outcome, tmp_path / "page")
+    outcome.write_report(tmp_path / "page")
     text = (tmp_path / "page" / "report.md").read_text()
     assert verdict_sentence(outcome) in text.replace("\\", "")
     assert "Coins are fair." in text

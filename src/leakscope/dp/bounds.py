@@ -42,7 +42,9 @@ _FEWEST_MODELS, _MOST_PARTS = 8, 4
 
 NEIGHBOURS = "Two training sets are neighbors if one has one record more than the other."
 COINS = "Independent fair coins decided which model has which record, and no score knows the coin it guesses."
-GAUSSIAN = "The trade-off between false positives and false negatives is that of a Gaussian mechanism."
+GAUSSIAN = (
+    "If the claim is true, training reveals no more than a Gaussian mechanism of its epsilon and delta."
+)
 
 
 def evidence_of_rates(scores: FloatArray, is_in: BoolArray, claim: Claim, confidence: float) -> Evidence:
@@ -95,7 +97,7 @@ def evidence_of_guesses(
         n_canaries, runs = (n_records, n) if n_models > 1 else (n, 1)
         if error < _SMALLEST_ERROR:
             return Growth(n_canaries, runs, 0.0, 0.0)
-        bound_of = gaussian_epsilon_of_guesses if claim.tradeoff == "gaussian" else epsilon_of_guesses
+        bound_of = gaussian_epsilon_of_guesses if claim.is_gaussian else epsilon_of_guesses
         bound = strongest_bound(some, coins, bound_of, delta=claim.delta, confidence=1 - error, shares=SHARES)
         return Growth(n_canaries, runs, bound.epsilon, ceiling_of_guesses(coins.size, claim, error))
 
@@ -115,11 +117,11 @@ def evidence_of_guesses(
 
 
 def _assumed(claim: Claim) -> tuple[str, ...]:
-    return (NEIGHBOURS, COINS, *([GAUSSIAN] if claim.tradeoff == "gaussian" else []))
+    return (NEIGHBOURS, COINS, *([GAUSSIAN] if claim.is_gaussian else []))
 
 
 def _guesses_method(claim: Claim, of_given_size: bool) -> str:
-    is_gaussian = claim.tradeoff == "gaussian"
+    is_gaussian = claim.is_gaussian
     paper = "Mahloujifar et al. 2025, Gaussian trade-off" if is_gaussian else "Steinke et al. 2023"
     size = ", given the number of members" if of_given_size else ""
     return f"guesses with abstention ({paper}), Bonferroni over {len(SHARES)} numbers of guesses{size}"
@@ -133,7 +135,7 @@ def ceiling_of_rates(n_in: int, n_out: int, claim: Claim, confidence: float) -> 
 def ceiling_of_guesses(n_coins: int, claim: Claim, error: float) -> float:
     """The bound had every guess been right."""
     each = error / len(SHARES)
-    return _ceiling_of_guesses(n_coins, claim.delta, claim.tradeoff == "gaussian", each)
+    return _ceiling_of_guesses(n_coins, claim.delta, claim.is_gaussian, each)
 
 
 def records_to_guess(n_models: int, n_records: int, claim: Claim, error: float) -> int:
@@ -149,7 +151,7 @@ def records_to_guess(n_models: int, n_records: int, claim: Claim, error: float) 
 def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:
     """Whether so many right guesses refute a claim."""
     epsilon = claim.claimed_epsilon()
-    if claim.tradeoff == "any":
+    if not claim.is_gaussian:
         return p_value_of_guesses(guesses, epsilon, claim.delta) <= error
     mu = gdp_mu(epsilon, claim.delta)
     return refutes_tradeoff(guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mu), 1 - error)
@@ -158,7 +160,7 @@ def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:
 def _rates_bound(sides: SplitScores, claim: Claim, confidence: float) -> EpsilonBound:
     if min(map(len, sides)) < 1:
         return EpsilonBound(0.0, claim.delta, confidence, "")
-    if claim.tradeoff == "gaussian":
+    if claim.is_gaussian:
         return gdp_epsilon_of_split(sides, delta=claim.delta, confidence=confidence)
     return epsilon_of_split(sides, delta=claim.delta, confidence=confidence)
 

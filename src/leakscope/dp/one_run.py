@@ -75,7 +75,7 @@ def audit_scores(
 
 def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:
     """Bounds from guesses; that of a Gaussian trade-off needs Gaussian noise, claimed or seen."""
-    if claim.noise_multiplier is not None or claim.tradeoff == "gaussian" or white_box:
+    if claim.is_gaussian or white_box:
         return [epsilon_of_guesses, gaussian_epsilon_of_guesses]
     return [epsilon_of_guesses]
 

@@ -69,7 +69,7 @@ def power_of_rates(n_models: int, claim: Claim, error: float) -> float:
     n_each = n_models // 2
     if n_each < 1:
         return 0.0
-    is_gaussian = claim.tradeoff == "gaussian"
+    is_gaussian = claim.is_gaussian
     n_thresholds, ranks_of = (GDP_THRESHOLDS, even_ranks) if is_gaussian else (THRESHOLDS, geometric_ranks)
     n_false, fpr_high = barrier_rates(n_each, n_thresholds // 2, error / n_thresholds, ranks_of)
     allowed = _allowed_tpr(fpr_high, claim)
@@ -106,7 +106,7 @@ def _power_of_share(n_coins: int, share: float, claim: Claim, error: float) -> f
 def _allowed_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     """The highest true positive rates that the claim allows."""
     epsilon, delta = claim.claimed_epsilon(), claim.delta
-    if claim.tradeoff == "gaussian":
+    if claim.is_gaussian:
         return np.asarray(special.ndtr(gdp_mu(epsilon, delta) + special.ndtri(fpr)))
     ends = np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * np.maximum(1 - fpr - delta, 0)
     return np.asarray(np.minimum(*ends))

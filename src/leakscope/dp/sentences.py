@@ -64,7 +64,7 @@ def models_sentence(n_records: int, claim: Claim) -> str:
     if needed is not None:
         sentence = f"{_WANTED}, it takes at least {_rounded(needed)} models"
     gaussian = None
-    if claim.tradeoff == "any" and claim.delta > 0:
+    if not claim.is_gaussian and claim.delta > 0:
         gaussian = models_needed(n_records, replace(claim, tradeoff="gaussian"))
     if gaussian is None:
         return f"{sentence}."

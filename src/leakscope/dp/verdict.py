@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from leakscope.errors import InputError
@@ -81,6 +82,12 @@ class ClaimVerdict:
     confidence: float
     evidence: tuple[Evidence, ...]
     needed: str = ""
+
+    def write_report(self, folder: Path | str) -> None:
+        """Writes a page about the claim: report.html, report.md and figures/."""
+        from leakscope.dp.page import claim_page
+
+        claim_page(self, folder)
 
     def __str__(self) -> str:
         bounds = [

@@ -77,7 +77,7 @@ def figures_of_claim(
         needed = models_sentence(n_records, claim)
     verdict = judge_claim(claim, _evidence(bank, halves, claim), needed)
     supposed: tuple[Evidence, ...] = ()
-    if claim.tradeoff == "any" and claim.delta > 0:
+    if not claim.is_gaussian and claim.delta > 0:
         supposed = _evidence(bank, halves, replace(claim, tradeoff="gaussian"))
     return ClaimFigures(verdict, supposed, power, needed)
 

@@ -23,8 +23,9 @@ class Claim:
         sampling_rate: probability with which a record joins a batch.
         steps: number of noisy steps.
         confidence: a true claim is refuted with at most the remaining probability.
-        tradeoff: "any" private training; or "gaussian": the claim is of a Gaussian mechanism with this
-            epsilon, which DP-SGD of many steps nearly is. Fewer models refute it, because more is claimed.
+        tradeoff: "any" private training; or "gaussian": the training reveals no more than a Gaussian
+            mechanism of this epsilon and delta, as with DP-SGD. Fewer models refute it, because more is
+            claimed. Settings of DP-SGD claim it, too.
     """
 
     epsilon: float | None = None
@@ -39,6 +40,11 @@ class Claim:
         problems = _problems(self)
         if problems:
             raise InputError("claim: " + "; ".join(problems))
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the claim is that no more is revealed than by a Gaussian mechanism."""
+        return self.tradeoff == "gaussian" or self.noise_multiplier is not None
 
     def claimed_epsilon(self) -> float:
         """Epsilon as claimed, or of the claimed settings by the accountant."""
@@ -67,6 +73,6 @@ def _problems(claim: Claim) -> list[str]:
         problems.append(f"confidence={claim.confidence}: must be at least 0.5 and below 1")
     if claim.tradeoff not in ("any", "gaussian"):
         problems.append(f'tradeoff={claim.tradeoff!r}: choose "any" or "gaussian"')
-    elif claim.tradeoff == "gaussian" and claim.delta == 0:
+    elif claim.is_gaussian and claim.delta == 0:
         problems.append("delta=0: a Gaussian mechanism has no finite epsilon there; give a delta above 0")
     return problems
