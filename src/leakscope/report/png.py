@@ -119,9 +119,18 @@ def _positions(values: Any, categories: Sequence[str]) -> FloatArray:
     return np.array([categories.index(v) for v in values] if categories else values, dtype=np.float64)
 
 
+def _fill(axes: Axes, corners: FloatArray, color: Any) -> None:
+    """`axes.fill`, which would look for the limits of each edge as if it were a curve, 8 times slower."""
+    from matplotlib.patches import Polygon
+
+    axes.add_artist(Polygon(corners, closed=True, color=color, linewidth=0))
+    axes.update_datalim(corners)
+    axes.autoscale_view()
+
+
 def _scatter(axes: Axes, trace: PlotlyFigure, x: FloatArray, y: FloatArray) -> None:
     if "fill" in trace:
-        axes.fill(x, y, color=_colour(trace["fillcolor"]), linewidth=0)
+        _fill(axes, np.column_stack([x, y]), _colour(trace["fillcolor"]))
         return
     mode, stroke, marker = trace.get("mode", ""), trace.get("line", {}), trace.get("marker", {})
     hue = _colour(stroke.get("color") or marker.get("color"))
