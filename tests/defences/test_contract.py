@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,14 @@ def test_a_second_defence_works_or_says_why_not(first: str) -> None:
             both = second.recipe(recipe, records)
             assert type(both) is type(recipe)
             second.outputs(outputs)
+
+
+def test_no_loss_above_that_of_guessing_is_a_target() -> None:
+    two = replace(people(), labels=people().labels % 2, class_names=("a", "b"))
+    assert resolve_defence("relax_loss(target=1.0)").why_not(RECIPE, people()) is None
+    assert resolve_defence("relax_loss(target=1.0)").why_not(RECIPE, two) == (
+        "guessing has a loss of 0.69, and no model would be better"
+    )
 
 
 def test_dropout_needs_a_network_that_has_it() -> None:

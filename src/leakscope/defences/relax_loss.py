@@ -35,7 +35,11 @@ class RelaxLoss(Defence):
         soft = [name for name in SOFT_LABELS if isinstance(recipe, Recipe) and getattr(recipe, name)]
         if soft:
             return f"the recipe has {', '.join(soft)}, and RelaxLoss has labels of its own"
-        return why_no_classifying_network(recipe, records)
+        reason = why_no_classifying_network(recipe, records)
+        guessing = math.log(max(records.n_classes, 2))
+        if reason is None and self.target >= guessing:
+            return f"guessing has a loss of {guessing:.2f}, and no model would be better"
+        return reason
 
     def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:
         """The recipe with this target, or its own if that is higher."""

@@ -50,9 +50,9 @@ class Paired:
     figure: Figure
     without: FloatArray
 
-    def minus(self, other: Paired) -> Estimate:
-        """The difference, with the 95% interval for these records."""
-        (difference,) = jackknife_difference(other._replicated, self._replicated, is_paired=True)
+    def minus(self, other: Paired, level: float = 0.95) -> Estimate:
+        """The difference, with the interval for these records."""
+        (difference,) = jackknife_difference(other._replicated, self._replicated, is_paired=True, level=level)
         low, high = difference.interval.low, difference.interval.high
         return Estimate(difference.value, max(low, -1.0), min(high, 1.0))
 

@@ -142,6 +142,13 @@ class _Compared:
         first, second = (self.figures[at].sets for at in (one, other))
         return {name: own.auc.minus(second[name].auc) for name, own in first.items()}
 
+    def leaks_less(self, at: int) -> bool:
+        """Whether a setting leaks less than no defence on a set that decides, by intervals for all of them."""
+        none, own = self.figures[0].sets, self.figures[at].sets
+        n_intervals = max(len(self.figures) - 1, 1) * len(own)
+        ends = [one.auc.minus(none[name].auc, 1 - 0.05 / n_intervals).high for name, one in own.items()]
+        return any(high is not None and high < 0 for high in ends)
+
 
 def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -> SettingResults:
     own, none = compared.figures[at], compared.figures[0]
@@ -160,6 +167,7 @@ def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -
         epsilon=tried.epsilon,
         is_on_frontier=is_on_frontier,
         looks_safe_only=looks_safe_only(sets),
+        leaks_less=compared.leaks_less(at),
         tables=tried.tables,
     )
 

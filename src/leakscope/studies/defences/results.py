@@ -52,6 +52,8 @@ class SettingResults:
         epsilon: the epsilon that the training guarantees; None without a guarantee.
         is_on_frontier: whether no other setting has both a higher accuracy and a lower leakage.
         looks_safe_only: whether it looks safe over all records and is not on another set.
+        leaks_less: whether its AUC is lower than without a defence on a set that decides, beyond intervals
+            that hold for all settings together with 95%.
         tables: what to write into a config file to get it.
     """
 
@@ -66,6 +68,7 @@ class SettingResults:
     epsilon: float | None
     is_on_frontier: bool
     looks_safe_only: bool
+    leaks_less: bool
     tables: str
 
 

@@ -27,8 +27,8 @@ def _answer(results: DefencesResults) -> list[str]:
     affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
     best = by_label[affordable.label]
     loss = f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
-    if best.label == NONE:
-        return [f"No defence leaks less than none does, at a loss of at most {loss}."]
+    if not best.leaks_less:
+        return [f"No defence leaks less than none does, beyond chance, at a loss of at most {loss}."]
     falls = [
         f"from {number(results.none.sets[name].auc.value)} to {interval(best.sets[name].auc)} on "
         f"{SET_NAMES[name]}"
