@@ -30,12 +30,8 @@ def test_an_exception_is_named_only_where_the_rival_is_clearly_higher(benchmarks
     own = 0.7 + 0.02 * rng.normal(size=(16, 4))
     higher = own + 0.01 + 0.001 * rng.normal(size=(16, 4))
     similar = own + 0.0001 + 0.01 * rng.normal(size=(16, 4))
-    cells = {
-        "EB-LiRA": {8: own},
-        "LiRA, fixed variance": {8: higher},
-        "BaVarIA-n": {8: similar},
-        "BASE": {8: own - 0.1},
-    }
+    rivals = {"LiRA, fixed variance": higher, "BaVarIA-n": similar, "BASE": own - 0.1}
+    cells = {name: {8: values} for name, values in {"EB-LiRA": own, **rivals}.items()}
     n, exceeded = page.exceptions(page.Board("made up", 20, 100, 16, cells))
     assert n == 12  # three rivals, four figures
     assert {one.rival for one in exceeded if one.is_beyond_noise} == {"LiRA, fixed variance"}
@@ -70,6 +66,5 @@ def test_the_taylor_softmax_is_the_published_one(benchmarks):
     logits = np.array([[[2.0, -1.0, 0.5]]])  # one model, one record, label 0
     weights = [sum((z / 2) ** k / f for k, f in enumerate((1, 1, 2, 6, 24))) for z in (2 - 1.2, -1.0, 0.5)]
     share = weights[0] / sum(weights)
-    assert board.taylor_log_odds(logits, np.array([0]))[0, 0, 0] == pytest.approx(
-        np.log(share / (1 - share)), rel=1e-5
-    )
+    found = board.taylor_log_odds(logits, np.array([0]))[0, 0, 0]
+    assert found == pytest.approx(np.log(share / (1 - share)), rel=1e-5)
