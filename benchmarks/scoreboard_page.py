@@ -27,7 +27,8 @@ ONLINE = (
 )  # fmt: skip
 MORE = (
     "RMIA offline, published signal", "RMIA offline, 18 queries", "RMIA, published signal",
-    "RMIA, 18 queries", "LiRA, 18 queries", "EB-LiRA, 18 queries", "EB-LiRA, checkpoints", "EB-LiRA, checkpoints and queries",
+    "RMIA, 18 queries", "LiRA, 18 queries", "EB-LiRA, 18 queries", "EB-LiRA, checkpoints",
+    "EB-LiRA, checkpoints and queries",
 )  # fmt: skip
 
 
