@@ -186,3 +186,20 @@ def test_the_monitor_finds_flipped_labels(name: str, capsys: pytest.CaptureFixtu
     shares = [int(line.split()[2].rstrip("%")) for line in lines]
     assert shares[1] >= 80 and shares[2] >= 80
     assert last.startswith("look at these first: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["opacus_claim.py", "own_loop_claim.py"])
+def test_a_claim_is_tested_with_six_lines_more(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if name.startswith("opacus"):
+        pytest.importorskip("opacus", reason="opacus is not installed")
+    lines = (EXAMPLES / name).read_text().split('"""', 2)[2].splitlines()
+    added = [line for line in lines if "leakscope" in line or "canaries" in line]
+    assert len(added) <= 6
+    assert all(line.endswith("# test") for line in added)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus warns about the generator of its noise
+        assert run_script(name) == 0
+    printed = capsys.readouterr().out
+    assert "is not contradicted. This does not prove the claim." in printed
+    assert "settings of DP-SGD seen in the updates" in printed

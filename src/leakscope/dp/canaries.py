@@ -114,6 +114,7 @@ class Canaries:
             raise InputError("plant canaries in the training set first: dataset = canaries.plant(dataset)")
         if self._coordinates is not None:
             raise InputError("these canaries are attached already; one Canaries object tests one training")
+        _refuse_ghost_clipping(optimizer)
         plain = getattr(optimizer, "original_optimizer", optimizer)  # Opacus wraps one of torch
         trainable = _trainable(model, plain)
         self._names, self._parameters = list(trainable), list(trainable.values())
@@ -243,6 +244,15 @@ class Canaries:
         return replaced.reshape(output.shape)
 
 
+def _refuse_ghost_clipping(optimizer: Any) -> None:
+    """Opacus then clips by weights of losses, which the gradients of canaries do not pass through."""
+    if any("FastGradientClipping" in base.__name__ for base in type(optimizer).__mro__):
+        raise InputError(
+            "Opacus's ghost clipping has no gradients per sample, which canaries need: test the claim with "
+            "grad_sample_mode='hooks'"
+        )
+
+
 def _trainable(model: nn.Module, optimizer: Any) -> dict[str, nn.Parameter]:
     """The parameters that the training changes, by name: those of the optimizer, where there is one."""
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -260,7 +270,7 @@ def _as_parts(parameter: Any) -> list[torch.Tensor]:
     samples = getattr(parameter, "grad_sample", None)
     if samples is None:
         raise InputError(
-            "a parameter has no grad_sample, which canaries need: call backward() first, and do not use "
-            "ghost clipping, which computes none"
+            "a parameter has no grad_sample, which canaries need: call backward() first, with hooks that "
+            "compute it"
         )
     return samples if isinstance(samples, list) else [samples]

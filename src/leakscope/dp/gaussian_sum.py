@@ -23,16 +23,15 @@ LARGEST = 1e3
 
 
 def gaussian_sum_evidence(
-    scores: FloatArray, is_in: BoolArray, claim: Claim, confidence: float, name: str, assumed: tuple[str, ...]
+    scores: FloatArray, is_in: BoolArray, claim: Claim, confidence: float, name: str
 ) -> Evidence:
     """The bound; 0 with the reason where the scores are not Gaussian."""
     inside, outside = scores[is_in], scores[~is_in]
     reason = why_not_gaussian(inside, outside)
     if reason:
-        return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {reason}", len(scores), 1, assumed)
+        return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {reason}", len(scores), 1)
     epsilon = min(gdp_epsilon(lower_mu(inside, outside, confidence), claim.delta), LARGEST)
     sentences = (
-        *assumed,
         "Scores are Gaussian with one spread, for canaries that are in and for canaries that are out "
         f"(not rejected at {REJECT_BELOW:.0%}), far into tails that no test can see.",
     )
@@ -59,16 +58,23 @@ def lower_mu(inside: FloatArray, outside: FloatArray, confidence: float) -> floa
 
 def why_not_gaussian(inside: FloatArray, outside: FloatArray) -> str:
     """Why scores are not taken as Gaussian of one spread; empty if they are."""
-    if min(len(inside), len(outside)) < LEAST_OF_EACH:
-        return f"fewer than {LEAST_OF_EACH} canaries are in, or out"
-    if outside.std() == 0 or inside.std() == 0:
-        return "scores do not vary"
-    p_normal = min(stats.normaltest(side).pvalue for side in (inside, outside))
-    if p_normal < REJECT_BELOW:
-        return f"scores are not Gaussian (p = {p_normal:.2g})"
+    for side in (inside, outside):
+        reason = why_not_gaussian_noise(side)
+        if reason:
+            return reason
     ratio = inside.var(ddof=1) / outside.var(ddof=1)
     freedom = len(inside) - 1, len(outside) - 1
     p_spread = 2 * min(stats.f.cdf(ratio, *freedom), stats.f.sf(ratio, *freedom))
     if p_spread < REJECT_BELOW:
         return f"canaries that are in and out have different spreads (p = {p_spread:.2g})"
     return ""
+
+
+def why_not_gaussian_noise(scores: FloatArray) -> str:
+    """Why the scores of canaries with one coin are not taken as Gaussian; empty if they are."""
+    if len(scores) < LEAST_OF_EACH:
+        return f"fewer than {LEAST_OF_EACH} canaries are in, or out"
+    if scores.std() == 0:
+        return "scores do not vary"
+    p_normal = float(stats.normaltest(scores).pvalue)
+    return f"scores are not Gaussian (p = {p_normal:.2g})" if p_normal < REJECT_BELOW else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.dp.gaussian_sum import gaussian_sum_evidence
+from leakscope.dp.gaussian_sum import gaussian_sum_evidence, why_not_gaussian_noise
 from leakscope.dp.seen_settings import Values, settings_evidence
 from leakscope.dp.verdict import ClaimVerdict, Evidence, judge_claim
 from leakscope.errors import InputError
@@ -27,7 +28,8 @@ GAUSSIAN = (
     "The trade-off curve of the training is Gaussian, or above a Gaussian one of the claimed epsilon and "
     "delta, as that of DP-SGD."
 )
-_MOST_CANARIES = 10**6
+BoundOf = Callable[..., EpsilonBound]
+_MOST_CANARIES = 100_000
 
 
 def audit_scores(
@@ -57,18 +59,36 @@ def audit_scores(
     """
     scores, is_in = np.asarray(scores, dtype=np.float64), np.asarray(is_in)
     _check(scores, is_in)
-    n_bounds = 2 + white_box + (updates is not None)
-    each = 1 - (1 - claim.confidence) / n_bounds
-    evidence = [
-        _guessing(scores, is_in, claim, each, name, tuple(assumed), is_gaussian)
-        for is_gaussian in (False, True)
-    ]
+    ways = _ways_to_bound(claim, white_box)
+    each = 1 - (1 - claim.confidence) / (len(ways) + white_box + (updates is not None))
+    evidence = [_guessing(scores, is_in, way, claim.delta, each, name) for way in ways]
+    if white_box and claim.noise_multiplier is None:
+        evidence[-1] = _only_of_gaussian_noise(evidence[-1], scores[~is_in])
     if white_box:
-        evidence.append(gaussian_sum_evidence(scores, is_in, claim, each, name, (COINS, *assumed)))
+        evidence.append(gaussian_sum_evidence(scores, is_in, claim, each, name))
     if updates is not None:
-        evidence.append(settings_evidence(Values(updates, is_in), claim, each, name, (COINS, *assumed)))
+        evidence.append(settings_evidence(Values(updates, is_in), claim, each, name))
+    evidence = [replace(e, assumed=(COINS, *assumed, *e.assumed)) for e in evidence]
     is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
-    return judge_claim(claim, evidence, "" if is_testable else needed(claim, each))
+    return judge_claim(claim, evidence, "" if is_testable else needed(claim, ways, each))
+
+
+def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:
+    """Bounds from guesses; that of a Gaussian trade-off needs Gaussian noise, claimed or seen."""
+    if claim.noise_multiplier is not None or white_box:
+        return [epsilon_of_guesses, gaussian_epsilon_of_guesses]
+    return [epsilon_of_guesses]
+
+
+def _only_of_gaussian_noise(evidence: Evidence, outside: FloatArray) -> Evidence:
+    """The evidence, or none where canaries that are out do not show Gaussian noise.
+
+    A training that is private by other noise has another trade-off, and would be refuted wrongly.
+    """
+    reason = why_not_gaussian_noise(outside)
+    if not reason:
+        return evidence
+    return replace(evidence, epsilon=0.0, ceiling=0.0, method=f"{evidence.method}; not used: {reason}")
 
 
 def _check(scores: FloatArray, is_in: BoolArray) -> None:
@@ -79,25 +99,16 @@ def _check(scores: FloatArray, is_in: BoolArray) -> None:
 
 
 def _guessing(
-    scores: FloatArray,
-    is_in: BoolArray,
-    claim: Claim,
-    confidence: float,
-    name: str,
-    assumed: tuple[str, ...],
-    is_gaussian: bool,
+    scores: FloatArray, is_in: BoolArray, bound_of: BoundOf, delta: float, confidence: float, name: str
 ) -> Evidence:
-    bound_of = gaussian_epsilon_of_guesses if is_gaussian else epsilon_of_guesses
-    bound = strongest_bound(scores, is_in, bound_of, delta=claim.delta, confidence=confidence)
-    ceiling = all_right(len(scores), bound_of, claim.delta, confidence)
-    sentences = (COINS, GAUSSIAN, *assumed) if is_gaussian else (COINS, *assumed)
-    return Evidence(name, bound.epsilon, confidence, ceiling, bound.method, len(scores), 1, sentences)
+    bound = strongest_bound(scores, is_in, bound_of, delta=delta, confidence=confidence)
+    ceiling = all_right(len(scores), bound_of, delta, confidence)
+    assumed = (GAUSSIAN,) if bound_of is gaussian_epsilon_of_guesses else ()
+    return Evidence(name, bound.epsilon, confidence, ceiling, bound.method, len(scores), 1, assumed)
 
 
 @cache
-def all_right(
-    n_canaries: int, bound_of: Callable[..., EpsilonBound], delta: float, confidence: float
-) -> float:
+def all_right(n_canaries: int, bound_of: BoundOf, delta: float, confidence: float) -> float:
     """The bound of this many canaries where every guess is right."""
     numbers = {max(1, round(share * n_canaries)) for share in GUESSED_SHARES}
     each = 1 - (1 - confidence) / len(numbers)
@@ -106,17 +117,18 @@ def all_right(
     )
 
 
-def needed(claim: Claim, confidence: float) -> str:
+def needed(claim: Claim, ways: Sequence[BoundOf], confidence: float) -> str:
     """How many canaries could refute a claim, in a sentence."""
     claimed, n_canaries = claim.claimed_epsilon(), 100
     while n_canaries <= _MOST_CANARIES:
-        if all_right(n_canaries, epsilon_of_guesses, claim.delta, confidence) > claimed:
-            return (
-                f"With {n_canaries:,} canaries, one run could refute epsilon = {claimed:.3g} "
-                "if every guess was right."
-            )
+        for bound_of in ways:
+            if all_right(n_canaries, bound_of, claim.delta, confidence) > claimed:
+                return (
+                    f"With {n_canaries:,} canaries, one run could refute epsilon = {claimed:.3g} if every "
+                    "guess was right."
+                )
         n_canaries *= 2
     return (
-        f"No number of canaries in one run can refute epsilon = {claimed:.3g} at delta = {claim.delta:g} by "
-        "guesses alone; train several times."
+        f"Guesses about {_MOST_CANARIES:,} canaries in one run cannot refute epsilon = {claimed:.3g} at "
+        f"delta = {claim.delta:g}; train several times."
     )

@@ -61,16 +61,14 @@ class Values(NamedTuple):
         return self.values[:, self.is_in] / spread, self.values[:, ~self.is_in] / spread
 
 
-def settings_evidence(
-    values: Values, claim: Claim, confidence: float, name: str, assumed: tuple[str, ...]
-) -> Evidence:
+def settings_evidence(values: Values, claim: Claim, confidence: float, name: str) -> Evidence:
     """The bound; 0 with the reason where the updates are not those of DP-SGD with Poisson sampling."""
     seen, number = lowest_settings(values, claim.delta, confidence), len(values.is_in)
     if isinstance(seen, str):
-        return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {seen}", number, 1, assumed)
+        return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {seen}", number, 1)
     noise = 1 / seen.signal
     method = f"{METHOD} (sampling rate {seen.rate:.2g}, noise multiplier {noise:.2g})"
-    return Evidence(name, seen.epsilon, confidence, LARGEST, method, number, 1, (*assumed, ASSUMED))
+    return Evidence(name, seen.epsilon, confidence, LARGEST, method, number, 1, (ASSUMED,))
 
 
 def lowest_settings(values: Values, delta: float, confidence: float) -> Seen | str:
