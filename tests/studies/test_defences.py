@@ -238,23 +238,3 @@ def test_every_setting_of_a_preset_applies(name):
     assert set(left_out) == ({"relax_loss(target=1.0)"} if name == "adult" else set())  # two classes
     tried = [one.label for one in comparison.config.settings]
     assert tried == ["none", *(one for one in _settings_of_preset(name) if one not in left_out)]
-
-
-@pytest.mark.slow
-def test_the_preset_of_images_runs_in_miniature(tmp_path):
-    """Its network, augmentation, precision and defences, on random pictures and with few models."""
-    preset = preset_named("cifar10")
-    rng = np.random.default_rng(0)
-    pictures = rng.integers(0, 256, (60, 3, 32, 32)).astype(np.uint8)
-    records = Records(
-        pictures, np.arange(60) % 4, np.arange(60).astype(str), "noise", class_names=tuple("abcd")
-    )
-    options = (("depth", 10), ("norm", "group"), ("widen", 1))
-    recipe = replace(preset.recipe, net_options=options, epochs=2, batch_size=20)
-    names = [chosen_defences((name,))[0] for name in ("mixup", "hamp", "selena", "targeted", "dp_sgd")]
-    canaries = Canaries("mislabelled", share=0.25)
-    results = leakscope.compare_defences(
-        records, recipe, names, tmp_path, models=8, canaries=canaries, fpr=0.1, device="cpu"
-    )
-    assert [one.label for one in results.settings] == ["none", *(one.label for one in names)]
-    assert results.left_out == ()
