@@ -63,7 +63,9 @@ def test_a_correct_loop_is_consistent_with_its_claim_and_the_bound_comes_close()
 def test_too_little_noise_is_refuted() -> None:
     verdict = trained(noise=0.3).audit(CLAIM)
     assert verdict.status == "refuted"
-    assert str(verdict).startswith("Refuted: epsilon = 4.38 at delta = 1e-05. Epsilon is at least")
+    assert str(verdict).startswith(
+        "The claim of epsilon = 4.38 at delta = 1e-05 is refuted with 95% confidence"
+    )
 
 
 def test_a_clipping_norm_above_the_one_of_the_noise_is_refuted() -> None:

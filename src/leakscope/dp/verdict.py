@@ -90,12 +90,15 @@ class ClaimVerdict:
         claim_page(self, folder)
 
     def __str__(self) -> str:
+        from leakscope.dp.sentences import verdict_sentence
+
+        outcome = [verdict_sentence(self), *([self.needed] if self.needed else [])]
         bounds = [
             f"  at least {e.epsilon:.2f}  {e.method} ({e.canaries:,} canaries, {_counted(e.runs, 'run')})"
             for e in self.evidence
         ]
         assumed = dict.fromkeys(sentence for e in self.evidence for sentence in e.assumed)
-        return "\n".join([_headline(self), *bounds, "Assumed:", *(f"  {sentence}" for sentence in assumed)])
+        return "\n".join([*outcome, *bounds, "Assumed:", *(f"  {sentence}" for sentence in assumed)])
 
 
 @dataclass(frozen=True)
@@ -143,17 +146,6 @@ def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") ->
     ranked = tuple(sorted(evidence, key=lambda bound: -bound.epsilon))
     needed = needed if status == "not testable" else ""
     return ClaimVerdict(status, claimed, claim.delta, claim.confidence, ranked, needed)
-
-
-def _headline(verdict: ClaimVerdict) -> str:
-    """The verdict in a sentence or two."""
-    claimed = f"epsilon = {verdict.epsilon:.3g} at delta = {verdict.delta:g}"
-    if verdict.status == "refuted":
-        highest, confidence = verdict.evidence[0].epsilon, verdict.confidence
-        return f"Refuted: {claimed}. Epsilon is at least {highest:.2f}, with {confidence:.0%} confidence."
-    if verdict.status == "not testable":
-        return f"Not testable with this budget: {claimed}. {verdict.needed}".rstrip()
-    return f"Consistent: {claimed} is not contradicted. This does not prove the claim."
 
 
 def _counted(number: int, noun: str) -> str:

@@ -143,7 +143,7 @@ class _Compared:
         return {name: own.auc.minus(second[name].auc) for name, own in first.items()}
 
     def leaks_less(self, at: int) -> bool:
-        """Whether a setting leaks less than no defence on a set that decides, by intervals for all of them."""
+        """Whether a setting leaks less than no defence; its intervals hold for all settings together."""
         none, own = self.figures[0].sets, self.figures[at].sets
         n_intervals = max(len(self.figures) - 1, 1) * len(own)
         ends = [one.auc.minus(none[name].auc, 1 - 0.05 / n_intervals).high for name, one in own.items()]
