@@ -357,12 +357,13 @@ populations where the interval of the headline lies wholly above 0.5 although no
   and a gate asks for 99%.
 - **Few false positives.** A TPR at 1% rests on two or three non-members per target here. Where fewer than
   five are expected, verdict, gate and report mark the interval as approximate. In small networks, outputs
-  that tie at the top make a calibrated TPR of exactly 0 in most populations and more in few.
+  that tie at the top make a calibrated TPR of `loss` at 1% exactly 0 in many populations and more in few;
+  its interval holds in far less than 95%.
 - **Pairs.** Complementary models cancel what their training sets change. With 8 models in pairs, intervals
   for records like these hold less often than with other designs.
 - **Bits.** The variance of mean bits lies between that of permuted designs and that of a jackknife over
-  models, which differ by a factor of 10 with 8 models. The interval takes their geometric mean, so it can be
-  up to 1.9 times as wide as necessary.
+  models, which differ by a factor of 10 with 8 models. The interval takes their geometric mean, so with 8
+  models it can be about twice as wide as necessary.
 - The columns of calibrated rates (of `loss` and `lira`) and of bits have 100 populations, in the cells that
   have them.
 
