@@ -118,7 +118,7 @@ def _table(population: str, cells: Cells) -> str:
 
 
 def _ahead(cells: Cells) -> str:
-    """The cells in which a rival comes closer to the optimum than EB-LiRA, offline rivals beside it offline."""
+    """The cells in which a rival comes closer to the optimum than EB-LiRA of its own side."""
     found = []
     for figure, title in ((0, "AUC"), (2, "TPR at 0.1%")):
         own = {name: share_of_optimum(cells, name, figure) for name in ("EB-LiRA", "EB-LiRA offline")}
