@@ -101,7 +101,7 @@ def section(path: Path) -> str:
     for population, cells in stored.items():
         n_repeats = len(next(iter(cells[OPTIMUM].values())))
         lines.append(f"Mean over {n_repeats} populations of 20,000 records with one target each:")
-        lines.append(_table(population, cells))
+        lines += [_table(population, cells), _ahead(cells)]
     return "\n\n".join(lines)
 
 
@@ -115,6 +115,21 @@ def _table(population: str, cells: Cells) -> str:
         shown = [f"{100 * of_auc[s]:.0f}% / {100 * of_tpr[s]:.0f}%" if s in of_auc else "" for s in sizes]
         rows.append([_bold(name), *shown])
     return table(head, rows)
+
+
+def _ahead(cells: Cells) -> str:
+    """The cells in which a rival comes closer to the optimum than EB-LiRA of its own side."""
+    found = []
+    for figure, title in ((0, "AUC"), (2, "TPR at 0.1%")):
+        own = {name: share_of_optimum(cells, name, figure) for name in ("EB-LiRA", "EB-LiRA offline")}
+        for name in (n for n in cells if n != OPTIMUM and not n.startswith("EB-LiRA")):
+            is_offline = "offline" in name or name in ("Loss", "Calibrated", "Reference (Attack-R)")
+            ours = own["EB-LiRA offline" if is_offline else "EB-LiRA"]
+            closer = [s for s, share in share_of_optimum(cells, name, figure).items() if share > ours[s]]
+            if closer:
+                found.append(f"{name} in {title} with {', '.join(map(str, closer))}")
+    text = "; ".join(found) or "none"
+    return wrapped(f"Closer to the optimum than EB-LiRA (offline attacks: than EB-LiRA offline): {text}.")
 
 
 def _bold(name: str) -> str:

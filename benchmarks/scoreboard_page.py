@@ -155,7 +155,11 @@ def _verdict(boards: list[Board]) -> str:
         )
         clear += beyond
     if clear:
-        lines += ["The exceptions beyond noise:", table(_EXCEEDED, [_exceeded(one) for one in clear])]
+        sizes = ", ".join(map(str, sorted({one.size for one in clear})))
+        lines += [
+            f"The exceptions beyond noise, all with {sizes} reference(s):",
+            table(_EXCEEDED, [_exceeded(one) for one in clear]),
+        ]
     return "\n\n".join(lines)
 
 

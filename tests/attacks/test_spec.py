@@ -152,7 +152,8 @@ def test_default_attacks_by_audit():
     assert names("population") == ["correctness", "loss", "lira", "eb_lira"]
     assert names("alone") == ["correctness", "loss", "population"]
     assert names("references") == ["correctness", "loss", "population", "lira", "eb_lira"]
-    assert names("out_references") == ["correctness", "loss", "population", "reference", "calibrated"]
+    offline = ["correctness", "loss", "population", "reference", "calibrated", "eb_lira(online=false)"]
+    assert names("out_references") == offline
 
 
 @pytest.fixture
