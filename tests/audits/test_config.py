@@ -78,7 +78,7 @@ def test_tables_inside_training_reach_the_recipe(tmp_path: Path) -> None:
         ("treatment = {shar = 0.1}", "training.treatment.shar is not a known setting; did you mean 'share'?"),
         (
             "treatment = {how = 'hide'}",
-            "training.treatment.how='hide': should be 'leave_out' or 'down_weight'",
+            "training.treatment.how='hide': should be 'leave_out', 'down_weight' or 'clip_more'",
         ),
         ("treatment = {share = 2}", "training.treatment: share=2.0: must be above 0 and at most 0.5"),
         ("treatment = {share = 'x', weight = 'y'}", "training.treatment.weight='y'"),
