@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, fields
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from leakscope.attacks import Attack, EbLira, Lira, Rmia, resolve, resolve_all, spec_of
@@ -52,7 +52,10 @@ def attacks(draw):
         choices = [VALUES[kind] for kind in accepted.types] + [st.just(value) for value in accepted.values]
         if draw(st.booleans()):
             options[name] = draw(st.one_of(choices))
-    return cls(**options)
+    try:
+        return cls(**options)
+    except InputError:  # options that exclude each other
+        reject()
 
 
 @given(attacks())

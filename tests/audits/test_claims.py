@@ -91,6 +91,7 @@ def test_few_models_are_inconclusive(tmp_path: Path) -> None:
     assert any("it takes at least" in line for line in verdict.summary())
 
 
+@pytest.mark.slow
 def test_another_budget_than_the_claimed_one_is_named(tmp_path: Path) -> None:
     recipe = Recipe(net="linear", epochs=1, batch_size=20, privacy=leakscope.Privacy(epsilon=2.0, delta=1e-3))
     verdict = claimed(tmp_path / "a", recipe=recipe, models=8, claim=Claim(1.0, delta=0.1))
@@ -117,6 +118,7 @@ def test_what_could_refute_a_true_claim_is_refused(
         claimed(tmp_path / "run", **changes)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_judged_by_a_claim(tmp_path: Path) -> None:
     fair = claimed(tmp_path / "fair", claim=None, design="bernoulli")
     assert fair.claim is None
@@ -128,6 +130,7 @@ def test_a_finished_run_is_judged_by_a_claim(tmp_path: Path) -> None:
         leakscope.audit(FinishedRun(balanced.folder), out=balanced.folder, claim=WRONG)
 
 
+@pytest.mark.slow
 def test_merged_runs_share_a_claim(tmp_path: Path) -> None:
     folders = [claimed(tmp_path / str(seed), models=8, seed=seed).folder for seed in (0, 1)]
     merged = merge_runs(folders, tmp_path / "merged").verdict
@@ -200,6 +203,7 @@ def test_the_section_of_a_config() -> None:
             parse_config(CONFIG.format(claim=wrong), Path("a.toml"))
 
 
+@pytest.mark.slow
 def test_the_plan_names_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     short_trials(monkeypatch)
     source = TrainedPopulation(noise(40), KNOWS_ITS_MEMBERS)

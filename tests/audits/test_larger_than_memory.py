@@ -69,6 +69,7 @@ def results(folder: Path) -> Any:
     return json.loads((folder / "results.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_saved_predictions(suffix: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = tmp_path / f"answers.{suffix}"

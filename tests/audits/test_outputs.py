@@ -39,6 +39,7 @@ def small_audit(out: Path, outputs: OutputFilter, **changes: Any) -> leakscope.V
     return leakscope.audit(source, recipe, out=out, outputs=outputs, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", FILTERS, ids=str)
 def test_every_attack_survives_answers_with_many_ties(tmp_path: Path, outputs: OutputFilter) -> None:
     verdict = small_audit(tmp_path, outputs, attacks=list(attack_classes()))

@@ -28,6 +28,7 @@ def audits(quick: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_a_defense_that_helps_ends_with_0_and_everything_is_written(audits: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"

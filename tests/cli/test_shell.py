@@ -181,6 +181,7 @@ def _long_id(path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absurd", [_csv_with_hole, _one_line, _many_columns, _long_id])
 def test_an_absurd_csv_is_refused_without_much_memory(tmp_path: Path, absurd: Callable[[Path], None]) -> None:
     absurd(tmp_path / "people.csv")

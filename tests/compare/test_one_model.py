@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import leakscope
 from leakscope.compare.compare import compare
@@ -18,6 +19,7 @@ def audit(predictions: Predictions, out: Path) -> Path:
     return leakscope.audit(leakscope.SavedPredictions(predictions), out=out, fpr=(0.1,)).folder
 
 
+@pytest.mark.slow
 def test_the_outputs_of_one_model_are_compared_over_records(tmp_path: Path) -> None:
     before, after = (audit(saved(leak=leak), tmp_path / f"{leak}") for leak in (3.0, 0.0))
     (run,) = compare([before, after], tmp_path / "out").results.comparisons

@@ -39,6 +39,7 @@ def test_a_missing_optional_file_is_no_fault(tmp_path: Path) -> None:
     assert not check_file(*toy(required=False), tmp_path).is_fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", [entry for entry in DATASETS if entry.files], ids=lambda entry: entry.name)
 def test_published_files_have_the_registered_checksums(entry: Dataset, published_root: Path) -> None:
     files = [file for file in entry.files if not file.name.startswith("data_batch")]  # one batch is enough

@@ -87,6 +87,7 @@ def test_bad_batches(folder: Path, batches: tuple[str, ...]) -> None:
         cifar10(folder, batches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published_folder", ["cifar10"], indirect=True)
 def test_published_test_batch(published_folder: Path) -> None:
     records = cifar10(published_folder, batches=("test_batch",))

@@ -88,6 +88,7 @@ def test_a_file_that_becomes_shorter_is_named(tmp_path: Path) -> None:
         pages.take_rows(mapped, np.array([99]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_walking_over_a_map_takes_the_memory_of_a_block(tmp_path: Path) -> None:
     """A map of 400 MB: a block is 67 MB, rows taken are 4 MB."""

@@ -131,6 +131,7 @@ def test_every_reader_asks_first(tmp_path: Path, whole: Path, monkeypatch: pytes
         RecordMetadata.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_every_page_is_decoded(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Where polars refuses a spoiled file as a whole, so does the check, and in silence; and the reverse."""
     content, outcomes = whole.read_bytes(), set()

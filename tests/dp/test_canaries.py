@@ -60,6 +60,7 @@ def test_a_correct_loop_is_consistent_with_its_claim_and_the_bound_comes_close()
     assert 2 < verdict.evidence[0].epsilon < verdict.epsilon
 
 
+@pytest.mark.slow
 def test_too_little_noise_is_refuted() -> None:
     verdict = trained(noise=0.3).audit(CLAIM)
     assert verdict.status == "refuted"
@@ -79,6 +80,7 @@ def test_a_clipping_norm_above_the_one_of_the_noise_is_refuted() -> None:
     assert canaries.audit(CLAIM).status == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "options"), [(torch.optim.Adam, {}), (torch.optim.SGD, {"momentum": 0.9})], ids=str
 )
@@ -89,10 +91,12 @@ def test_optimizers_with_memory_show_the_gradient_of_each_step(optimizer: Any, o
     assert other == pytest.approx(plain, rel=0.05)
 
 
+@pytest.mark.slow
 def test_noise_that_an_optimizer_adds_in_its_step_is_seen() -> None:
     assert trained(0.0, NoiseInStep).audit(CLAIM).status == "consistent"
 
 
+@pytest.mark.slow
 def test_parameters_that_the_optimizer_does_not_train_are_not_read() -> None:
     canaries, x, y = planted(number=100)
     model = small_net()
@@ -106,6 +110,7 @@ def test_parameters_that_the_optimizer_does_not_train_are_not_read() -> None:
     assert canaries.audit(CLAIM).status == "consistent"
 
 
+@pytest.mark.slow
 def test_a_loop_without_gradients_per_sample() -> None:
     canaries, x, y = planted()
     model = small_net()

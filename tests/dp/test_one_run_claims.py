@@ -78,6 +78,7 @@ def test_scores_and_coins_have_to_fit(scores: np.ndarray, coins: np.ndarray) -> 
         audit_scores(scores, coins, Claim(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "noise", "steps"), [(0.2, 1.0, 25), (1.0, 1.0, 1), (0.02, 0.5, 50)])
 def test_settings_of_dp_sgd_are_seen_from_below(rate: float, noise: float, steps: int) -> None:
     truth = epsilon_of_steps(noise, DELTA, rate, steps)

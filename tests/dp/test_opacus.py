@@ -57,11 +57,13 @@ def test_a_true_claim_is_consistent_and_the_bound_comes_close(wrap_model: bool) 
     assert verdict.evidence[0].epsilon > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap_model", [True, False])
 def test_too_little_noise_is_refuted(wrap_model: bool) -> None:
     assert Training(0.4, wrap_model=wrap_model).run().status == "refuted"
 
 
+@pytest.mark.slow
 def test_canaries_in_several_backward_passes_reach_the_clipping() -> None:
     assert Training(0.4, poisson_sampling=False).run(parts=3).status == "refuted"
 

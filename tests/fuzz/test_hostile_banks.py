@@ -173,6 +173,7 @@ for run in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
 def test_what_is_no_file_is_refused_and_not_read_forever(run: Path, tmp_path: Path, kind: str) -> None:
     """A pipe that nobody writes to never begins, a device may never end."""

@@ -88,6 +88,7 @@ def test_what_makes_no_sense_is_refused(wrong, problem):
         Privacy(**wrong)
 
 
+@pytest.mark.slow
 def test_without_privacy_the_accountant_is_not_imported():
     code = (
         "import sys, leakscope\n"

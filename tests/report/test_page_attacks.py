@@ -104,6 +104,7 @@ def test_a_group_of_few_records_has_no_figures_in_a_redacted_audit(tmp_path: Pat
     assert "Left out: 1 group of fewer than 20 records." in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("universe", [157, 1601], ids=["dots", "density"])
 def test_no_list_of_a_redacted_dynamics_study_is_in_the_order_of_the_records(
     tmp_path: Path, universe: int
@@ -158,6 +159,7 @@ def shown_bits(page: str) -> FloatArray:
     return bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, seeds: range) -> None:
     by_bits, by_all_bits, by_curve, by_fine_curve = [], [], [], []

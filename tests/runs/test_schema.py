@@ -147,6 +147,7 @@ RUNS: list[tuple[str, Callable[[Path], None]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "run"), RUNS, ids=[run.__name__ for _, run in RUNS])
 def test_what_a_run_writes_fits_its_schema(kind: str, run: Callable[[Path], None], tmp_path: Path) -> None:
     run(tmp_path / "run")

@@ -217,6 +217,7 @@ def unexplained(value: Any, reason: bool = False) -> int:
     return int(value is None and not reason)
 
 
+@pytest.mark.slow
 def test_nothing_is_undefined_without_a_reason(study: Study, tmp_path: Path) -> None:
     assert unexplained(to_jsonable(study[0].figures)) == 0
     few = replace(SMALL, records=1, network_records=1, trials=2, figures=(1, 2, 3))
@@ -273,6 +274,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     assert available_dataset(tmp_path) == "digits"
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     common = ("study", "leakage", "--data-dir", tmp_path, "--records", "2", "--trials", "20")
     shown = run_command(*common, "--figure", "5", "--out", tmp_path / "a")

@@ -8,6 +8,7 @@ archive itself.
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -94,7 +95,8 @@ def _from_archive(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, 
     """Members of the archive with their content, which is readable until the next one."""
     (path,) = require("cinic10", folder, [ARCHIVE])
     try:
-        with tarfile.open(path, mode="r|gz") as archive:
+        # tarfile's own "r|gz" takes a file that was cut off for one that ends there
+        with gzip.open(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
             for member in archive:
                 place = _place(member, splits)
                 stream = archive.extractfile(member) if place else None
