@@ -15,7 +15,7 @@ demo: $(INSTALLED)        ## train 64 models on digits, attack them, say what le
 	$(BIN)/leakscope demo
 
 test: $(INSTALLED)        ## the quick tests, on all cores: what to run after a change
-	$(BIN)/python -m pytest -q -n auto -m "not ($(REST))"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not ($(REST))"
 
 test-rest: $(INSTALLED)   ## what `make test` leaves out
 	$(BIN)/python -m pytest -q -n auto -m "$(REST)"
