@@ -155,9 +155,10 @@ def _verdict(boards: list[Board]) -> str:
         )
         clear += beyond
     if clear:
-        sizes = ", ".join(map(str, sorted({one.size for one in clear})))
+        sizes = sorted({one.size for one in clear})
+        numbers = "one reference" if sizes == [1] else f"{', '.join(map(str, sizes))} references"
         lines += [
-            f"The exceptions beyond noise, all with {sizes} reference(s):",
+            f"The exceptions beyond noise, all with {numbers}:",
             table(_EXCEEDED, [_exceeded(one) for one in clear]),
         ]
     return "\n\n".join(lines)
