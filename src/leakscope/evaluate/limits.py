@@ -78,7 +78,8 @@ def why_approximate(fpr: float, n_nonmembers: int) -> str | None:
         return None
     number = max(round(fpr * n_nonmembers), 1)
     rests_on = f"about {number} {'non-member' if number == 1 else 'non-members'} per target"
-    return f"The TPR at {100 * fpr:g}% FPR rests on {rests_on}, so its interval is approximate."
+    at = f"{100 * fpr:g}% FPR"
+    return f"The TPR at {at}, calibrated or not, rests on {rests_on}, so its interval is approximate."
 
 
 def _marked(limit: LimitOutcome, n_nonmembers: int | None) -> LimitOutcome:
