@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.coordinates import Coordinates
-from leakscope.dp.hooks import CanaryRows, Sighting, along, rows_of_samples
+from leakscope.dp.hooks import CanaryRows, Sighting, Tally, along, rows_of_samples
 from leakscope.dp.one_run import audit_scores
 from leakscope.dp.planted import MOST_CANARIES, PlantedDataset, canaries_in, placeholder
 from leakscope.dp.updates import Updates
@@ -20,6 +21,8 @@ from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
 
 NAME = "gradient canaries, one run"
+_FEWEST = 10
+_FAR = 6  # standard errors; noise does not turn scores around so far
 _REMEMBERED = 1000  # forward passes whose gradients per sample may be computed later
 
 
@@ -57,8 +60,10 @@ class Canaries:
     def __init__(
         self, number: int = 1000, *, silence_others: bool = True, seed: int | None = None, norm: float = 1e6
     ) -> None:
-        if not 2 <= number <= MOST_CANARIES:
-            raise InputError(f"number={number}: give 2 to {MOST_CANARIES:,} canaries")
+        if not isinstance(number, int) or not _FEWEST <= number <= MOST_CANARIES:
+            raise InputError(f"number={number!r}: give {_FEWEST} to {MOST_CANARIES:,} canaries")
+        if not (norm > 0 and isfinite(norm)):
+            raise InputError(f"norm={norm}: must be above 0 and finite")
         self._rng = np.random.default_rng(seed)
         self._is_in: BoolArray = self._rng.random(number) < 0.5
         self._silent, self._norm = silence_others, norm
@@ -70,6 +75,7 @@ class Canaries:
         self._current: torch.Tensor | None = None
         self._sightings: list[Sighting] = []
         self._n_seen, self._n_inserted, self._has_samples = 0, 0, False
+        self._tally = Tally()
 
     @property
     def is_in(self) -> BoolArray:
@@ -97,6 +103,8 @@ class Canaries:
             planted = PlantedDataset(dataset, inside)
             self._shape = tuple(dataset[0][0].shape)
             return planted
+        if not torch.is_tensor(labels) or len(labels) != len(dataset) or len(dataset) == 0:
+            raise InputError("give features and labels as tensors with one row per record")
         self._shape = tuple(dataset.shape[1:])
         features = torch.stack([placeholder(dataset[0], int(canary)) for canary in inside])
         same_label = labels[:1].expand(len(inside), *labels.shape[1:])
@@ -166,13 +174,15 @@ class Canaries:
                 f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
                 "canary. If noise is added later, call observe(noisy_gradients) after it."
             )
+        values = updates.values() if self._silent else None
         return audit_scores(
             updates.scores,
             self._is_in,
             claim,
             name=NAME,
-            white_box=True,
-            updates=updates.values() if self._silent else None,
+            white_box=values is not None
+            or claim.is_gaussian,  # other records' gradients hide the noise's law
+            updates=values,
             assumed=assumed,
         )
 
@@ -187,10 +197,23 @@ class Canaries:
                 "the loop uses grad_sample, which canaries did not reach. Give attach() the optimizer of "
                 "Opacus, or call insert() after backward()"
             )
+        if self._tally.n_rows and not self._tally.n_with_slope and not self._n_inserted:
+            raise InputError(
+                "the loss does not depend on the outputs of canaries, so nothing was tested. Canaries have "
+                "the label of the first record: begin with one that the loss neither ignores nor weights by 0"
+            )
         if not updates.n_steps:
             raise InputError(
                 "no update was observed. If parameters are not stored in the model, call "
                 "observe(noisy_gradients) in each step"
+            )
+
+        inside, outside = updates.scores[self._is_in], updates.scores[~self._is_in]
+        error = np.sqrt(inside.var() / len(inside) + outside.var() / len(outside))
+        if inside.mean() - outside.mean() < -_FAR * error:
+            raise InputError(
+                "canaries that are in have lower scores than the others: updates have the opposite sign. Let "
+                "the loop descend, or call observe(-noisy_gradients) in each step"
             )
 
     def _attached(self) -> Updates:
@@ -222,6 +245,11 @@ class Canaries:
         return (cleaned.squeeze(0) if is_single else cleaned, *args[1:]), kwargs
 
     def _notice(self, sighting: Sighting) -> None:
+        if sighting.n_damaged:
+            raise InputError(
+                f"{sighting.n_damaged} records hold parts of a canary: something changes the features on the "
+                "way to the model, such as a crop with padding. Leave it out for the test, or plant after it"
+            )
         self._n_seen += len(sighting.canaries)
         self._has_samples |= any(getattr(p, "grad_sample", None) is not None for p in self._parameters)
         self._sightings = [*self._sightings[-_REMEMBERED:], sighting]
@@ -239,7 +267,7 @@ class Canaries:
         owned = self._coordinates.read([parameters[name] for name in self._names])[canary.clamp(min=0)]
         rows = output.unsqueeze(0) if is_single else output
         replaced: torch.Tensor = CanaryRows.apply(  # type: ignore[no-untyped-call]
-            rows, owned, canary, self._norm, self._silent
+            rows, owned, canary, self._norm, self._silent, self._tally
         )
         return replaced.reshape(output.shape)
 

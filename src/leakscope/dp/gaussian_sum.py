@@ -20,6 +20,7 @@ LEAST_OF_EACH = 30
 REJECT_BELOW = 0.01
 LARGEST = 1e3
 """An epsilon that is as good as none."""
+NO_DELTA = "Gaussian noise has no finite epsilon at delta = 0"
 
 
 def gaussian_sum_evidence(
@@ -27,7 +28,7 @@ def gaussian_sum_evidence(
 ) -> Evidence:
     """The bound; 0 with the reason where the scores are not Gaussian."""
     inside, outside = scores[is_in], scores[~is_in]
-    reason = why_not_gaussian(inside, outside)
+    reason = (NO_DELTA if claim.delta == 0 else "") or why_not_gaussian(inside, outside)
     if reason:
         return Evidence(name, 0.0, confidence, 0.0, f"{METHOD}; not used: {reason}", len(scores), 1)
     epsilon = min(gdp_epsilon(lower_mu(inside, outside, confidence), claim.delta), LARGEST)

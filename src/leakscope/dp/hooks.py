@@ -14,10 +14,24 @@ import numpy as np
 import torch
 
 from leakscope.array_types import IntArray
-from leakscope.dp.planted import by_row
+from leakscope.dp.planted import DAMAGED, by_row
 from leakscope.errors import InputError
 
 _OUTPUT = 0.5  # of canaries; the slope of no usual loss vanishes there
+
+
+class Tally:
+    """How many canary rows a backward pass reached outside torch.func, and how many had a slope."""
+
+    def __init__(self) -> None:
+        self.n_rows, self.n_with_slope = 0, 0
+
+    def count(self, canary: torch.Tensor, on_owned: torch.Tensor) -> None:
+        """Counts the rows of one backward pass; inside torch.func, values cannot be looked at."""
+        if torch._C._functorch.is_functorch_wrapped_tensor(on_owned):
+            return
+        self.n_rows += int((canary >= 0).sum())
+        self.n_with_slope += int((on_owned > 0).sum())
 
 
 class CanaryRows(torch.autograd.Function):
@@ -27,7 +41,12 @@ class CanaryRows(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        output: torch.Tensor, owned: torch.Tensor, canary: torch.Tensor, norm: float, silent: bool
+        output: torch.Tensor,
+        owned: torch.Tensor,
+        canary: torch.Tensor,
+        norm: float,
+        silent: bool,
+        tally: Tally,
     ) -> torch.Tensor:
         """The outputs, a constant for canaries."""
         return torch.where(along(canary >= 0, output), torch.full_like(output, _OUTPUT), output)
@@ -35,7 +54,7 @@ class CanaryRows(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         """Remembers which rows are canaries."""
-        _, _, canary, ctx.norm, ctx.silent = inputs
+        _, _, canary, ctx.norm, ctx.silent, ctx.tally = inputs
         ctx.save_for_backward(canary)
 
     @staticmethod
@@ -44,8 +63,9 @@ class CanaryRows(torch.autograd.Function):
         (canary,) = ctx.saved_tensors
         is_canary = canary >= 0
         on_owned = by_row(slope).abs().sum(dim=1) * is_canary * ctx.norm
+        ctx.tally.count(canary, on_owned)
         keep = ~is_canary & (not ctx.silent)
-        return torch.where(along(keep, slope), slope, 0.0), on_owned, None, None, None
+        return torch.where(along(keep, slope), slope, 0.0), on_owned, None, None, None, None
 
 
 def along(rows: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -61,6 +81,7 @@ class Sighting:
         self.n_rows = len(plain)
         self.rows = np.flatnonzero(plain >= 0)
         self.canaries = plain[self.rows]
+        self.n_damaged = int((plain == DAMAGED).sum())
 
 
 def _without_transforms(tensor: torch.Tensor) -> IntArray:

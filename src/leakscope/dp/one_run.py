@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.dp.gaussian_sum import gaussian_sum_evidence, why_not_gaussian_noise
-from leakscope.dp.seen_settings import Values, settings_evidence
+from leakscope.dp.gaussian_sum import NO_DELTA, gaussian_sum_evidence, why_not_gaussian_noise
+from leakscope.dp.seen_settings import Values, settings_evidence, why_noise_is_not_gaussian
 from leakscope.dp.verdict import ClaimVerdict, Evidence, judge_claim
 from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
@@ -62,15 +62,18 @@ def audit_scores(
     ways = _ways_to_bound(claim, white_box)
     each = 1 - (1 - claim.confidence) / (len(ways) + white_box + (updates is not None))
     evidence = [_guessing(scores, is_in, way, claim.delta, each, name) for way in ways]
-    if white_box and claim.noise_multiplier is None:
-        evidence[-1] = _only_of_gaussian_noise(evidence[-1], scores[~is_in])
+    why_not = _why_not_gaussian(scores, is_in, claim, updates) if white_box else ""
+    if why_not:
+        evidence[-1] = _unused(evidence[-1], why_not)
     if white_box:
-        evidence.append(gaussian_sum_evidence(scores, is_in, claim, each, name))
+        of_sums = gaussian_sum_evidence(scores, is_in, claim, each, name)
+        evidence.append(_unused(of_sums, why_not) if why_not and of_sums.ceiling else of_sums)
+    used = [way for way, bound in zip(ways, evidence, strict=False) if bound.ceiling]
     if updates is not None:
         evidence.append(settings_evidence(Values(updates, is_in), claim, each, name))
     evidence = [replace(e, assumed=(COINS, *assumed, *e.assumed)) for e in evidence]
     is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
-    return judge_claim(claim, evidence, "" if is_testable else needed(claim, ways, each))
+    return judge_claim(claim, evidence, "" if is_testable else needed(claim, used, each))
 
 
 def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:
@@ -80,14 +83,23 @@ def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:
     return [epsilon_of_guesses]
 
 
-def _only_of_gaussian_noise(evidence: Evidence, outside: FloatArray) -> Evidence:
-    """The evidence, or none where canaries that are out do not show Gaussian noise.
+def _why_not_gaussian(scores: FloatArray, is_in: BoolArray, claim: Claim, updates: FloatArray | None) -> str:
+    """Why no bound may suppose a Gaussian trade-off; empty if it may.
 
-    A training that is private by other noise has another trade-off, and would be refuted wrongly.
+    A training that is private by other noise has another trade-off, and would be refuted wrongly. Where
+    Gaussian noise is not claimed, single updates have to show it: their sums look Gaussian in any case.
     """
-    reason = why_not_gaussian_noise(outside)
-    if not reason:
-        return evidence
+    if claim.delta == 0:
+        return NO_DELTA
+    if claim.is_gaussian:
+        return ""
+    if updates is not None:
+        return why_noise_is_not_gaussian(Values(updates, is_in))
+    return why_not_gaussian_noise(scores[~is_in])
+
+
+def _unused(evidence: Evidence, reason: str) -> Evidence:
+    """A bound that is switched off."""
     return replace(evidence, epsilon=0.0, ceiling=0.0, method=f"{evidence.method}; not used: {reason}")
 
 

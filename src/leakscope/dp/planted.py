@@ -1,8 +1,8 @@
 """Placeholder records that stand for canaries in a training set, and how a batch is searched for them.
 
 A placeholder has the shape and type of an ordinary record, and one number in all its entries, which says
-which canary it is. It survives shuffling, sampling, loader processes, flips and crops. It does not survive
-arithmetic on the features: plant canaries after a step that standardizes them.
+which canary it is. It survives shuffling, sampling, loader processes, flips and crops without padding. It
+does not survive arithmetic on the features: plant canaries after a step that standardizes them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from leakscope.errors import InputError
 FIRST_CODE = -(2**22)
 """The code of canary 0; canary i has this minus i. float32 holds such integers exactly; data hardly do."""
 MOST_CANARIES = 2**22
+DAMAGED = -2
+"""In place of a canary's number: a row with parts of a placeholder."""
 _EXACT = (torch.float32, torch.float64, torch.int32, torch.int64)
 
 
@@ -32,12 +34,23 @@ def placeholder(like: torch.Tensor, canary: int) -> torch.Tensor:
 
 
 def canaries_in(features: torch.Tensor, n_canaries: int) -> torch.Tensor:
-    """Which canary each row is; int64 (rows,), -1 for an ordinary record."""
+    """Which canary each row is; int64 (rows,), -1 for an ordinary record, DAMAGED for a changed placeholder.
+
+    Raises:
+        InputError: features of a type that cannot tell placeholders apart.
+    """
+    if features.dtype not in _EXACT:
+        raise InputError(
+            f"features reach the model as {features.dtype}, in which canaries cannot be told apart: cast "
+            "them inside the model, or train in float32 for the test"
+        )
     flat = by_row(features)
     first = flat[:, 0]
     canary = FIRST_CODE - first
-    is_one = (canary >= 0) & (canary < n_canaries) & (flat == first[:, None]).all(dim=1)
-    return torch.where(is_one & (canary == canary.round()), canary, -1).to(torch.int64)
+    is_code = (flat <= FIRST_CODE) & (flat > FIRST_CODE - n_canaries)
+    is_one = is_code.all(dim=1) & (flat == first[:, None]).all(dim=1) & (canary == canary.round())
+    other = torch.where(is_code.any(dim=1), DAMAGED, -1)
+    return torch.where(is_one, canary, other).to(torch.int64)
 
 
 def by_row(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.dp.gaussian_sum import LARGEST
+from leakscope.dp.gaussian_sum import LARGEST, NO_DELTA
 from leakscope.dp.verdict import Evidence
 from leakscope.privacy.accounting import epsilon_of_steps
 from leakscope.privacy.claim import Claim
@@ -71,16 +71,28 @@ def settings_evidence(values: Values, claim: Claim, confidence: float, name: str
     return Evidence(name, seen.epsilon, confidence, LARGEST, method, number, 1, (ASSUMED,))
 
 
+def why_noise_is_not_gaussian(values: Values) -> str:
+    """Why the noise of single updates is not taken as Gaussian; empty if it is.
+
+    Sums over many updates look Gaussian whatever the noise is, so scores cannot show it.
+    """
+    outside = values.values[:, ~values.is_in]
+    if outside.size == 0 or (outside.std(axis=1) == 0).any():
+        return "an update has no noise"
+    p_noise = _p_of_noise(values.in_units_of_noise()[1])
+    if p_noise >= REJECT_BELOW:
+        return ""
+    return f"the noise is not independent and Gaussian of one spread (p = {p_noise:.2g})"
+
+
 def lowest_settings(values: Values, delta: float, confidence: float) -> Seen | str:
     """The settings with the lowest epsilon in the confidence region; why there are none, in words."""
     if min(values.is_in.sum(), (~values.is_in).sum()) < LEAST_OF_EACH:
         return f"fewer than {LEAST_OF_EACH} canaries are in, or out"
-    if (values.values[:, ~values.is_in].std(axis=1) == 0).any():
-        return "an update has no noise"
+    reason = (NO_DELTA if delta == 0 else "") or why_noise_is_not_gaussian(values)
+    if reason:
+        return reason
     inside, outside = values.in_units_of_noise()
-    p_noise = _p_of_noise(outside)
-    if p_noise < REJECT_BELOW:
-        return f"the noise is not independent and Gaussian of one spread (p = {p_noise:.2g})"
     confidence = (1 + confidence) / 2  # half of the error stays as a margin, as the shape was tested first
     fit = _fit(inside, outside.size, confidence)
     p_draws = _p_of_draws(inside, fit)

@@ -37,7 +37,7 @@ class Updates:
         self.scores: FloatArray = np.zeros(len(coordinates.tensor))
         self.n_steps, self.n_noiseless = 0, 0
         self._values: list[npt.NDArray[np.float32]] = []
-        self._reads_parameters, self._learning_rate = True, 1.0
+        self._reads_parameters, self._scale = True, np.ones(len(coordinates.tensor))
         self._last_parameters = self.at_canaries(self._parameters)
         self._last_mean: FloatArray = np.zeros(len(self.scores))
         if hasattr(optimizer, "register_step_post_hook"):
@@ -61,7 +61,7 @@ class Updates:
             return
         parameters = self.at_canaries(self._parameters)
         if (parameters != self._last_parameters).any():
-            self._record((self._last_parameters - parameters) / self._learning_rate)
+            self._record((self._last_parameters - parameters) / self._scale)
             self._last_parameters = parameters
 
     def read_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
@@ -71,14 +71,15 @@ class Updates:
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         # One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
-        self._learning_rate = float(optimizer.param_groups[0].get("lr", 1.0)) or 1.0
+        rates = {id(p): _rate(group) for group in optimizer.param_groups for p in group["params"]}
+        self._scale = np.array([rates[id(p)] for p in self._parameters])[self._coordinates.tensor]
         mean = _running_mean(optimizer)
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
         if mean is None or any(state is None for state in states):
             return
         self._reads_parameters = False
         values = self.at_canaries(states)
-        self._record(values - mean.decay * self._last_mean)
+        self._record((values - mean.decay * self._last_mean) * np.sign(self._scale))
         self._last_mean = values
 
     def _record(self, values: FloatArray) -> None:
@@ -90,6 +91,12 @@ class Updates:
             self._values.append(values.astype(np.float32))
         self.n_noiseless += len(np.unique(values)) <= max(2, _FEW_VALUES * len(values))
         self.scores += standardized(values, self._coordinates.group)
+
+
+def _rate(group: dict[str, Any]) -> float:
+    """The learning rate of a group of parameters, negative where it ascends."""
+    rate = float(group.get("lr", 1.0)) or 1.0
+    return -rate if group.get("maximize") else rate
 
 
 def _running_mean(optimizer: torch.optim.Optimizer) -> _Mean | None:
