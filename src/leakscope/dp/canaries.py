@@ -180,8 +180,8 @@ class Canaries:
             self._is_in,
             claim,
             name=NAME,
-            white_box=values is not None
-            or claim.is_gaussian,  # other records' gradients hide the noise's law
+            # Gradients of other records, and updates that were not stored, hide what kind of noise there is.
+            white_box=values is not None or claim.is_gaussian,
             updates=values,
             assumed=assumed,
         )
