@@ -23,6 +23,8 @@ from leakscope.disk import mmap_rows, scratch
 from leakscope.evaluate import judge
 from leakscope.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def write_answers(path: Path, n: int, n_models: int) -> None:
     """Two classes; hard records are remembered."""

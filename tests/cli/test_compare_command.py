@@ -12,6 +12,8 @@ from tests.claims import claim
 from tests.cli.command import files_under, run_command
 from tests.made_up_audits import made_up_audit, quick_single_records
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> Iterator[None]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.targets import KINDS, try_one
 
+pytestmark = pytest.mark.slow
+
 _EXAMPLES = {"parquet": 8, "predictions": 20, "report": 6, "run folder": 12, "study folder": 6, "torch": 25}
 _SLOW = ("report", "study folder")
 

@@ -20,6 +20,8 @@ from leakscope.runs.kinds import rebuild_report
 from leakscope.studies.scaling import study as scaling_study
 from tests.fuzz.runs import template, template_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Callable[[str], Path]:

@@ -27,6 +27,8 @@ from leakscope.studies.dynamics.study import KIND, populations, recompute, run
 from tests.cli.command import run_command
 from tests.quick_audits import whole_audits
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"models": 8, "universe": 200, "epochs": 6, "every": 2, "batch_size": 32}
 TINY = {**SMALL, "models": 4, "universe": 60, "epochs": 4}
 OVER_TIME = {"trajectories", "centre_of_mass", "over_epochs", "transitions", "early_exposure"}

@@ -19,6 +19,8 @@ from leakscope.studies.dynamics.study import run
 from leakscope.train.dropout import dropout_passes
 from tests.cli.command import run_command
 
+pytestmark = pytest.mark.slow
+
 SIZES = ("--models", "8", "--epochs", "4", "--every", "2")
 
 

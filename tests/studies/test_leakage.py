@@ -31,6 +31,8 @@ from leakscope.studies.leakage.universe import Universe, available_dataset, load
 from tests.cli.command import files_under, run_command
 from tests.quick_audits import whole_audits
 
+pytestmark = pytest.mark.slow
+
 SMALL = LeakageConfig(
     dataset="digits", records=4, trials=50, network_records=2, network_trials=2, network_sizes=(3, 6),
     extensions=(),

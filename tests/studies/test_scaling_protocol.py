@@ -22,6 +22,8 @@ from leakscope.studies.scaling.published_seeds import training_seeds
 from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.study import recompute, run
 
+pytestmark = pytest.mark.slow
+
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "scaling"
 SMALL = ScalingConfig(
     hidden_widths=(4, 6, 9),

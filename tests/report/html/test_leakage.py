@@ -18,6 +18,8 @@ from leakscope.studies.leakage.page_charts import leakage_chart, number
 from leakscope.studies.leakage.results import Leakage, LeakageResults
 from tests.report.html.small_studies import small_leakage
 
+pytestmark = pytest.mark.slow
+
 Study = tuple[LeakageResults, Path]
 
 

@@ -12,6 +12,8 @@ from leakscope.studies.scaling.page import command, headline, page, write_report
 from leakscope.studies.scaling.results import Estimate, ScalingResults
 from tests.report.html.small_studies import small_scaling
 
+pytestmark = pytest.mark.slow
+
 Study = tuple[ScalingResults, Path]
 
 
