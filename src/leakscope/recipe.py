@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
+from leakscope.code_identity.description import described, name_of, unfitted
 from leakscope.errors import InputError
 from leakscope.privacy.settings import Privacy
-from leakscope.types import digest_arrays
-from leakscope.user_code import path_of
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "step")
@@ -225,13 +221,13 @@ class EstimatorRecipe:
 
         `processes` and `random_state` are left out: the former changes no result, the latter is replaced.
         """
-        described: dict[str, object] = _described(self.estimator)
-        return described
+        description: dict[str, object] = described(self.estimator)
+        return description
 
     @property
     def code(self) -> dict[str, object]:
         """Objects whose code decides what the models are."""
-        return {"estimator": type(self.estimator), "parameters": _unfitted(self.estimator)}
+        return {"estimator": type(self.estimator), "parameters": unfitted(self.estimator)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +247,11 @@ class FunctionRecipe:
     @property
     def name(self) -> str:
         """ "module:name" of the function."""
-        return f"train={_name(self.train)}"
+        return f"train={name_of(self.train)}"
 
     def description(self) -> dict[str, object]:
         """The function's name; part of a bank's identity, as `code` is."""
-        return {"train": _name(self.train)}
+        return {"train": name_of(self.train)}
 
     @property
     def code(self) -> dict[str, object]:
@@ -264,49 +260,6 @@ class FunctionRecipe:
 
 
 AnyRecipe = Recipe | EstimatorRecipe | FunctionRecipe
-
-
-def _described(value: Any) -> Any:
-    """JSON data in which different values differ. Not `repr`, which abbreviates long values."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, np.ndarray):
-        return _described(value.tolist()) if value.dtype.kind in "OT" else f"array {digest_arrays(value)}"
-    if isinstance(value, Mapping):
-        return {repr(key): _described(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_described(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
-    if _is_estimator(value):
-        described = {name: _described(inner) for name, inner in _parameters(value).items()}
-        return {"estimator": path_of(type(value)), "parameters": described}
-    return repr(value) if isinstance(value, float | np.generic) else _name(value)
-
-
-def _unfitted(value: Any) -> Any:
-    """The value with each estimator in it replaced by its class and parameters: all that a clone has."""
-    if _is_estimator(value):
-        return type(value), {name: _unfitted(inner) for name, inner in _parameters(value).items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_unfitted, value))
-    return {key: _unfitted(inner) for key, inner in value.items()} if type(value) is dict else value
-
-
-def _is_estimator(value: Any) -> bool:
-    return hasattr(value, "get_params") and not isinstance(value, type)
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
-    parameters = estimator.get_params(deep=False)
-    return {name: parameters[name] for name in sorted(parameters) if name != "random_state"}
-
-
-def _name(value: Any) -> str:
-    """ "module:name" of a class or function, of the function of a partial, of the class of an object."""
-    if isinstance(value, functools.partial):
-        return _name(value.func)
-    return path_of(value if hasattr(value, "__qualname__") else type(value))
 
 
 def _recipe_problems(recipe: Recipe) -> list[str]:
