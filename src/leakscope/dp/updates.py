@@ -71,7 +71,11 @@ class Updates:
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         # One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
-        rates = {id(p): _rate(group) for group in optimizer.param_groups for p in group["params"]}
+        rates = {
+            id(p): _signed_rate(group.get("lr", 1.0), bool(group.get("maximize")))
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
         self._scale = np.array([rates[id(p)] for p in self._parameters])[self._coordinates.tensor]
         mean = _running_mean(optimizer)
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
@@ -93,10 +97,10 @@ class Updates:
         self.scores += standardized(values, self._coordinates.group)
 
 
-def _rate(group: dict[str, Any]) -> float:
-    """The learning rate of a group of parameters, negative where it ascends."""
-    rate = float(group.get("lr", 1.0)) or 1.0
-    return -rate if group.get("maximize") else rate
+def _signed_rate(rate: float, ascends: bool) -> float:
+    """The learning rate by which changes of parameters are divided, negative where they ascend."""
+    size = float(rate) or 1.0
+    return -size if ascends else size
 
 
 def _running_mean(optimizer: torch.optim.Optimizer) -> _Mean | None:
