@@ -210,6 +210,14 @@ def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:
     assert wilson(0.5, 0.05, 1.96) == pytest.approx((0.402, 0.598), abs=0.003)
 
 
+def test_a_rate_near_one_of_few_records_is_no_wider_than_their_number_allows():
+    """A spread of 0.004 beside 1 - rate = 0.00004 would count as a sample of two or three."""
+    assert wilson(0.99996, 0.004, 1.96)[0] < 0.5
+    low, high = wilson(0.99996, 0.004, 1.96, n_independent=18)
+    assert low == pytest.approx(1 / (1 + 1.96**2 / 18), abs=0.002) and high <= 1
+    assert wilson(0.5, 0.05, 1.96, n_independent=18) == wilson(0.5, 0.05, 1.96)
+
+
 def test_the_halves_of_the_advantage_agree_by_chance() -> None:
     """Two curves, each read where the other is largest, vary together."""
     rng = np.random.default_rng(5)

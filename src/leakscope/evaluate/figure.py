@@ -50,8 +50,12 @@ def figure_with_intervals(
     *,
     several: bool,
     is_rate: bool = True,
+    n_independent: int = 0,
 ) -> Figure:
-    """A figure over `several` targets, or of one, with its intervals; arguments as in `figure_of_targets`."""
+    """A figure over `several` targets, or of one, with its intervals; arguments as in `figure_of_targets`.
+
+    `n_independent` is the number of records that a rate of few records is a mean over.
+    """
     value = min(max(mean, 0.0), 1.0)
     if (several and not variance.degrees) or not np.isfinite(variance.like_these):
         return replace(UNDEFINED, value=value, sd=sd)
@@ -63,7 +67,7 @@ def figure_with_intervals(
             return interval.low, interval.high
         quantile = variance.quantile(level, these_records=these_records)
         if is_rate and 0 < value < 1:
-            return wilson(value, error, quantile)
+            return wilson(value, error, quantile, n_independent)
         low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
         return low, high
 

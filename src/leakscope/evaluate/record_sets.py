@@ -260,6 +260,7 @@ def _figures(
             lambda rate, level: clopper_pearson(round(rate * n_records), n_records, level),
             several=first.several,
             is_rate=is_rate,
+            n_independent=n_chosen,
         )
 
     tprs = dict(zip(measurable, (figure(at) for at in range(2, 2 + len(measurable))), strict=True))

@@ -112,7 +112,9 @@ def _counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray
     return k, n
 
 
-def wilson(rate: float, standard_error: float, quantile: float) -> tuple[float, float]:
+def wilson(
+    rate: float, standard_error: float, quantile: float, n_independent: int = 0
+) -> tuple[float, float]:
     """Interval of a rate whose variance is proportional to p (1 - p) (Wilson 1927); stays in [0, 1].
 
     Where a small rate is smaller still by chance, so is its standard error; this interval does not trust it.
@@ -121,8 +123,11 @@ def wilson(rate: float, standard_error: float, quantile: float) -> tuple[float, 
         rate: above 0 and below 1.
         standard_error: of the rate.
         quantile: half width in standard errors.
+        n_independent: over how many independent records the rate is a mean; its variance is at most
+            p (1 - p) over this number, whatever the standard error says.
     """
-    n = rate * (1 - rate) / standard_error**2 / quantile**2  # effective size of the sample
+    size = max(rate * (1 - rate) / standard_error**2, n_independent)  # effective, of the sample
+    n = size / quantile**2
     middle = (rate + 0.5 / n) / (1 + 1 / n)
     half_width = np.sqrt(rate * (1 - rate) / n + 0.25 / n**2) / (1 + 1 / n)
     return float(max(middle - half_width, 0.0)), float(min(middle + half_width, 1.0))
