@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,9 @@ def test_every_number_comes_again_from_the_folder(study: Study) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_experiment_is_named_and_trained_anew(study: Study) -> None:
-    results, out = study
+def test_a_damaged_experiment_is_named_and_trained_anew(study: Study, tmp_path: Path) -> None:
+    results, intact = study
+    out = Path(shutil.copytree(intact, tmp_path / "run"))  # other tests look at the intact one's pictures
     path = out / "experiments" / "figure-1" / "point-03" / "inside_mean.npy"
     undamaged = np.load(path)
     np.save(path, undamaged + 0.01)
