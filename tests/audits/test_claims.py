@@ -150,7 +150,7 @@ def saved(n: int, n_references: int, leak: float, balanced: bool = False) -> Pre
         in_mask[1:] = ~in_mask[0]
         in_mask[1:, : n // 4] = rng.random((n_references, n // 4)) < 0.5
     labels = np.arange(n) % 2
-    margins = rng.normal(size=n) + leak * in_mask + 0.3 * rng.normal(size=in_mask.shape)
+    margins = 1.0 + rng.normal(size=n) + leak * in_mask + 0.3 * rng.normal(size=in_mask.shape)
     logits = np.stack([-margins, margins], axis=-1) / 2 * np.where(labels, 1, -1)[None, :, None]
     logits, ids = logits.astype(np.float32), np.arange(n).astype(str)
     target = Predictions(logits[0], labels, ids, in_mask[0])
@@ -175,6 +175,16 @@ def test_saved_predictions(tmp_path: Path) -> None:
         leakscope.audit(
             leakscope.SavedPredictions(saved(400, 12, 1.0, balanced=True)), out=tmp_path / "x", claim=WRONG
         )
+
+
+def test_a_claim_is_not_judged_after_a_failed_check(tmp_path: Path) -> None:
+    predictions = saved(400, 12, leak=6.0)
+    swapped = replace(predictions, is_member=~predictions.is_member)  # members have the lower confidence
+    verdict = leakscope.audit(leakscope.SavedPredictions(swapped), out=tmp_path / "run", claim=WRONG)
+    assert any(check.status == "failed" for check in verdict.results.hygiene)
+    assert verdict.claim is None and verdict.outcome == "inconclusive"
+    assert "claim was not judged" in str(verdict)
+    assert "refuted" not in (tmp_path / "run" / "results.json").read_text()
 
 
 CONFIG = """

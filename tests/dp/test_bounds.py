@@ -9,6 +9,7 @@ from scipy import special
 from leakscope.design import make_design
 from leakscope.dp.bounds import (
     SHARES,
+    ceiling_of_given_size,
     ceiling_of_guesses,
     ceiling_of_rates,
     evidence_of_guesses,
@@ -131,3 +132,9 @@ def test_a_claim_of_more_needs_fewer_models() -> None:
 def test_mu_and_epsilon_are_inverse() -> None:
     for epsilon in (0.1, 1.0, 8.0):
         assert gdp_epsilon(gdp_mu(epsilon, 1e-5), 1e-5) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_more_records_of_a_given_model_never_lower_its_ceiling() -> None:
+    ceilings = [ceiling_of_given_size(n, Claim(8.0), 0.05) for n in (50, 100, 200, 400, 800, 1600, 3200)]
+    assert (np.diff(ceilings) > -0.002).all()  # numbers of records are tried in steps of a quarter octave
+    assert ceilings[0] > 0

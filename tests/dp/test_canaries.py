@@ -259,3 +259,19 @@ def test_coins_that_training_did_not_use_give_no_evidence() -> None:
     coins = np.random.default_rng(5).random(NUMBER) < 0.5
     verdict = leakscope.dp.audit_scores(canaries.scores, coins, CLAIM, white_box=True)
     assert verdict.evidence[0].epsilon < 0.5
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(InputError, match="seed=-1"):
+        leakscope.dp.Canaries(20, seed=-1)
+    net = small_net()
+    canaries, _, _ = planted(20)
+    canaries.attach(net)
+    gradients = {name: torch.zeros_like(p) for name, p in net.named_parameters()}
+    name = next(iter(gradients))
+    with pytest.raises(InputError, match=f"no gradient of {name}"):
+        canaries.observe({other: g for other, g in gradients.items() if other != name})
+    with pytest.raises(InputError, match="shapes"):
+        canaries.observe([gradient.flatten() for gradient in gradients.values()])
+    with pytest.raises(InputError, match="shapes"):
+        canaries.observe(list(gradients.values())[:-1])

@@ -1,5 +1,7 @@
 """A verdict never promises more than its evidence."""
 
+from typing import Any
+
 import pytest
 
 from leakscope.dp.verdict import Evidence, judge_claim
@@ -37,8 +39,16 @@ def test_settings_are_accounted() -> None:
     "wrong",
     [{}, {"epsilon": 1.0, "steps": 3}, {"noise_multiplier": 1.0, "steps": 3}, {"epsilon": 0.0},
      {"epsilon": 1.0, "delta": 1.0}, {"epsilon": 1.0, "confidence": 1.0},
-     {"noise_multiplier": 1.0, "steps": 3, "sampling_rate": 1.5}],
+     {"noise_multiplier": 1.0, "steps": 3, "sampling_rate": 1.5}, {"epsilon": "8"}, {"epsilon": [8.0]},
+     {"epsilon": True}, {"epsilon": 1.0, "delta": None}, {"epsilon": 1.0, "confidence": "high"},
+     {"noise_multiplier": 1.0, "steps": 1.5, "sampling_rate": 0.5}],
 )  # fmt: skip
-def test_a_claim_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+def test_a_claim_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="claim: "):
         Claim(**wrong)
+
+
+def test_next_to_no_noise_is_refused_at_once() -> None:
+    """The accountant would take minutes, for an epsilon in the thousands."""
+    with pytest.raises(InputError, match="guarantees nothing"):
+        Claim(noise_multiplier=0.01, sampling_rate=0.5, steps=100).claimed_epsilon()

@@ -138,14 +138,33 @@ def ceiling_of_guesses(n_coins: int, claim: Claim, error: float) -> float:
     return _ceiling_of_guesses(n_coins, claim.delta, claim.is_gaussian, each)
 
 
-def records_to_guess(n_models: int, n_records: int, claim: Claim, error: float) -> int:
+def records_to_guess(
+    n_models: int, n_records: int, claim: Claim, error: float, of_given_size: bool = False
+) -> int:
     """How many records to guess about in each of the models: as many as make the ceiling highest.
 
-    A larger number of coins costs: the bound excepts a probability of delta for every one.
+    More coins cost something, too: every coin adds delta to the probability of error, and where the number
+    of members is given, a larger number is further from fair coins.
     """
     most = max(1, min(n_records, MOST_COINS // n_models))
-    numbers = sorted({*(1 << k for k in range(most.bit_length())), most})
-    return max(numbers, key=lambda number: ceiling_of_guesses(number * n_models, claim, error))
+    numbers = sorted({round(2 ** (k / 4)) for k in range(int(4 * np.log2(most)) + 1)} | {most})
+
+    def ceiling(number: int) -> float:
+        return ceiling_of_guesses(
+            number * n_models, claim, error * (_half_size(number) if of_given_size else 1)
+        )
+
+    return max(numbers, key=ceiling)
+
+
+def ceiling_of_given_size(n_records: int, claim: Claim, error: float) -> float:
+    """The bound for one given model had every guess been right, with as many records as make it highest."""
+    n_guessed = records_to_guess(1, n_records, claim, error, of_given_size=True)
+    return ceiling_of_guesses(n_guessed, claim, error * _half_size(n_guessed))
+
+
+def _half_size(n_records: int) -> float:
+    return probability_of_size(np.arange(n_records) % 2 == 0)
 
 
 def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:

@@ -31,8 +31,8 @@ class Canaries:
 
     A canary is a record whose gradient is one coordinate of one parameter, with a norm far above any
     clipping norm. Each canary is in the training set by its own fair coin. Your code draws it, clips it, sums
-    it, adds noise, as with any record. The noisy gradients then show who was in, as far as your code lets
-    them.
+    it, adds noise, as with any record. The noisy gradients then show who was in, unless your code
+    hides it.
 
         canaries = leakscope.dp.Canaries(1000)
         dataset = canaries.plant(dataset)              # before the data loader
@@ -62,6 +62,8 @@ class Canaries:
     ) -> None:
         if not isinstance(number, int) or not _FEWEST <= number <= MOST_CANARIES:
             raise InputError(f"number={number!r}: give {_FEWEST} to {MOST_CANARIES:,} canaries")
+        if seed is not None and (not isinstance(seed, int) or seed < 0):
+            raise InputError(f"seed={seed!r}: must be a whole number of at least 0, or None")
         if not (norm > 0 and isfinite(norm)):
             raise InputError(f"norm={norm}: must be above 0 and finite")
         self._rng = np.random.default_rng(seed)
@@ -155,9 +157,19 @@ class Canaries:
         Args:
             gradients: of all trainable parameters, by name or in the order of `model.parameters()`.
         """
+        updates = self._attached()
         if isinstance(gradients, Mapping):
+            missing = [name for name in self._names if name not in gradients]
+            if missing:
+                raise InputError(f"observe: no gradient of {', '.join(missing)}")
             gradients = [gradients[name] for name in self._names]
-        self._attached().read_gradients(gradients)
+        shapes = [tuple(getattr(gradient, "shape", ())) for gradient in gradients]
+        expected = [tuple(parameter.shape) for parameter in self._parameters]
+        if shapes != expected:
+            raise InputError(
+                f"observe: gradients of shapes {shapes}; the trainable parameters have {expected}"
+            )
+        updates.read_gradients(gradients)
 
     def audit(self, claim: Claim) -> ClaimVerdict:
         """The verdict on a claim.

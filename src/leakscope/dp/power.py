@@ -48,7 +48,7 @@ def power_of_population(n_models: int, n_records: int, claim: Claim) -> float:
 @lru_cache(64)
 def power_of_one_model(n_records: int, claim: Claim) -> float:
     """The same for one given model, half of whose records are members by a random choice."""
-    n_guessed = records_to_guess(1, n_records, claim, 1 - claim.confidence)
+    n_guessed = records_to_guess(1, n_records, claim, 1 - claim.confidence, of_given_size=True)
     return _power_of_given_size(n_guessed, claim)
 
 

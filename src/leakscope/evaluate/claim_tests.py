@@ -110,7 +110,9 @@ def _evidence(bank: Bank, halves: Halves, claim: Claim) -> tuple[Evidence, ...]:
 def _guesses(bank: Bank, halves: Halves, claim: Claim, confidence: float) -> Evidence:
     """Guesses about the records that are most exposed in the references; without references, about any."""
     halves = halves._replace(tested=halves.tested[:MOST_COINS])
-    n_guessed = records_to_guess(len(halves.tested), len(halves.candidates), claim, 1 - confidence)
+    n_guessed = records_to_guess(
+        len(halves.tested), len(halves.candidates), claim, 1 - confidence, halves.is_one_model
+    )
     separation = _learned(bank, halves).separation
     order = np.lexsort((np.random.default_rng(0).random(len(separation)), -separation))
     scores, is_in = _scores(bank, halves, np.sort(halves.candidates[order[:n_guessed]]))

@@ -91,7 +91,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     n_nonmembers = population.records - population.members
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
     claim = None
-    if config.claim is not None:
+    if config.claim is not None and not any(check.status == "failed" for check in hygiene):
         claim = figures_of_claim(bank, config.claim, config.targets, canaries)
     results = AuditResults(
         experiment="audit",

@@ -349,7 +349,7 @@ class AuditResults:
         hygiene: checks of the audit itself; empty where nothing is known of the records.
         exposed: records that are individually exposed; None where single records cannot be evaluated.
         gate: outcome of the gate; None: no gate was set.
-        claim: outcome of the claim of differential privacy; None: nothing was claimed.
+        claim: outcome of the claim of differential privacy; None: nothing was claimed, or a check failed.
     """
 
     experiment: Literal["audit"]

@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def claim(self) -> ClaimVerdict | None:
-        """What the audit says about the claim of differential privacy; None: nothing was claimed."""
+        """The outcome of a claim of differential privacy; None: nothing was claimed, or a check failed."""
         return None if self.results.claim is None else self.results.claim.verdict
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 from leakscope.errors import InputError
 from leakscope.privacy.settings import Privacy, PrivacySpent, Sampling
 
+_SMALLEST_NOISE = 0.05  # below it, epsilon is in the thousands, and the accountant takes minutes
 _LARGEST_NOISE = 1e4  # noise multipliers beyond it drown any gradient
 _COARSEST, _FINEST = 1e-3, 1e-4  # steps of the privacy loss; the accountant rounds to the safe side
 
@@ -65,6 +66,11 @@ def _solved(epsilon: float, delta: float, rate: float, steps: int) -> float:
 @cache
 def epsilon_of_steps(multiplier: float, delta: float, rate: float, steps: int) -> float:
     """Epsilon of Poisson-sampled noisy steps, rounded up."""
+    if multiplier < _SMALLEST_NOISE:
+        raise InputError(
+            f"noise_multiplier={multiplier:g}: so little noise guarantees nothing; give at least "
+            f"{_SMALLEST_NOISE}"
+        )
     with _quiet():
         spent = _fresh_accountant(steps).compose(_event(multiplier, rate, steps)).get_epsilon(delta)
     if not isfinite(spent):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
 from typing import Literal
 
 from leakscope.errors import InputError
@@ -18,7 +19,7 @@ class Claim:
 
     Attributes:
         epsilon: the claimed epsilon; None where the settings of DP-SGD are claimed instead.
-        delta: the probability that is excepted.
+        delta: the probability with which the guarantee may fail.
         noise_multiplier: standard deviation of the noise, in units of the clipping norm.
         sampling_rate: probability with which a record joins a batch.
         steps: number of noisy steps.
@@ -55,9 +56,21 @@ class Claim:
         return epsilon_of_steps(self.noise_multiplier, self.delta, self.sampling_rate, self.steps)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _problems(claim: Claim) -> list[str]:
     """Everything wrong with a claim, in words."""
-    problems = []
+    problems = [
+        f"{name}={value!r}: must be a number"
+        for name, value in vars(claim).items()
+        if name != "tradeoff"
+        and not (value is None and name in ("epsilon", *_OF_STEPS))
+        and not _is_number(value)
+    ]
+    if problems:
+        return problems
     given = [name for name in _OF_STEPS if getattr(claim, name) is not None]
     if (claim.epsilon is None) != (len(given) == len(_OF_STEPS)) or (claim.epsilon is not None and given):
         problems.append(f"give either epsilon, or all of {', '.join(_OF_STEPS)}")
@@ -65,6 +78,8 @@ def _problems(claim: Claim) -> list[str]:
         value = getattr(claim, name)
         if value is not None and not (value > 0 and isfinite(value)):
             problems.append(f"{name}={value}: must be above 0 and finite")
+    if claim.steps is not None and int(claim.steps) != claim.steps:
+        problems.append(f"steps={claim.steps}: must be a whole number")
     if claim.sampling_rate is not None and claim.sampling_rate > 1:
         problems.append(f"sampling_rate={claim.sampling_rate}: must be at most 1")
     if not 0 <= claim.delta < 1:

@@ -21,7 +21,7 @@ class Privacy:
     Attributes:
         epsilon: what the whole training may spend for each record; None where `noise_multiplier` is given.
         noise_multiplier: standard deviation of the noise, in units of `clip`; None where `epsilon` is given.
-        delta: the probability that is excepted from epsilon; below one over the number of members.
+        delta: the probability with which epsilon may fail; below one over the number of members.
         clip: the largest norm of one record's gradient; larger ones are scaled down to it.
         views: flipped and cropped views of a record whose gradients are averaged before clipping
             (augmentation multiplicity, De et al. 2022).
@@ -70,7 +70,7 @@ class PrivacySpent:
 
     Attributes:
         epsilon: upper bound on epsilon for the whole training.
-        delta: the probability that is excepted.
+        delta: the probability with which epsilon may fail.
         noise_multiplier: standard deviation of the noise, in units of `clip`.
         clip: largest norm of one record's gradient.
         sampling_rate: probability with which a member joins a batch.

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from leakscope.audits.planning.trial import Seconds
 from leakscope.audits.source import PreparedAudit
-from leakscope.dp.bounds import MOST_COINS, ceiling_of_guesses, ceiling_of_rates, records_to_guess
+from leakscope.dp.bounds import (
+    MOST_COINS,
+    ceiling_of_given_size,
+    ceiling_of_guesses,
+    ceiling_of_rates,
+    records_to_guess,
+)
 from leakscope.dp.power import models_needed, power_of_one_model, power_of_population, records_needed
 from leakscope.dp.sentences import models_sentence, power_sentence, records_sentence
 from leakscope.evaluate.hygiene.models import LEAST_MODELS
@@ -66,7 +72,7 @@ def _of_population(claim: Claim, n_models: int, n_records: int, training: Second
 
 def _of_one_model(claim: Claim, n_records: int) -> PlannedClaim:
     epsilon, error = claim.claimed_epsilon(), 1 - claim.confidence
-    ceiling = ceiling_of_guesses(records_to_guess(1, n_records, claim, error), claim, error)
+    ceiling = ceiling_of_given_size(n_records, claim, error)
     power, needed = power_of_one_model(n_records, claim), records_needed(claim)
     sentences = (*_ceiling_sentences(claim, ceiling, power), records_sentence(claim))
     return PlannedClaim(epsilon, ceiling, power, None, needed, None, sentences)

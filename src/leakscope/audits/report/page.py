@@ -95,7 +95,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
 def _claim_sections(results: AuditResults, redacted: bool) -> list[Section]:
     """The claim of differential privacy; none where nothing was claimed or nothing can be concluded."""
     claim = results.claim
-    if claim is None or has_failed_check(results):
+    if claim is None:
         return []
     return [claim_section(claim.verdict, claim_sentences(results), claim.supposing_gaussian, redacted)]
 
@@ -217,7 +217,7 @@ def _badge(results: AuditResults) -> Badge:
 
 
 def _claim_badges(results: AuditResults) -> list[Badge]:
-    return [] if results.claim is None or has_failed_check(results) else [claim_badge(results.claim.verdict)]
+    return [] if results.claim is None else [claim_badge(results.claim.verdict)]
 
 
 def _rating_badge(results: AuditResults) -> Badge:
