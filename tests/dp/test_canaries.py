@@ -275,3 +275,30 @@ def test_wrong_arguments_are_named() -> None:
         canaries.observe([gradient.flatten() for gradient in gradients.values()])
     with pytest.raises(InputError, match="shapes"):
         canaries.observe(list(gradients.values())[:-1])
+
+
+@pytest.mark.parametrize(
+    ("make_optimizer", "options"),
+    [(torch.optim.SGD, {"weight_decay": 9.0}),
+     (torch.optim.SGD, {"weight_decay": 9.0, "momentum": 0.9, "dampening": 0.5}),
+     (torch.optim.Adam, {"weight_decay": 10.0}), (torch.optim.AdamW, {"weight_decay": 1.0}),
+     (torch.optim.SGD, {"weight_decay": 9.0, "momentum": 0.9, "maximize": True})],
+)  # fmt: skip
+def test_weight_decay_hides_nothing(make_optimizer: Any, options: dict[str, Any]) -> None:
+    """Scores are those of the same training without it."""
+    plain = {name: value for name, value in options.items() if name != "weight_decay"}
+    with_decay, without = (trained(1.0, make_optimizer, 3, **some).scores for some in (options, plain))
+    assert np.corrcoef(with_decay, without)[0, 1] > 0.999
+
+
+@pytest.mark.slow
+def test_too_little_noise_in_many_updates_is_refuted_however_high_the_claim() -> None:
+    claim = leakscope.dp.Claim(noise_multiplier=1.0, sampling_rate=1.0, steps=20)
+    assert claim.claimed_epsilon() > 25
+    assert trained(noise=1.0, steps=20).audit(claim).status == "consistent"
+    assert trained(noise=0.4, steps=20).audit(claim).status == "refuted"
+
+
+def test_an_optimizer_that_rescales_gradients_is_named() -> None:
+    (evidence, *_) = trained(1.0, torch.optim.RMSprop, 2).audit(CLAIM).evidence
+    assert any("divides gradients by their past sizes" in sentence for sentence in evidence.assumed)

@@ -186,6 +186,11 @@ class Canaries:
                 f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
                 "canary. If noise is added later, call observe(noisy_gradients) after it."
             )
+        if updates.rescales:
+            assumed.append(
+                "The optimizer divides gradients by their past sizes, which weakens this test. Call "
+                "observe(noisy_gradients) before each of its steps."
+            )
         values = updates.values() if self._silent else None
         return audit_scores(
             updates.scores,

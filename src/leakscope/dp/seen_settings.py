@@ -208,7 +208,7 @@ def _accounted(rate: float, signal: float, steps: int, delta: float) -> Seen:
     signal = min(signal, _LARGEST_SIGNAL)
     if rate == 0:
         return Seen(rate, signal, 0.0)
-    per_step = rate * sqrt(exp(signal**2) - 1) if rate < 1 else signal
+    per_step = min(rate * sqrt(exp(signal**2) - 1), signal)  # sampling never reveals more
     steps = max(1, min(steps, int((_LARGEST_MU / per_step) ** 2)))
     if rate == 1:
         return Seen(rate, signal, gdp_epsilon(signal * sqrt(steps), delta))

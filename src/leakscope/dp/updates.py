@@ -2,12 +2,12 @@
 
 A gradient that is read before an optimizer's step may still lack its noise, which some optimizers add in
 their step. So gradients are taken from what the step left behind: the optimizer's running mean where it has
-one, the change of the parameters otherwise.
+one, the change of the parameters otherwise. What weight decay added to either is known, and taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +22,16 @@ _MOST_STORED = 10_000_000  # values
 _FEW_VALUES = 0.1  # of the canaries; noise gives nearly every canary a value of its own
 
 
+_OF_RESCALING = {"alpha", "rho", "etas", "lr_decay"}
+"""Options of RMSprop, Adadelta, Rprop and Adagrad, which divide gradients by their past sizes."""
+
+
 class _Mean(NamedTuple):
     """A running mean of gradients in an optimizer: new = decay * old + weight * gradient."""
 
     name: str
     decay: float
+    weight: float
 
 
 class Updates:
@@ -37,7 +42,9 @@ class Updates:
         self.scores: FloatArray = np.zeros(len(coordinates.tensor))
         self.n_steps, self.n_noiseless = 0, 0
         self._values: list[npt.NDArray[np.float32]] = []
-        self._reads_parameters, self._scale = True, np.ones(len(coordinates.tensor))
+        self.rescales = any(_OF_RESCALING & group.keys() for group in getattr(optimizer, "param_groups", []))
+        self._reads_parameters, self._rates = True, np.ones(len(coordinates.tensor))
+        self._weight_decays: FloatArray = np.zeros(len(coordinates.tensor))
         self._last_parameters = self.at_canaries(self._parameters)
         self._last_mean: FloatArray = np.zeros(len(self.scores))
         if hasattr(optimizer, "register_step_post_hook"):
@@ -61,7 +68,8 @@ class Updates:
             return
         parameters = self.at_canaries(self._parameters)
         if (parameters != self._last_parameters).any():
-            self._record((self._last_parameters - parameters) / self._scale)
+            changes = (self._last_parameters - parameters) / np.abs(self._rates)
+            self._record(self._undecayed(changes))
             self._last_parameters = parameters
 
     def read_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
@@ -70,21 +78,27 @@ class Updates:
         self._record(self.at_canaries(gradients))
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
-        # One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
-        rates = {
-            id(p): _signed_rate(group.get("lr", 1.0), bool(group.get("maximize")))
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
-        self._scale = np.array([rates[id(p)] for p in self._parameters])[self._coordinates.tensor]
+        groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+        of_parameters = [groups[id(p)] for p in self._parameters]
+        self._rates = np.array([_signed_rate(group) for group in of_parameters])[self._coordinates.tensor]
+        self._weight_decays = np.array([_weight_decay(group) for group in of_parameters])[
+            self._coordinates.tensor
+        ]
         mean = _running_mean(optimizer)
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
         if mean is None or any(state is None for state in states):
             return
         self._reads_parameters = False
         values = self.at_canaries(states)
-        self._record((values - mean.decay * self._last_mean) * np.sign(self._scale))
-        self._last_mean = values
+        weight = 1.0 if self.n_steps == 0 and mean.name == "momentum_buffer" else mean.weight
+        self._record(self._undecayed(values - mean.decay * self._last_mean, weight))
+        self._last_mean, self._last_parameters = values, self.at_canaries(self._parameters)
+
+    def _undecayed(self, changes: FloatArray, weight: float = 1.0) -> FloatArray:
+        """Gradients from what a step added, which descends and has weight decay in it."""
+        decayed = weight * self._weight_decays * self._last_parameters
+        gradients: FloatArray = (changes - decayed) * np.sign(self._rates)
+        return gradients
 
     def _record(self, values: FloatArray) -> None:
         """Adds one step to the scores; a step that overflowed says nothing."""
@@ -97,17 +111,26 @@ class Updates:
         self.scores += standardized(values, self._coordinates.group)
 
 
-def _signed_rate(rate: float, ascends: bool) -> float:
-    """The learning rate by which changes of parameters are divided, negative where they ascend."""
-    size = float(rate) or 1.0
-    return -size if ascends else size
+def _signed_rate(group: Mapping[str, Any]) -> float:
+    """The learning rate by which changes of parameters are divided, negative where they ascend.
+
+    One scale for all steps, whatever the schedule; a step at rate 0 changes nothing.
+    """
+    size = float(group.get("lr", 1.0)) or 1.0
+    return -size if group.get("maximize") else size
+
+
+def _weight_decay(group: Mapping[str, Any]) -> float:
+    """What is added to the gradient for each unit of a parameter; AdamW adds nothing to gradients."""
+    return 0.0 if group.get("decoupled_weight_decay") else float(group.get("weight_decay", 0.0))
 
 
 def _running_mean(optimizer: torch.optim.Optimizer) -> _Mean | None:
     """The running mean that an optimizer has; None: a step changes the parameters by the gradient alone."""
     group = optimizer.param_groups[0]
     if "betas" in group:
-        return _Mean("exp_avg", float(group["betas"][0]))
+        decay = float(group["betas"][0])
+        return _Mean("exp_avg", decay, 1 - decay)
     if group.get("momentum"):
-        return _Mean("momentum_buffer", float(group["momentum"]))
+        return _Mean("momentum_buffer", float(group["momentum"]), 1 - float(group.get("dampening", 0.0)))
     return None
