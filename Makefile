@@ -18,7 +18,7 @@ test: $(INSTALLED)        ## the quick tests, on all cores: what to run after a 
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not ($(REST))"
 
 test-rest: $(INSTALLED)   ## what `make test` leaves out
-	$(BIN)/python -m pytest -q -n auto -m "$(REST)"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "$(REST)"
 
 test-all: test test-rest  ## every test
 
