@@ -18,6 +18,8 @@ from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import (
+    column_facts,
+    column_lines,
     evaluation_config,
     output_facts,
     stored_signals,
@@ -102,6 +104,7 @@ class GivenTarget:
             "records",
             "design": settings.design,
             **output_facts(self.outputs),
+            **column_facts(records, self.recipe),
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -113,12 +116,13 @@ class GivenTarget:
             bank = self._write_bank(folder, references, logits, again)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
+        columns = column_lines(records, self.recipe)
+        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request, columns)
 
     def _answers(self, settings: ResolvedSettings) -> AnyArray:
         """What queries of the model about every record return; float32 (records, outputs)."""
         records, outputs = self.records, self.outputs
-        logits = self.model.outputs(records.features, records.class_names).logits
+        logits = self._logits_of_all()
         if outputs == NO_FILTER:
             return logits
         from leakscope.train.queries import random_inputs, returned
@@ -128,6 +132,15 @@ class GivenTarget:
             at_random = random_inputs(records.features, settings.seed)
             of_random = self.model.outputs(at_random, records.class_names).logits
         return returned(logits, of_random, outputs, settings.seed, settings.models)  # behind the references
+
+    def _logits_of_all(self) -> AnyArray:
+        """The model's outputs on every record; an estimator gets a table as it is."""
+        from leakscope.models.given import FittedEstimator
+
+        records = self.records
+        if records.frame is not None and isinstance(self.model, FittedEstimator):
+            return self.model.outputs(records.frame, records.class_names).logits
+        return self.model.outputs(records.features, records.class_names).logits
 
     def _check(self) -> None:
         n_records = len(self.records)
