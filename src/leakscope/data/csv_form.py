@@ -12,7 +12,7 @@ from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 
 _SEPARATORS = (",", ";", "\t", "|")
-_LONGEST_HEADER = 1 << 24  # bytes
+_USUAL_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes
 _AT_ONCE = 1 << 22
 
 
@@ -23,7 +23,9 @@ def csv_separator(path: Path) -> str:
         InputError: two columns have the same name, or the file is not UTF-8; says which and what to do.
     """
     with open_regular(path) as file:
-        head = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
+        start = file.read(_USUAL_HEADER)
+        rest = b"" if b"\n" in start else file.read(_LONGEST_HEADER)
+    head = (start + rest).decode("utf-8-sig", errors="replace")
     headers = {separator: _header(head, separator) for separator in _SEPARATORS}
     separator = max(_SEPARATORS, key=lambda one: len(headers[one]))  # of equals, the first
     names = headers[separator]

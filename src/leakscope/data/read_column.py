@@ -200,9 +200,7 @@ def _categories(column: PlainColumn, categories: list[str], codes: IntArray) -> 
         "identifier or free text; name it as the id, or list the features to use"
     )
     if kind == "object":
-        problem = (
-            f"feature {name!r} holds objects that are neither numbers nor texts; convert it or leave it out"
-        )
+        problem = f"feature {name!r} holds neither numbers nor texts; convert it or leave it out"
     lengths = np.array([*map(len, categories), 0], dtype=np.float32)[codes]
     encoded = EncodedFeature(lengths, (f"{name} length",), is_text=False, mean=float(lengths.mean()))
     return ReadColumn(ColumnReading(name, kind, n), encoded, problem)

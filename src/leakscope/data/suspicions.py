@@ -39,7 +39,7 @@ def _of_column(column: ReadColumn, labels: AnyArray, n_classes: int) -> Iterator
         yield f"{name} is the same in every row; leave it out"
     elif n < _FEWEST_ROWS:
         return
-    elif _counts_rows(numbers):
+    elif not column.encoded.is_text and _counts_rows(numbers):
         yield f"{name} counts the rows; as a feature it tells a model which record it sees: leave it out"
     elif _is_identifier(column, n):
         yield f"{name} looks like an identifier: every row has its own value; name it as the ids"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.code_identity.description import described
 from leakscope.errors import InputError, LeakscopeError, TrainingError, first_line
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
@@ -68,11 +70,11 @@ def fitted_estimator(
 
 def _clone(recipe: EstimatorRecipe, records: Records) -> Any:
     """An unfitted copy of the estimator, of the kind that the labels need."""
-    from sklearn.base import clone, is_classifier
+    from sklearn.base import is_classifier
 
     name = type(recipe.estimator).__name__
     try:
-        copy = clone(recipe.estimator)
+        copy = _unfitted_copy(recipe.estimator)
         is_for_classes = is_classifier(copy)
     except Exception as error:  # an estimator's own code may raise anything
         raise InputError(
@@ -84,6 +86,28 @@ def _clone(recipe: EstimatorRecipe, records: Records) -> Any:
         labels = "class indices" if records.is_classification else "real numbers"
         raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
     return copy
+
+
+def _unfitted_copy(estimator: Any) -> Any:
+    """A clone; also of estimators that store equal parameters instead of the same, as CatBoost does."""
+    from sklearn.base import clone
+
+    try:
+        return clone(estimator)
+    except RuntimeError:
+        copy = _rebuilt(estimator)
+        if described(copy) != described(estimator):
+            raise
+        return copy
+
+
+def _rebuilt(value: Any) -> Any:
+    """The value with every estimator in it made anew from its parameters."""
+    if _is_estimator(value):
+        return type(value)(**{name: _rebuilt(inner) for name, inner in value.get_params(deep=False).items()})
+    if type(value) in (list, tuple):
+        return type(value)(map(_rebuilt, value))
+    return deepcopy(value)
 
 
 def _seed_parameters(estimator: Any) -> list[str]:

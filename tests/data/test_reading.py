@@ -1,0 +1,201 @@
+"""How tables in memory are read: the words a user checks, likely mistakes, and what networks get."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse
+
+from leakscope.data.files import read_table
+from leakscope.errors import InputError
+
+N = 40
+RNG = np.random.default_rng(0)
+Y = np.arange(N) % 2
+
+
+def table(**columns: Any) -> pl.DataFrame:
+    return pl.DataFrame({"age": RNG.integers(18, 90, N), **columns})
+
+
+def warnings_of(frame: Any, y: Any = Y, **options: Any) -> tuple[str, ...]:
+    reading = read_table(frame, y, **options).reading
+    assert reading is not None
+    return reading.warnings
+
+
+def test_the_reading_names_every_column() -> None:
+    start = datetime(2024, 1, 1)
+    frame = table(
+        city=[None, *["Rome", "Oslo", "Paris"] * 13],
+        vip=[None, *[True, False, True] * 13],
+        seen=[start + timedelta(days=int(k)) for k in RNG.permutation(N)],
+        income=[f"{k},5" for k in RNG.permutation(N)],
+        note=pl.Series([f"{'long ' * (k % 7)}note {k}" for k in range(N)], dtype=pl.Categorical),
+    )
+    reading = read_table(frame, Y).reading
+    assert reading is not None and reading.problems == ()
+    assert reading.summary(encoded=True) == (
+        "6 features: age number; city text, 3 values, one-hot, 1 missing; vip yes or no, 0 and 1, mean and a "
+        "column for missing ones, 1 missing; seen date, days since 1970; income number, decimal comma; "
+        "note category, 40 values, one-hot"
+    )
+    assert "income number, decimal comma; note category, 40 values" in reading.summary(encoded=False)
+    wide = read_table(np.random.default_rng(0).normal(size=(N, 784)), Y).reading
+    assert wide is not None and wide.summary(encoded=True) == "784 features, all numbers"
+
+
+@pytest.mark.parametrize(
+    ("column", "warning"),
+    [
+        ({"unnamed": np.arange(N)}, "'unnamed' counts the rows; as a feature it tells a model which record"),
+        ({"person_id": RNG.permutation(N) * 7}, "'person_id' looks like an identifier"),
+        ({"person": [f"p{k:03d}" for k in range(N)]}, "'person' looks like an identifier"),
+        ({"site": ["Rome"] * N}, "'site' is the same in every row; leave it out"),
+        ({"nothing": [None] * N}, "'nothing' has no value in any row; leave it out"),
+        ({"answer": np.where(Y, "yes", "no")}, "'answer' determines the label in every row"),
+        ({"digits": [str(k % 9) for k in range(N)]}, "'digits' is text, though every value is a number"),
+        (
+            {"mixed": pl.Series([1, "a", "b", 2] * (N // 4), dtype=pl.Object)},
+            "'mixed' mixes texts with other values",
+        ),
+    ],
+)
+def test_likely_mistakes_are_named(column: dict[str, Any], warning: str) -> None:
+    assert warnings_of(table()) == ()
+    (text,) = warnings_of(table(**column))
+    assert text.startswith(warning)
+
+
+def test_a_number_that_is_the_label_and_a_label_of_many_classes() -> None:
+    labels = RNG.normal(size=N)
+    (text,) = warnings_of(table(twice=2 * labels), labels)
+    assert text.startswith("'twice' determines the label")
+    many = np.arange(1010) % 505
+    (text,) = warnings_of(RNG.normal(size=(1010, 2)), many)
+    assert text.startswith("the label has 505 classes, the smallest with 2 records")
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ({"note": [f"words {k}" for k in range(300)]}, "feature 'note' has 300 different texts"),
+        ({"size": [np.inf, *range(299)]}, "feature 'size' is infinite, or too large .* in 1 row"),
+        ({"tags": [["a"]] * 300}, "feature 'tags' holds neither numbers nor texts; convert it"),
+    ],
+)
+def test_what_networks_cannot_use_is_a_problem_and_still_a_record(
+    column: dict[str, Any], problem: str
+) -> None:
+    frame = pl.DataFrame({"age": np.arange(300) % 50, **column}, strict=False)
+    records = read_table(frame, np.arange(300) % 2)
+    assert records.reading is not None and np.isfinite(records.features).all()
+    (text,) = records.reading.problems
+    assert re.match(problem, text)
+
+
+def test_a_column_without_any_value_is_filled() -> None:
+    records = read_table(np.array([[1.0, np.nan], [2.0, np.nan], [4.0, np.nan]]), [0, 1, 0])
+    np.testing.assert_array_equal(records.features, [[1, 0, 1], [2, 0, 1], [4, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("y", "names", "labels"),
+    [
+        (["b", "a", "b"], ("a", "b"), [1, 0, 1]),
+        ([True, False, True], ("False", "True"), [1, 0, 1]),
+        (np.array([[2], [0], [2]]), ("0", "2"), [1, 0, 1]),
+        (np.array(["x", "y", "x"], dtype=object), ("x", "y"), [0, 1, 0]),
+        (pl.Series("label", ["x", "y", "x"], dtype=pl.Categorical), ("x", "y"), [0, 1, 0]),
+        (["1,5", "2,25", "1,5"], (), [1.5, 2.25, 1.5]),
+        ([0.5, 1.0, 2.0], (), [0.5, 1.0, 2.0]),
+    ],
+)
+def test_labels_of_every_kind(y: Any, names: tuple[str, ...], labels: list[float]) -> None:
+    records = read_table(np.eye(3), y)
+    assert records.class_names == names and records.labels.tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": None}, "y is missing; give one of feature 0"),
+        ({"label": [0, 1]}, "y has 2 values, but X has 3 rows"),
+        ({"label": np.zeros((3, 2))}, r"y has shape \(3, 2\); give one value per row"),
+        ({"label": ["a", None, "b"]}, r"label 'y' has no value in 1 rows \(first: row-1\)"),
+        ({"label": [1.0, float("nan"), 0.0]}, r"label 'y' has no value in 1 rows \(first: row-1\)"),
+        ({"label": "outcome"}, "y column 'outcome' does not exist; there are: feature 0"),
+        ({"label": 7}, "y is int; give the name of a column, or one value per row"),
+        ({"label": ["a", "a", "a"]}, "all 3 labels in 'y' are 'a'"),
+        ({"label": [datetime(2024, 1, 1)] * 3}, "label 'y' has type Datetime"),
+        ({"id_column": ["a", "a", "b"]}, "id column 'ids' is not unique"),
+        ({"id_column": ["a", None, "b"]}, "id 'ids' has no value"),
+        ({"group_columns": ["sex"]}, "group column 'sex' does not exist"),
+        ({"group_columns": {"sex": ["f"]}}, r"groups\['sex'\] has 1 values, but X has 3 rows"),
+        ({"feature_columns": ["heigth"]}, "feature column 'heigth' does not exist"),
+    ],
+)
+def test_what_does_not_belong_to_the_table_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(np.eye(3), **({"label": [0, 1, 0]} | options))
+    assert "\n" not in str(caught.value)
+
+
+def test_one_row_is_refused() -> None:
+    with pytest.raises(InputError, match="all 1 labels in 'y' are '1'; an audit needs at least two classes"):
+        read_table(np.eye(1), [1])
+
+
+def test_label_and_ids_by_name_are_no_features_but_groups_stay() -> None:
+    frame = pl.DataFrame({"id": ["p", "q"], "sex": ["f", "m"], "age": [30, 40], "outcome": [0, 1]})
+    records = read_table(frame, "outcome", "id", ["sex"])
+    assert records.frame is not None and records.frame.names == ("sex", "age")
+    assert records.ids.tolist() == ["p", "q"] and records.groups["sex"].tolist() == ["f", "m"]
+    by_values = read_table(frame[["sex", "age"]], frame["outcome"], frame["id"], {"sex": frame["sex"]})
+    assert by_values.digest == records.digest
+    assert read_table(frame, "outcome", "id", frame[["sex"]]).digest == records.digest
+    assert read_table(frame, "outcome", feature_columns=["age"]).feature_names == ("age",)
+
+
+def test_an_index_of_pandas_that_is_not_the_table_s_is_refused() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pd.DataFrame({"age": [1, 2, 3]}, index=[7, 8, 9])
+    y = pd.Series([0, 1, 0], index=[7, 8, 9], name="ill")
+    assert read_table(frame, y).labels.tolist() == [0, 1, 0]
+    for other in (y.iloc[[2, 1, 0]], y.reset_index(drop=True)):
+        with pytest.raises(
+            InputError, match=r"y has another index than X; give y\.loc\[X\.index\], or y\.to_numpy"
+        ):
+            read_table(frame, other)
+    assert (
+        read_table(frame, y.to_numpy()).digest == read_table(frame.reset_index(drop=True), y.tolist()).digest
+    )
+    with pytest.raises(InputError, match="groups has another index"):
+        read_table(frame, y, group_columns=pd.DataFrame({"sex": ["f", "m", "f"]}))
+
+
+def test_sparse_matrices_are_dense_for_the_checks_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = scipy.sparse.csr_matrix(np.eye(3))
+    records = read_table(matrix, [0, 1, 0])
+    np.testing.assert_array_equal(records.features, np.eye(3))
+    monkeypatch.setattr("leakscope.data.frame_records.MOST_DENSE_BYTES", 10)
+    with pytest.raises(InputError, match=r"X is sparse, and its 3 columns take .* in a Pipeline"):
+        read_table(matrix, [0, 1, 0])
+
+
+def test_duplicates_are_those_of_the_table() -> None:
+    texts = np.array(
+        [["a much longer text", 1.0], ["b much longer text", 1.0], ["a much longer text", 1.0]], object
+    )
+    assert read_table(texts, ["x", "y", "x"]).duplicate_of.tolist() == [0, 1, 0]
+    assert read_table(texts, ["x", "y", "y"]).duplicate_of.tolist() == [0, 1, 2]
+
+
+def test_images_in_an_array_stay_images() -> None:
+    records = read_table(np.zeros((2, 3, 8, 8), dtype=np.uint8), [0, 1])
+    assert records.features.shape == (2, 3, 8, 8) and records.frame is None and records.reading is None
