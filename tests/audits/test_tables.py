@@ -13,7 +13,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import leakscope
@@ -127,6 +127,15 @@ def test_likely_mistakes_are_warnings_and_in_the_report(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="X: 'row' counts the rows"):
         prepared: Any = small_audit(tmp_path, X=people(row=np.arange(N)))
     assert prepared.config.source.facts["columns to check"].startswith("Check: 'row' counts the rows")
+
+
+@pytest.mark.usefixtures("only_prepared")
+def test_a_part_that_is_fitted_before_the_audit_is_named() -> None:
+    frozen = pytest.importorskip("sklearn.frozen", reason="this scikit-learn freezes no estimators")
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    fitted = frozen.FrozenEstimator(StandardScaler().fit(x))
+    with pytest.warns(UserWarning, match="FrozenEstimator, which is the same in every model"):
+        leakscope.audit(X=x, y=np.arange(N) % 2, estimator=make_pipeline(fitted, TREE), models=4)
 
 
 @pytest.mark.usefixtures("only_prepared")

@@ -62,7 +62,7 @@ def test_the_reading_names_every_column() -> None:
         ({"digits": [str(k % 9) for k in range(N)]}, "'digits' is text, though every value is a number"),
         (
             {"mixed": pl.Series([1, "a", "b", 2] * (N // 4), dtype=pl.Object)},
-            "'mixed' mixes texts with other values",
+            "'mixed' mixes values of several types",
         ),
     ],
 )
@@ -199,3 +199,72 @@ def test_duplicates_are_those_of_the_table() -> None:
 def test_images_in_an_array_stay_images() -> None:
     records = read_table(np.zeros((2, 3, 8, 8), dtype=np.uint8), [0, 1])
     assert records.features.shape == (2, 3, 8, 8) and records.frame is None and records.reading is None
+
+
+def pandas_columns() -> dict[str, Any]:
+    """One column of each type, each of twenty rows; what it is read as."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    return {
+        "number": pd.arrays.SparseArray([0.0, 1.0, 2.0, 0.0] * 5),
+        "category": pd.cut(np.arange(20), 4),
+        "object": pd.arrays.IntervalArray.from_breaks(range(21)),
+        "duration": pd.to_timedelta(np.arange(20) ** 2, unit="h"),
+        "date": pd.date_range("2024-01-01", periods=20, tz="Asia/Tokyo"),
+        "yes or no": pd.array([True, None] * 10, dtype="boolean"),
+        "text": pd.array(["a", "b", None, "c"] * 5, dtype="string"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["number", "category", "object", "duration", "date", "yes or no", "text"])
+def test_every_type_of_pandas_is_read(kind: str) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    check_reading(pd.DataFrame({"column": pandas_columns()[kind]}), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("number", pl.Series([1, 2] * 10).cast(pl.Decimal(10, 2))),
+        ("number", pl.Series([None] * 20)),
+        ("duration", pl.Series([timedelta(1), None] * 10)),
+        ("object", pl.Series([{"a": 1}, {"a": 2}] * 10)),
+        ("object", pl.Series([b"a", b"b"] * 10)),
+        ("category", pl.Series(["x", "y"] * 10, dtype=pl.Enum(["x", "y"]))),
+        ("number", pl.Series([1, 2] * 10, dtype=pl.Int128)),
+        ("number", pl.Series([10**400, 2] * 10, dtype=pl.Object)),
+        ("object", pl.Series([1j, 2] * 10, dtype=pl.Object)),
+    ],
+)
+def test_every_type_of_polars_is_read(kind: str, column: pl.Series) -> None:
+    check_reading(pl.DataFrame({"column": column}), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("number", np.arange(20) % 3 + np.float16(0.5)),
+        ("number", (np.arange(20) % 3).astype(">f8")),
+        ("number", (np.arange(20) % 3).astype(np.longdouble)),
+        ("date", np.arange(20).astype("M8[D]")),
+        ("text", np.array(["a", "b"] * 10, dtype=np.dtypes.StringDType())),
+    ],
+)
+def test_every_type_of_numpy_is_read(kind: str, values: Any) -> None:
+    check_reading(values[:, None], kind)
+
+
+def check_reading(table: Any, kind: str) -> None:
+    """Read as this kind, compared, searched for duplicates and divided."""
+    records = read_table(table, np.arange(20) % 2)
+    assert records.reading is not None and records.reading.columns[0].kind == kind
+    half = records.take(np.arange(10))
+    assert half.digest != records.digest == read_table(table, np.arange(20) % 2).digest
+    assert len(half.duplicate_of) == 10 and np.isfinite(records.features).all()
+
+
+@pytest.mark.parametrize("make", ["Categorical", "Index", "array"])
+def test_labels_and_ids_may_be_arrays_of_pandas(make: str) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    labels, ids = (getattr(pd, make)(values) for values in (["a", "b", "a"], ["x", "y", "z"]))
+    records = read_table(np.eye(3), labels, ids)
+    assert records.labels.tolist() == [0, 1, 0] and records.ids.tolist() == ["x", "y", "z"]

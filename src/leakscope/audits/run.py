@@ -95,6 +95,13 @@ def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")
+    inner = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
+    if any(type(part).__name__ == "FrozenEstimator" for part in (estimator, *inner)):
+        warnings.warn(
+            "estimator holds a FrozenEstimator, which is the same in every model: what it reveals about the "
+            "records it was fitted on is not measured",
+            stacklevel=3,
+        )
     return EstimatorRecipe(estimator)
 
 

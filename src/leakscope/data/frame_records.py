@@ -145,18 +145,23 @@ def _values(whole: Frame, table: Any, given: Any, what: str) -> PlainColumn:
         require_names(f"{what} column", [given], whole.names)
         return whole.column(whole.names.index(given))
     _check_index(table, given, what)
-    own = frame_of(given if hasattr(given, "shape") else _objects(given, what), what)
+    is_table = hasattr(given, "iloc") or isinstance(given, np.ndarray) or hasattr(given, "to_physical")
+    own = frame_of(given if is_table or hasattr(given, "columns") else _objects(given, what), what)
     if len(own.data.shape) > 2 or len(own.names) != 1:
         raise InputError(f"{what} has shape {tuple(own.data.shape)}; give one value per row")
     if len(own) != len(whole):
         raise InputError(f"{what} has {len(own):,} values, but X has {len(whole):,} rows")
     column = own.column(0)
+    if column.note == "object":
+        raise InputError(f"{what} holds neither numbers nor texts; give one number or text per row")
     name = getattr(given, "name", None)
     return column._replace(name=name if isinstance(name, str) and name else what)
 
 
 def _objects(given: Any, what: str) -> AnyArray:
-    """A list of values as an array."""
+    """A list, an index of pandas or a tensor as an array of objects."""
+    if hasattr(given, "tolist") and not isinstance(given, Sequence):
+        given = given.tolist()
     if not isinstance(given, Sequence):
         raise InputError(f"{what} is {type(given).__name__}; give the name of a column, or one value per row")
     values = np.empty(len(given), dtype=object)

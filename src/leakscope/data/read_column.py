@@ -147,7 +147,7 @@ def _text_column(column: PlainColumn) -> ReadColumn:
             return read._replace(problem=_problem(name, values, categories, codes))
     read = _categories(column, categories, codes)
     if column.note == "mixed":
-        mixed = f"{name!r} mixes texts with other values; all are read as text"
+        mixed = f"{name!r} mixes values of several types; all are read as text"
         read = read._replace(warnings=(*read.warnings, mixed))
     elif column.note == "" and categories and all(map(_is_digits, categories)):
         digits = f"{name!r} is text, though every value is a number; save it as numbers if they are meant"

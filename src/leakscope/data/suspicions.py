@@ -39,7 +39,7 @@ def _of_column(column: ReadColumn, labels: AnyArray, n_classes: int) -> Iterator
         yield f"{name} is the same in every row; leave it out"
     elif n < _FEWEST_ROWS:
         return
-    elif not column.encoded.is_text and _counts_rows(numbers):
+    elif reading.kind == "number" and _counts_rows(numbers):
         yield f"{name} counts the rows; as a feature it tells a model which record it sees: leave it out"
     elif _is_identifier(column, n):
         yield f"{name} looks like an identifier: every row has its own value; name it as the ids"
@@ -59,7 +59,9 @@ def _counts_rows(numbers: AnyArray) -> bool:
 
 def _is_identifier(column: ReadColumn, n_rows: int) -> bool:
     reading = column.reading
-    if reading.kind in ("free text", "text", "category", "object"):
+    if reading.kind == "object":
+        return False
+    if reading.kind in ("free text", "text", "category"):
         return reading.values == n_rows and not _is_prose(column)
     numbers = column.encoded.numbers
     is_named = _ID_NAME.fullmatch(reading.name) is not None

@@ -86,7 +86,7 @@ def from_array(name: str, values: AnyArray) -> PlainColumn:
     """A column of an array; NaN and NaT are missing."""
     import polars as pl
 
-    if values.dtype.kind in "OT":
+    if values.dtype.kind not in "biufUMm":
         return from_objects(name, values.tolist())
     if values.dtype.kind == "U":
         return PlainColumn(name, _texts(values.tolist()))
@@ -110,7 +110,7 @@ def from_objects(name: str, values: Sequence[Any]) -> PlainColumn:
     if all(issubclass(t, bool | np.bool_) for t in types) and types:
         return PlainColumn(name, pl.Series([v if v is None else bool(v) for v in known], dtype=pl.Boolean))
     if all(issubclass(t, Real | Decimal) and not issubclass(t, bool | np.bool_) for t in types):
-        numbers = [v if v is None else float(v) for v in known]
+        numbers = [v if v is None else _float(v) for v in known]
         return PlainColumn(name, pl.Series(numbers, dtype=pl.Float64, nan_to_null=True))
     if all(issubclass(t, date) for t in types):
         times = [v if v is None else _without_zone(v) for v in known]
@@ -136,6 +136,13 @@ def _texts(values: Sequence[str | None]) -> pl.Series:
 
 def _is_missing(value: Any) -> bool:
     return type(value).__name__ in _NO_VALUE or (isinstance(value, Real | Decimal) and value != value)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def _without_zone(value: date) -> datetime:

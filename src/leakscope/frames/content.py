@@ -23,7 +23,7 @@ def pandas_content(series: Any) -> list[AnyArray]:
     if hasattr(dtype, "categories"):
         return [series.cat.codes.to_numpy(), exact_texts([dtype.ordered, *dtype.categories])]
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
-        return [series.to_numpy()]
+        return [plain_array(series.to_numpy())]
     return [exact_texts(series.tolist())]
 
 
@@ -35,6 +35,11 @@ def polars_content(series: pl.Series) -> list[AnyArray]:
     if dtype.is_float() or (dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128)):
         return [series.is_null().to_numpy(), series.fill_null(0).to_numpy()]
     return [exact_texts(series.to_list())]
+
+
+def plain_array(values: AnyArray) -> AnyArray:
+    """Times as numbers, everything else as it is; the type is part of the table's content besides."""
+    return values.view(np.int64) if values.dtype.kind in "Mm" else values
 
 
 def exact_texts(values: Sequence[Any]) -> AnyArray:

@@ -15,7 +15,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import InputError
 from leakscope.frames.columns import PlainColumn, from_array, from_pandas, from_polars
-from leakscope.frames.content import exact_texts, pandas_content, polars_content
+from leakscope.frames.content import exact_texts, pandas_content, plain_array, polars_content
 
 Kind = Literal["pandas", "polars", "array", "sparse"]
 
@@ -43,7 +43,7 @@ class Frame:
     def names(self) -> tuple[str, ...]:
         """One per column; columns of an array are numbered, and levels of names are joined by points."""
         if self._is_vector:
-            return (str(getattr(self.data, "name", None) or "text"),)
+            return (str(getattr(self.data, "name", None) or "feature 0"),)
         if self.kind in ("pandas", "polars"):
             return tuple(map(_name, self.data.columns))
         return tuple(f"feature {number}" for number in range(self.data.shape[1]))
@@ -95,7 +95,7 @@ class Frame:
             shape = np.array([type(self.data).__name__, str(self.data.shape)])
             return [shape, rows.data, rows.indices, rows.indptr]
         if self.kind == "array" and self.data.dtype.kind not in "OT":
-            return [np.array(["array"]), self.data]
+            return [np.array(["array", self.data.dtype.str]), plain_array(np.ascontiguousarray(self.data))]
         head = [self.kind, str(self.data.shape), *self.names, *map(str, self._types())]
         columns = [self._content(at) for at in range(len(self.names))]
         return [np.array(head, dtype=np.str_), *(array for column in columns for array in column)]
