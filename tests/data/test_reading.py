@@ -61,7 +61,7 @@ def test_the_reading_names_every_column() -> None:
         ({"answer": np.where(Y, "yes", "no")}, "'answer' determines the label in every row"),
         ({"digits": [str(k % 9) for k in range(N)]}, "'digits' is text, though every value is a number"),
         (
-            {"mixed": pl.Series([1, "a", "b", 2] * (N // 4), dtype=pl.Object)},
+            {"mixed": pl.Series([*[1, "a", "b"] * 13, 1], dtype=pl.Object)},
             "'mixed' mixes values of several types",
         ),
     ],
@@ -70,6 +70,15 @@ def test_likely_mistakes_are_named(column: dict[str, Any], warning: str) -> None
     assert warnings_of(table()) == ()
     (text,) = warnings_of(table(**column))
     assert text.startswith(warning)
+
+
+def test_a_finer_column_that_determines_the_label_is_named_unless_it_may_by_chance() -> None:
+    code = RNG.permutation(np.repeat(np.arange(8), 20))
+    (text,) = warnings_of(pl.DataFrame({"code": code}), code >= 4)
+    assert text.startswith("'code' determines the label in every row")
+    assert warnings_of(pl.DataFrame({"code": code}), np.append(code[1:] >= 4, True)) == ()
+    distinct = RNG.permutation(160)
+    assert warnings_of(pl.DataFrame({"size": distinct}), distinct >= 80) == ()
 
 
 def test_a_number_that_is_the_label_and_a_label_of_many_classes() -> None:

@@ -12,6 +12,7 @@ from leakscope.data.columns import MANY_CLASSES
 from leakscope.data.read_column import ReadColumn
 
 _FEWEST_ROWS = 20  # fewer agree by chance
+_ROWS_PER_VALUE = 10  # of a column that is finer than the label, likewise
 _ID_NAME = re.compile(r"(^|.*[ _.-])(id|ids|key|uuid|guid|index|nr|no|number|unnamed: ?0)", re.IGNORECASE)
 _SAME_NUMBER = 1 - 1e-6  # correlation of a number with itself, as float32
 
@@ -81,6 +82,7 @@ def _is_label(column: ReadColumn, labels: AnyArray, n_classes: int) -> bool:
         spread = float(np.std(numbers)) * float(np.std(labels)) if np.isfinite(numbers).all() else 0.0
         return spread > 0 and abs(float(np.corrcoef(numbers, labels)[0, 1])) > _SAME_NUMBER
     values, places = np.unique(numbers, return_inverse=True)
-    if len(values) != len(np.unique(labels)):
+    is_by_chance = len(values) > len(np.unique(labels)) and _ROWS_PER_VALUE * len(values) > len(labels)
+    if len(values) < 2 or is_by_chance:
         return False
     return len(np.unique(places * n_classes + labels)) == len(values)
