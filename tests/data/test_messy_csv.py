@@ -63,6 +63,15 @@ def test_mixed_types(tmp_path: Path) -> None:
     assert codes.feature_names == ("zip=01067", "zip=80331", "zip=NA"), "zeros in front are no numbers"
 
 
+def test_numbers_with_signs_and_spaces_and_units(tmp_path: Path) -> None:
+    records = read(tmp_path, "change,size,price,outcome\n+5, 12,$5,yes\n-6,13 ,$6,no\n")
+    np.testing.assert_array_equal(records.features[:, :2], [[5, 12], [-6, 13]])
+    assert records.reading is not None and records.reading.warnings == (
+        "'price' is text, such as '$5'; write numbers without units if they are meant",
+    )
+    assert "remove that line" in refusal(tmp_path, "sep=;\nage;outcome\n1;yes\n2;no\n")
+
+
 def test_a_byte_order_mark(tmp_path: Path) -> None:
     records = read(tmp_path, "\ufeffage,outcome\n31,yes\n52,no\n".encode())
     assert records.feature_names == ("age",)

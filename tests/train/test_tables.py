@@ -252,7 +252,10 @@ def booster(library: str) -> Any:
     return module.CatBoostClassifier(iterations=3, cat_features=["city"], verbose=False, **options)
 
 
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+SLOW_TO_IMPORT = [pytest.param(name, marks=pytest.mark.slow) for name in ("lightgbm", "catboost")]
+
+
+@pytest.mark.parametrize("library", ["xgboost", *SLOW_TO_IMPORT])
 def test_boosters_take_missing_values_and_categories_as_they_are(library: str) -> None:
     estimator = booster(library)
     table = pandas_table().drop(columns="word")

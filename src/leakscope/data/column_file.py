@@ -42,11 +42,12 @@ _MOST_COLUMNS = 1 << 17
 
 
 class ColumnFile(NamedTuple):
-    """A parquet file that can be read, column by column."""
+    """A parquet file that can be read, column by column; made of a csv, its types are guesses."""
 
     path: Path
     names: tuple[str, ...]
     n_rows: int
+    is_typed: bool = True
 
     def columns(self, names: Sequence[str]) -> Iterator[pl.Series]:
         """These columns, in this order; few are in memory at once."""
@@ -82,7 +83,7 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
             scan.sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
-        yield _opened(readable)
+        yield _opened(readable)._replace(is_typed=readable == path)
 
 
 def refuse_absurd_text(path: Path) -> None:
@@ -138,7 +139,8 @@ def _read_columns(file: ColumnFile, names: Sequence[str]) -> list[ReadColumn]:
     numbers = temporary().empty((len(names), file.n_rows), np.float32)
     columns = []
     for at, series in enumerate(file.columns(names)):
-        column = read_column(from_polars(series.name, series))
+        plain = from_polars(series.name, series)
+        column = read_column(plain if file.is_typed or plain.note else plain._replace(note="untyped"))
         numbers[at] = column.encoded.numbers
         columns.append(column._replace(encoded=column.encoded._replace(numbers=numbers[at])))
         evict_pages(numbers)

@@ -26,6 +26,8 @@ def csv_separator(path: Path) -> str:
         start = file.read(_USUAL_HEADER)
         rest = b"" if b"\n" in start else file.read(_LONGEST_HEADER)
     head = (start + rest).decode("utf-8-sig", errors="replace")
+    if head.startswith("sep="):
+        raise InputError("begins with a line for spreadsheets, 'sep='; remove that line")
     headers = {separator: _header(head, separator) for separator in _SEPARATORS}
     separator = max(_SEPARATORS, key=lambda one: len(headers[one]))  # of equals, the first
     names = headers[separator]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.data.text_values import TextValues, values_of
+from leakscope.data.text_values import TextValues, has_unit, values_of
 from leakscope.frames.columns import PlainColumn
 from leakscope.frames.reading import ColumnKind, ColumnReading
 
@@ -137,9 +137,9 @@ def _text_column(column: PlainColumn) -> ReadColumn:
     name, series = column.name, column.series
     categories, codes = _distinct(series)
     n_missing = int((codes < 0).sum())
-    if column.note in ("", "mixed"):
+    if column.note in ("", "untyped", "mixed"):
         number = dict(zip(categories, np.bincount(codes[codes >= 0], minlength=1).tolist(), strict=False))
-        values = values_of(number)
+        values = values_of(number, is_typed=column.note == "")
         if values.numbers:
             return _numbers_in_text(name, values, categories, codes)
         if values.problem:
@@ -152,6 +152,9 @@ def _text_column(column: PlainColumn) -> ReadColumn:
     elif column.note == "" and categories and all(map(_is_digits, categories)):
         digits = f"{name!r} is text, though every value is a number; save it as numbers if they are meant"
         read = read._replace(warnings=(*read.warnings, digits))
+    elif categories and all(map(has_unit, categories)):
+        units = f"{name!r} is text, such as {categories[0]!r}; write numbers without units if they are meant"
+        read = read._replace(warnings=(*read.warnings, units))
     return read._replace(reading=replace(read.reading, missing=n_missing))
 
 

@@ -19,6 +19,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./]\d{1,2}[./]\d{1,2})([T ][\d:.]+)?")
+_WITH_UNIT = re.compile(r"([$€£¥] ?[\d.,' ]*\d|\d[\d.,' ]*[$€£¥%])")
 _LOOKED_AT = 1000
 _FEW_WRONG = 3  # different texts that are no numbers, in a column of numbers
 _NUMBERS_SHARE = 0.95  # of the rows of a column of numbers
@@ -48,8 +49,13 @@ TEXTS = TextValues()
 """Texts that are nothing but texts."""
 
 
-def values_of(counts: Mapping[str, int]) -> TextValues:
-    """What the texts of a column are; `counts` says in how many rows each stands."""
+def values_of(counts: Mapping[str, int], is_typed: bool = False) -> TextValues:
+    """What the texts of a column are.
+
+    Args:
+        counts: in how many rows each text stands.
+        is_typed: somebody saved them as texts; digits alone are then meant as texts.
+    """
     texts = [text for text in counts if not _is_mark(text)]
     first = texts[:_LOOKED_AT]
     n_values = sum(_is_number(text) or _is_date(text) for text in first)
@@ -68,18 +74,18 @@ def values_of(counts: Mapping[str, int]) -> TextValues:
         if infinite or few:
             return TextValues(problem=f"is {wrong[0]!r} among numbers", wrong=tuple(wrong))
         return TEXTS
-    return _numbers(numbers, marks)
+    return _numbers(numbers, marks, is_typed)
 
 
-def _numbers(texts: Sequence[str], marks: Mapping[str, None]) -> TextValues:
+def _numbers(texts: Sequence[str], marks: Mapping[str, None], is_typed: bool) -> TextValues:
     """Texts that are all numbers."""
     if any(_CODE.fullmatch(text.strip()) for text in texts):
         return TEXTS
     shown = ", ".join(repr(mark) for mark in sorted(marks)[:3])
     note = f"{shown} read as missing" if marks else ""
     commas = [text for text in texts if "," in text]
-    if not commas:  # whoever saved digits as texts meant texts
-        return _parsed(texts, marks, note) if marks else TEXTS
+    if not commas:
+        return TEXTS if is_typed and not marks else _parsed(texts, marks, note)
     is_decimal, is_thousands = (
         all(form.fullmatch(text.strip()) for text in texts) for form in (_DECIMAL_COMMA, _THOUSANDS)
     )
@@ -120,6 +126,11 @@ def days_since_1970(moment: datetime) -> float:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return (moment - _EPOCH).total_seconds() / _SECONDS_PER_DAY
+
+
+def has_unit(text: str) -> bool:
+    """True for a number with a sign of a currency or of percent."""
+    return _WITH_UNIT.fullmatch(text.strip()) is not None
 
 
 def _is_mark(text: str) -> bool:

@@ -18,7 +18,7 @@ from leakscope.array_types import AnyArray, IntArray
 if TYPE_CHECKING:
     import polars as pl
 
-Note = Literal["", "category", "mixed", "object"]
+Note = Literal["", "untyped", "category", "mixed", "object"]
 _NO_VALUE = ("NAType", "NaTType", "NoneType")  # of pandas, which need not be installed
 
 
@@ -28,7 +28,8 @@ class PlainColumn(NamedTuple):
     Attributes:
         name: of the column.
         series: Boolean, integer, float, String, Date, Datetime, Duration or Time; null where missing.
-        note: what the type alone does not say: a category; texts and numbers mixed; other objects, as text.
+        note: what the type alone does not say: text of a file without types, which may be numbers; a
+            category; texts and numbers mixed; other objects, as text.
     """
 
     name: str

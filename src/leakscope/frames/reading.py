@@ -31,7 +31,7 @@ class ColumnReading:
 
     def text(self, encoded: bool) -> str:
         """The reading in a few words; `encoded`: with what becomes of it for a network."""
-        parts = [f"{self.name} {self.kind}"]
+        parts = [f"{self.name or '(no name)'} {self.kind}"]
         if self.values:
             parts.append(f"{self.values:,} value{'s' if self.values > 1 else ''}")
         parts += [self.note] if self.note else []
