@@ -138,6 +138,30 @@ def test_equal_rows_have_equal_codes() -> None:
         assert (codes[0] == codes[2]).all() and (codes[0] != codes[1]).any() and (codes[0] != codes[3]).any()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        pandas_frame,
+        polars_frame,
+        lambda: np.arange(8.0).reshape(4, 2),
+        lambda: np.array([["a", 1], ["b", None], ["c", 2.5], ["d", 4]], dtype=object),
+        lambda: scipy.sparse.csr_matrix(np.arange(8.0).reshape(4, 2)),
+        lambda: polars_frame()["text"],
+    ],
+)
+def test_values_may_come_from_other_records_and_stay_in_their_column(make: Any) -> None:
+    frame = frame_of(make())
+    n_columns, donors = len(frame.names), np.array([2, 3, 0, 0])
+    replaced = np.arange(4 * n_columns).reshape(4, n_columns) % 3 == 0
+    mixed = frame_of(frame.mixed(donors, replaced))
+    assert type(mixed.data) is type(frame.data)
+    assert not hasattr(mixed.data, "dtypes") or list(mixed.data.dtypes) == list(frame.data.dtypes)
+    for at in range(n_columns):
+        before, after = (f.column(at).series.to_list() for f in (frame, mixed))
+        wanted = [before[donors[row] if replaced[row, at] else row] for row in range(4)]
+        assert after == wanted
+
+
 def test_levels_of_names_are_joined() -> None:
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     table = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("size", "min"), ("size", "max")]))

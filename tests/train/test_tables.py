@@ -194,6 +194,20 @@ def test_a_class_that_a_half_lacks_has_the_smallest_probability() -> None:
     assert (logits[:, 3] == logits.min()).all() and (logits[:-1].argmax(1) == records.labels[:-1]).all()
 
 
+def test_labels_of_changed_rows_measure_how_firmly_a_model_holds_on() -> None:
+    records = read_table(pandas_table(), Y)
+    design, names = make_design("balanced", 2, N, seed=0), ("label_robustness",)
+    pipe = make_pipeline(encoder(handle_unknown="ignore"), DecisionTreeClassifier())
+    shares = {}
+    for name, estimator in (("tree", pipe), ("same for all", Spy())):
+        recipe = EstimatorRecipe(estimator)
+        shares[name] = fit_block(records, design, recipe, np.arange(2), 0, names).signals[names[0]][:, 0]
+    np.testing.assert_array_equal(shares["same for all"], np.tile(Y == "no", (2, 1)))
+    members = design.in_mask
+    assert ((shares["tree"] >= 0) & (shares["tree"] <= 1)).all() and len(np.unique(shares["tree"])) > 5
+    assert shares["tree"][members].mean() > shares["tree"][~members].mean()
+
+
 def refused(records: Records, recipe: Any, message: str, **options: Any) -> None:
     design = make_design("balanced", 2, len(records), seed=0)
     with pytest.raises(InputError, match=message) as caught:
@@ -219,7 +233,6 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written() -> None:
     refused(numbers, EstimatorRecipe(Bare()), "estimator=Bare cannot be cloned .*get_params")
     refused(numbers, EstimatorRecipe(LinearRegression()), "labels of table are class indices; give a classif")
     tree = EstimatorRecipe(DecisionTreeClassifier())
-    refused(numbers, tree, "changes features at random", signals=("label_robustness",))
     refused(numbers, tree, "random_values draws features", outputs=OutputFilter(random_values=True))
 
 

@@ -21,7 +21,6 @@ from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
     CLASSIFICATION,
-    LABEL_ROBUSTNESS,
     REGRESSION,
     default_signals,
     find_signal,
@@ -155,14 +154,7 @@ def _check_table(request: TrainingRequest) -> None:
         if records.reading is not None and records.reading.problems:
             raise InputError(f"{records.name}: {'; '.join(records.reading.problems)}")
         return
-    if records.frame is None:
-        return
-    if LABEL_ROBUSTNESS in request.signal_names:
-        raise InputError(
-            f"signal {LABEL_ROBUSTNESS!r} changes features at random, and this table goes to estimators as "
-            "it is; leave out the attacks that need it"
-        )
-    if request.outputs.random_values:
+    if records.frame is not None and request.outputs.random_values:
         raise InputError(
             "outputs: random_values draws features at random, and this table goes to estimators as it is; "
             "leave it out"

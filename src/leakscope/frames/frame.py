@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.errors import InputError
 from leakscope.frames.columns import PlainColumn, from_array, from_pandas, from_polars
 from leakscope.frames.content import exact_texts, pandas_content, plain_array, polars_content
@@ -64,6 +64,28 @@ class Frame:
         if self.kind == "pandas":
             return self.data.iloc[index].reset_index(drop=True)
         return self.data[index]
+
+    def mixed(self, donors: IntArray, replaced: BoolArray) -> Any:
+        """All rows, some values of which are those of other records; of the same kind.
+
+        Args:
+            donors: int64 (records,), the record that values of each row come from where they are replaced.
+            replaced: bool (records, columns).
+        """
+        index = np.where(replaced, donors[:, None], np.arange(len(self))[:, None])
+        if self._is_vector:
+            return self.rows(index[:, 0])
+        if self.kind == "array":
+            return np.take_along_axis(self.data, index, axis=0)
+        if self.kind == "sparse":
+            return (self.data.multiply(~replaced) + self.data[donors].multiply(replaced)).tocsr()
+        if self.kind == "polars":
+            columns = [self.data.to_series(at)[index[:, at]] for at in range(len(self.names))]
+            return self.data.with_columns(columns)
+        rows = self.data.copy()
+        for at in range(len(self.names)):
+            rows.isetitem(at, self.data.iloc[:, at].take(index[:, at]).array)
+        return rows
 
     def take(self, index: IntArray) -> Frame:
         """The table of these rows."""

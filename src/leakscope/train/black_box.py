@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from leakscope.array_types import AnyArray, IntArray
@@ -17,7 +18,7 @@ from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.signals.queries import label_robustness_of
+from leakscope.signals.queries import label_robustness_of, table_label_robustness
 from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.estimators import Predict, fitted_estimator
@@ -51,7 +52,7 @@ def fit_block(
         of_random = answers[:0] if at_random is None else predict(at_random)
         outputs.append(returned(answers, of_random, shown, seed, m))
         if len(names) < len(signal_names):
-            robustness.append(label_robustness_of(predict, records.features, records.labels))
+            robustness.append(_robustness(recipe, records, predict))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
@@ -66,6 +67,14 @@ def _inputs_of(recipe: EstimatorRecipe | FunctionRecipe, records: Records, rows:
     if records.frame is None or isinstance(recipe, FunctionRecipe):
         return np.array(records.features[rows])
     return records.frame.rows(None if isinstance(rows, slice) else rows)
+
+
+def _robustness(
+    recipe: EstimatorRecipe | FunctionRecipe, records: Records, predict: Predict
+) -> npt.NDArray[np.float32]:
+    if records.frame is None or isinstance(recipe, FunctionRecipe):
+        return label_robustness_of(predict, records.features, records.labels)
+    return table_label_robustness(predict, records.frame, records.labels)
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:
