@@ -93,7 +93,7 @@ def test_a_run_resumes_only_with_the_same_table_and_the_same_estimator(tmp_path:
         ({"recipe": leakscope.Recipe()}, "give either recipe or estimator"),
         ({"estimator": LogisticRegression}, r"estimator is LogisticRegression: .* LogisticRegression\(\)"),
         ({"estimator": None}, "recipe is missing: records need one"),
-        ({"estimator": None, "recipe": TREE}, "recipe is DecisionTreeClassifier: give .* estimator=..."),
+        ({"estimator": None, "recipe": TREE}, "recipe is DecisionTreeClassifier: give .*wrap an estimator"),
         ({"y": "outcom"}, "y column 'outcom' does not exist; did you mean 'outcome'"),
         ({"y": None}, "y is missing; give one of person, age, town, outcome, or values"),
         ({"ids": "town"}, "id column 'town' is not unique"),

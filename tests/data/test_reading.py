@@ -45,7 +45,10 @@ def test_the_reading_names_every_column() -> None:
         "column for missing ones, 1 missing; seen date, days since 1970; income number, decimal comma; "
         "note category, 40 values, one-hot"
     )
-    assert "income number, decimal comma; note category, 40 values" in reading.summary(encoded=False)
+    assert reading.summary(encoded=False).endswith(
+        "income text that holds a number, decimal comma; note category, 40 values"
+    )
+    assert "'income' is text that holds numbers; an estimator gets text: convert" in str(reading)
     wide = read_table(np.random.default_rng(0).normal(size=(N, 784)), Y).reading
     assert wide is not None and wide.summary(encoded=True) == "784 features, all numbers"
 
@@ -70,6 +73,11 @@ def test_likely_mistakes_are_named(column: dict[str, Any], warning: str) -> None
     assert warnings_of(table()) == ()
     (text,) = warnings_of(table(**column))
     assert text.startswith(warning)
+
+
+def test_a_number_column_with_a_few_bad_cells_is_named() -> None:
+    (text,) = warnings_of(table(size=[*map(str, RNG.permutation(N - 2)), "unknown", "unknown"]))
+    assert text.startswith("feature 'size' is 'unknown' among numbers in 2 rows (first: row-38); correct")
 
 
 def test_a_finer_column_that_determines_the_label_is_named_unless_it_may_by_chance() -> None:

@@ -154,8 +154,8 @@ def audit_source(
         )
     if not isinstance(recipe, AnyRecipe):
         raise InputError(
-            f"recipe is {type(recipe).__name__}: give leakscope.Recipe, an estimator as estimator=..., or "
-            "wrap a training function in leakscope.FunctionRecipe"
+            f"recipe is {type(recipe).__name__}: give leakscope.Recipe, or wrap an estimator in "
+            "leakscope.EstimatorRecipe or a training function in leakscope.FunctionRecipe"
         )
     if not isinstance(outputs, OutputFilter):
         raise InputError(f"outputs={outputs!r}: give for example leakscope.OutputFilter(digits=2)")

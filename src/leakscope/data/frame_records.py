@@ -90,7 +90,7 @@ def _records(
     n_classes = len(encoded.class_names)
     reading = TableReading(
         tuple(column.reading for column in columns),
-        likely_mistakes(columns, encoded.labels, n_classes),
+        (*_stored_as_text(columns), *likely_mistakes(columns, encoded.labels, n_classes)),
         tuple(column.problem for column in columns if column.problem),
     )
     return Records(
@@ -106,6 +106,15 @@ def _records(
         frame=frame,
         reading=reading,
     )
+
+
+def _stored_as_text(columns: Sequence[ReadColumn]) -> list[str]:
+    readings = [column.reading for column in columns if column.reading.is_text]
+    return [
+        f"{one.name!r} is text that holds {one.kind}s; an estimator gets text: convert the column if "
+        f"{one.kind}s are meant"
+        for one in readings
+    ]
 
 
 def _read(frame: Frame) -> list[ReadColumn]:

@@ -144,7 +144,8 @@ def _text_column(column: PlainColumn) -> ReadColumn:
             return _numbers_in_text(name, values, categories, codes)
         if values.problem:
             read = _categories(column, categories, codes)
-            return read._replace(problem=_problem(name, values, categories, codes))
+            problem = _problem(name, values, categories, codes)
+            return read._replace(problem=problem, warnings=(problem,))
     read = _categories(column, categories, codes)
     if column.note == "mixed":
         mixed = f"{name!r} mixes values of several types; all are read as text"
@@ -170,8 +171,10 @@ def _distinct(series: pl.Series) -> tuple[list[str], IntArray]:
 def _numbers_in_text(name: str, values: TextValues, categories: list[str], codes: IntArray) -> ReadColumn:
     table = np.array([*(values.numbers[text] for text in categories), None], dtype=np.float64)
     if values.is_date:
-        return _number_column(name, table[codes], "date", "days since 1970")
-    return _number_column(name, table[codes], "number", note=values.note)
+        read = _number_column(name, table[codes], "date", "days since 1970")
+    else:
+        read = _number_column(name, table[codes], "number", note=values.note)
+    return read._replace(reading=replace(read.reading, is_text=True))
 
 
 def _problem(name: str, values: TextValues, categories: list[str], codes: IntArray) -> str:

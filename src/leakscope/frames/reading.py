@@ -19,7 +19,8 @@ class ColumnReading:
         values: number of different values; 0 for numbers, where it says little.
         missing: rows without a value.
         encoding: what a network gets; empty: the number itself.
-        note: how texts were turned into numbers; empty: they were not.
+        note: how texts were turned into numbers; empty: nothing to say.
+        is_text: it is stored as text; an estimator that gets the table as it is gets texts.
     """
 
     name: str
@@ -28,10 +29,12 @@ class ColumnReading:
     missing: int = 0
     encoding: str = ""
     note: str = ""
+    is_text: bool = False
 
     def text(self, encoded: bool) -> str:
         """The reading in a few words; `encoded`: with what becomes of it for a network."""
-        parts = [f"{self.name or '(no name)'} {self.kind}"]
+        as_given = self.is_text and not encoded
+        parts = [f"{self.name or '(no name)'} {f'text that holds a {self.kind}' if as_given else self.kind}"]
         if self.values:
             parts.append(f"{self.values:,} value{'s' if self.values > 1 else ''}")
         parts += [self.note] if self.note else []
