@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "leakscope"
 
 ORDER = (
-    "errors", "array_types", "user_code", "disk", "types", "code_identity", "randomness", "design",
+    "errors", "array_types", "user_code", "disk", "frames", "types", "code_identity", "randomness", "design",
     "options", "privacy", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",

@@ -7,7 +7,7 @@ record `i` was in the training set of model `m`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,6 +18,8 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.mmap_rows import row_blocks, take_rows
 from leakscope.disk.string_arrays import are_unique
 from leakscope.errors import InputError
+from leakscope.frames.frame import Frame
+from leakscope.frames.reading import TableReading
 
 _SMALLEST_LABEL, _LARGEST_LABEL = 1e-12, 1e15  # of a regression; squares of errors are float32
 
@@ -50,6 +52,8 @@ class Records:
         is_canary: bool (records,), true for planted records; None: there are none.
         copies: int64 (records,), how often a model that is trained on the record sees it in an epoch; None:
             once.
+        frame: the table that estimators get instead of the features; None: they get the features.
+        reading: how the columns of a table were read; None: they were not read as a table.
     """
 
     features: AnyArray
@@ -62,6 +66,8 @@ class Records:
     picture_shape: tuple[int, int, int] | None = None
     is_canary: BoolArray | None = None
     copies: IntArray | None = None
+    frame: Frame | None = None
+    reading: TableReading | None = None
 
     def __post_init__(self) -> None:
         problems = _record_problems(self)
@@ -87,12 +93,14 @@ class Records:
         groups = [a for key in sorted(self.groups) for a in (np.array([key]), self.groups[key])]
         names = np.array(self.class_names, dtype=np.str_)
         planted = [array for array in (self.is_canary, self.copies) if array is not None]
-        return digest_arrays(self.features, self.labels, self.ids, names, *groups, *planted)
+        table = [] if self.frame is None else self.frame.content()
+        return digest_arrays(self.features, self.labels, self.ids, names, *groups, *planted, *table)
 
     @cached_property
     def duplicate_of(self) -> IntArray:
         """For each record the index of the first one with equal features and label; int64 (records,)."""
-        digests = _row_digests(self.features, np.unique(self.labels, return_inverse=True)[1])
+        values = self.features if self.frame is None else self.frame.row_codes()
+        digests = _row_digests(values, np.unique(self.labels, return_inverse=True)[1])
         order = np.lexsort(digests.T)  # stable: equal ones stay in the order of the records
         is_first = np.ones(len(self), dtype=np.bool_)
         is_first[1:] = (digests[order[1:]] != digests[order[:-1]]).any(axis=1)
@@ -110,6 +118,7 @@ class Records:
             groups={key: values[index] for key, values in self.groups.items()},
             is_canary=None if self.is_canary is None else self.is_canary[index],
             copies=None if self.copies is None else self.copies[index],
+            frame=None if self.frame is None else self.frame.take(index),
         )
 
 
@@ -123,9 +132,10 @@ def _record_problems(records: Records) -> list[str]:
         problems.append(f"features must be float32 or uint8, got {records.features.dtype}")
     if records.labels.dtype not in (np.int64, np.float32):
         problems.append(f"labels must be int64 (classes) or float32 (regression), got {records.labels.dtype}")
-    columns: dict[str, AnyArray | None] = {"features": records.features, "ids": records.ids, **records.groups}
-    columns |= {"is_canary": records.is_canary, "copies": records.copies}
-    for what, array in columns.items():
+    columns = {"features": records.features, "ids": records.ids, **records.groups}
+    rows: dict[str, Sized | None] = {**columns, "frame": records.frame}
+    rows |= {"is_canary": records.is_canary, "copies": records.copies}
+    for what, array in rows.items():
         if array is not None and len(array) != n:
             problems.append(f"{what} has {len(array)} rows but there are {n} labels")
     if problems:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.data.columns import encode_feature
 from leakscope.data.files import read_table
+from leakscope.data.read_column import read_column
+from leakscope.frames.columns import from_array
 
 
 def test_names_follow_the_encoding() -> None:
@@ -16,7 +17,7 @@ def test_names_follow_the_encoding() -> None:
         ("city", np.array(["Rome", "Paris"])),
         ("ok", np.array([True, False])),
     ]
-    encoded = [encode_feature(*column) for column in columns]
+    encoded = [read_column(from_array(*column)).encoded for column in columns]
     assert [name for one in encoded for name in one.names] == ["age", "city=Paris", "city=Rome", "ok"]
     features = np.concatenate([one.features(one.numbers) for one in encoded], axis=1)
     assert features.tolist() == [[1, 0, 1, 1], [2, 1, 0, 0]]

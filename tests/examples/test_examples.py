@@ -24,7 +24,7 @@ def few_models_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
     whole = leakscope.audit
 
     def smaller(*arguments: Any, **options: Any) -> Verdict:
-        trains = not isinstance(arguments[0], leakscope.SavedPredictions)
+        trains = not arguments or not isinstance(arguments[0], leakscope.SavedPredictions)
         return whole(*arguments, **options | ({"models": N_MODELS, "device": "cpu"} if trains else {}))
 
     monkeypatch.setattr(leakscope, "audit", smaller)
@@ -69,6 +69,21 @@ def test_a_forest_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert f"{N_MODELS} models were each trained on a random half of 1,797 records (digits)." in printed
     assert "Gate " in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "library"), [("dataframe.py", "pandas"), ("xgboost_model.py", "xgboost")])
+def test_a_table_needs_at_most_four_lines_beside_your_own_script(
+    name: str, library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    own, _, of_audit = (EXAMPLES / name).read_text().partition("# The audit.\n")
+    lines = [*(line for line in own.splitlines() if line == "import leakscope"), *of_audit.splitlines()]
+    assert "leakscope" not in own.partition("import leakscope")[2] and 2 <= len(lines) <= 4
+    assert run_script(name) == 0
+    printed = capsys.readouterr().out
+    assert f"{N_MODELS} models were each trained on a random half of 400 records (table)." in printed
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import (
+    column_facts,
+    column_lines,
     evaluation_config,
     output_facts,
     stored_signals,
@@ -33,6 +35,7 @@ from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.config import MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import describe_records
+from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, of_outputs, task_of
@@ -102,6 +105,7 @@ class GivenTarget:
             "records",
             "design": settings.design,
             **output_facts(self.outputs),
+            **column_facts(records, self.recipe),
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -113,12 +117,13 @@ class GivenTarget:
             bank = self._write_bank(folder, references, logits, again)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
+        columns = column_lines(records, self.recipe)
+        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request, columns)
 
     def _answers(self, settings: ResolvedSettings) -> AnyArray:
         """What queries of the model about every record return; float32 (records, outputs)."""
         records, outputs = self.records, self.outputs
-        logits = self.model.outputs(records.features, records.class_names).logits
+        logits = self._logits(records.features if self._table is None else self._table)
         if outputs == NO_FILTER:
             return logits
         from leakscope.train.queries import random_inputs, returned
@@ -126,8 +131,18 @@ class GivenTarget:
         of_random = logits[:0]
         if outputs.random_values:
             at_random = random_inputs(records.features, settings.seed)
-            of_random = self.model.outputs(at_random, records.class_names).logits
+            of_random = self._logits(at_random)
         return returned(logits, of_random, outputs, settings.seed, settings.models)  # behind the references
+
+    @property
+    def _table(self) -> Frame | None:
+        """The table that the model gets as it is; None: it gets features."""
+        from leakscope.models.given import FittedEstimator
+
+        return self.records.frame if isinstance(self.model, FittedEstimator) else None
+
+    def _logits(self, inputs: Any) -> AnyArray:
+        return self.model.outputs(inputs, self.records.class_names).logits
 
     def _check(self) -> None:
         n_records = len(self.records)
@@ -146,14 +161,15 @@ class GivenTarget:
         """The signals for which the target is queried about changed records; name -> (1, 1, records)."""
         if LABEL_ROBUSTNESS not in names:
             return {}
-        from leakscope.signals.queries import label_robustness_of
+        from leakscope.signals.queries import label_robustness_of, table_label_robustness
 
-        records = self.records
-        share = label_robustness_of(
-            lambda features: self.model.outputs(features, records.class_names).logits,
-            records.features,
-            records.labels,
-        )
+        records, table = self.records, self._table
+        if table is None:
+            share = label_robustness_of(self._logits, records.features, records.labels)
+        else:
+            share = table_label_robustness(
+                lambda rows: self._logits(replace(table, data=rows)), table, records.labels
+            )
         return {LABEL_ROBUSTNESS: share[None, None]}
 
     def _write_bank(

@@ -22,7 +22,7 @@ from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
 from leakscope.evaluate.record_metadata import describe_records
-from leakscope.recipe import AnyRecipe, Recipe
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import CLASSIFICATION, Task, task_of
 from leakscope.types import Records
@@ -68,6 +68,7 @@ class TrainedPopulation:
             "models": f"{settings.models}, each trained on a random half of the records",
             "design": settings.design,
             **output_facts(self.outputs),
+            **column_facts(records, self.recipe),
         }
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
@@ -85,7 +86,8 @@ class TrainedPopulation:
         is_member = request.design.in_mask
         if records.is_canary is not None:
             is_member = is_member[:, ~records.is_canary]
-        return PreparedAudit(config, is_member, settings.models, collect, request)
+        columns = column_lines(records, self.recipe)
+        return PreparedAudit(config, is_member, settings.models, collect, request, columns)
 
     def _check_claim(self, settings: ResolvedSettings) -> None:
         """Refuses what would refute a training that keeps its promise."""
@@ -135,6 +137,21 @@ def training_request(
 def output_facts(outputs: OutputFilter) -> dict[str, str]:
     """What the report says about the answers of queries, where these are not the models' outputs."""
     return {} if outputs == NO_FILTER else {"outputs": str(outputs)}
+
+
+def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
+    """How the columns of a table were read, and likely mistakes in them; empty for other records."""
+    if records.reading is None:
+        return []
+    frame = records.frame if isinstance(recipe, EstimatorRecipe) else None
+    return records.reading.lines(encoded=frame is None or frame.is_encoded)
+
+
+def column_facts(records: Records, recipe: AnyRecipe) -> dict[str, str]:
+    """What the report says about the columns of a table."""
+    lines = column_lines(records, recipe)
+    facts = {"columns": "".join(lines[:1]), "columns to check": ". ".join(lines[1:])}
+    return {name: text for name, text in facts.items() if text}
 
 
 def stored_signals(settings: ResolvedSettings, task: Task) -> tuple[str, ...]:

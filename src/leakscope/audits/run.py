@@ -7,9 +7,10 @@ Start here:
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,13 +21,15 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_folder
+from leakscope.data.frame_records import FrameRoles, frame_records
+from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.report.page import pack_plotly, pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
@@ -43,27 +46,88 @@ def _no_progress(_: float) -> None:
 
 
 def audit(
-    source: Source | Records,
+    source: Source | Records | None = None,
     recipe: AnyRecipe | None = None,
     out: Path | str = "runs/audit",
     progress: Progress = _no_progress,
     outputs: OutputFilter = NO_FILTER,
+    *,
+    X: Any = None,
+    estimator: Any = None,
     **settings: Any,
 ) -> Verdict:
     """Measures what models give away about who was in their training sets.
 
+        leakscope.audit(X=people, y="income", ids="person", groups=["region"], estimator=pipeline)
+
     Args:
-        source: records, to train a population of `recipe` on; or a `TrainedPopulation`, `GivenTarget`,
-            `SavedPredictions`, `MergedRuns` or `FinishedRun`.
-        recipe: how one model is trained, where `source` are records.
+        source: records, to train a population of `recipe` or `estimator` on; or a `TrainedPopulation`,
+            `GivenTarget`, `SavedPredictions`, `MergedRuns` or `FinishedRun`.
+        recipe: how one model is trained, where records are given.
         out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
             another run is refused, and so is one whose code has changed (see `reuse` and `fresh` in
             `AuditSettings`).
         progress: called with the models' worth of training that is done.
-        outputs: what queries return, where `source` are records.
-        **settings: fields of `AuditSettings`, such as `models=64` or `attacks=["eb_lira", "rmia"]`.
+        outputs: what queries return, where records are given.
+        X: a table instead of `source`: a DataFrame of pandas or polars, a numpy array or a sparse matrix.
+            Estimators get it as it is. `y`, `ids` and `groups` go with it: names of its columns, or values.
+        estimator: a classifier or regressor with scikit-learn's methods instead of `recipe`: a Pipeline,
+            XGBoost, LightGBM, CatBoost.
+        **settings: `y`, `ids` and `groups` of `X`; and fields of `AuditSettings`, such as `models=64` or
+            `attacks=["eb_lira", "rmia"]`.
     """
+    given = [name for name in ("y", "ids", "groups") if name in settings]
+    roles = FrameRoles(settings.pop("y", None), settings.pop("ids", None), settings.pop("groups", ()))
+    recipe = _one_recipe(recipe, estimator)
+    if X is not None:
+        source = _table(source, X, roles, recipe)
+    elif given or source is None:
+        problem = f"{', '.join(given)} would do nothing without X" if given else "there is nothing to audit"
+        raise InputError(f"{problem}: give a table, X=df with y=..., or records, as leakscope.load('digits')")
     return run_audit(audit_settings(settings), audit_source(source, recipe, outputs), out, progress)
+
+
+def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
+    if estimator is None:
+        return recipe
+    if recipe is not None:
+        raise InputError("give either recipe or estimator")
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")
+    inner = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
+    if any(type(part).__name__ == "FrozenEstimator" for part in (estimator, *inner)):
+        warnings.warn(
+            "estimator holds a FrozenEstimator, which is the same in every model: what it reveals about the "
+            "records it was fitted on is not measured",
+            stacklevel=3,
+        )
+    return EstimatorRecipe(estimator)
+
+
+def _table(source: object, X: Any, roles: FrameRoles, recipe: AnyRecipe | None) -> Records:
+    """The records of a table; warns of likely mistakes in it."""
+    if source is not None:
+        raise InputError("give either X or source")
+    if isinstance(X, str | Path):
+        raise InputError(f"X={str(X)!r}: give a table, or leakscope.read_table({str(X)!r}, ...) as source")
+    read = frame_records(X, roles._replace(task=_task_of(recipe)))
+    for warning in read.reading.warnings if read.reading else ():
+        warnings.warn(f"X: {warning}", stacklevel=3)
+    return standardised(read)
+
+
+def _task_of(recipe: AnyRecipe | None) -> Literal["auto", "classification", "regression"]:
+    """What an estimator predicts; "auto" where the labels must tell."""
+    if not isinstance(recipe, EstimatorRecipe):
+        return "auto"
+    from sklearn.base import is_classifier, is_regressor
+
+    try:
+        is_numbers, is_classes = is_regressor(recipe.estimator), is_classifier(recipe.estimator)
+    except Exception:  # no estimator of scikit-learn's: the check of the recipe says why
+        return "auto"
+    return "regression" if is_numbers else "classification" if is_classes else "auto"
 
 
 def audit_source(
@@ -72,17 +136,22 @@ def audit_source(
     """The source that the arguments of `audit` and `plan` name."""
     if not isinstance(source, Records):
         if not hasattr(source, "prepare"):
+            is_table = hasattr(source, "shape")
             raise InputError(
-                f"source is {type(source).__name__}: give records, for example leakscope.load('digits'), or "
-                "what to audit, for example leakscope.SavedPredictions('predictions.npz')"
-            )
+                f"source is {type(source).__name__}: "
+                + ("give a table as X=..., with y=... and estimator=..." if is_table else
+                   "give records, for example leakscope.load('digits'), or "
+                   "what to audit, for example leakscope.SavedPredictions('predictions.npz')")
+            )  # fmt: skip
         if recipe is not None:
             raise InputError("recipe would do nothing: it belongs to records")
         if outputs != NO_FILTER:
             raise InputError("outputs would do nothing: they belong to records, or to the source itself")
         return source
     if recipe is None:
-        raise InputError("recipe is missing: records need one, for example leakscope.Recipe(net='mlp')")
+        raise InputError(
+            "recipe is missing: records need one, for example leakscope.Recipe(net='mlp'), or an estimator"
+        )
     if not isinstance(recipe, AnyRecipe):
         raise InputError(
             f"recipe is {type(recipe).__name__}: give leakscope.Recipe, or wrap an estimator in "

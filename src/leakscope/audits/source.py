@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -64,6 +64,7 @@ class PreparedAudit:
         n_models: number of models, the targets and their references.
         collect: trains, reads or merges what is missing in the run folder; resumes what was interrupted.
         request: the models to train; None where nothing is trained.
+        columns: how the columns of a table were read, and likely mistakes in them, one line each.
     """
 
     config: EvaluationConfig
@@ -71,6 +72,7 @@ class PreparedAudit:
     n_models: int
     collect: Callable[[Path, Progress], Evidence]
     request: TrainingRequest | None = None
+    columns: Sequence[str] = ()
 
     @property
     def sizes(self) -> Sizes:

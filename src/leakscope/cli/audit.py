@@ -21,6 +21,7 @@ from leakscope.cli.output import (
     Seed,
     WithMembership,
     claimed,
+    console,
     listed,
     print_lines,
     rates,
@@ -95,6 +96,8 @@ def audit(
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
     out = out or Path("runs") / file.stem
+    if not (quiet or as_json):
+        _show_columns(source)
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     show(verdict, quiet, as_json)
@@ -173,6 +176,15 @@ def configured(
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
         return AuditSettings(**options), SavedPredictions(predictions)
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
+
+
+def _show_columns(source: Source) -> None:
+    """How the columns of a table were read, before models are trained on it."""
+    from leakscope.audits.given import GivenTarget
+    from leakscope.audits.population import TrainedPopulation, column_lines
+
+    if isinstance(source, TrainedPopulation | GivenTarget):
+        print_lines(console(), column_lines(source.records, source.recipe))
 
 
 def exit_by_outcome(verdict: Verdict, printed: bool) -> None:

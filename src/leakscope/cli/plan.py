@@ -57,6 +57,7 @@ def _show(planned: Plan) -> None:
     for row in (*(() if planned.cost is None else _cost_rows(planned.cost)), *_resolution_rows(planned)):
         table.add_row(*row)
     screen = console()
+    print_lines(screen, planned.columns)
     for part in ("", *summary(planned), "", table):
         screen.print(part)
     if not planned.undecidable:

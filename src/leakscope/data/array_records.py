@@ -32,7 +32,7 @@ def read_npz(path: Path, roles: Roles) -> Records:
     """The records of an npz file; see `leakscope.data.files.read_table`."""
     arrays = read_arrays(path)
     groups = {name: name for name in arrays}
-    return _records(path.stem, arrays, lambda name, _: arrays[name], _features, groups, roles)
+    return _records(path.stem, arrays, lambda name, _: arrays[name], array_features, groups, roles)
 
 
 def is_array_folder(folder: Path) -> bool:
@@ -105,7 +105,8 @@ def _file(path: Path, read: Callable[[Path], AnyArray]) -> AnyArray:
         raise InputError(f"{path.name} {error}; save it with numpy.save") from error
 
 
-def _features(name: str, array: AnyArray) -> AnyArray:
+def array_features(name: str, array: AnyArray) -> AnyArray:
+    """Images as they are, other numbers as float32 (records, ...)."""
     if array.dtype.kind not in "biuf":
         raise InputError(f"features {name!r} have type {array.dtype}, expected numbers; encode text first")
     if not array.size:

@@ -138,6 +138,11 @@ def _any_label(records: Records, number: int, rng: np.random.Generator) -> AnyAr
 def _with_noise(records: Records, chosen: IntArray, rng: np.random.Generator) -> AnyArray:
     """The features, with uniform noise in place of the chosen records'."""
     features = records.features
+    if records.frame is not None:
+        raise InputError(
+            "canaries: kind='out_of_distribution' changes features, and this table goes to estimators as it "
+            "is; choose kind='mislabelled' or 'duplicated'"
+        )
     if is_mapped(features):
         raise InputError(
             "canaries: kind='out_of_distribution' changes features, and these lie on disk because memory "

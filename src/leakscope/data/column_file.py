@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.data.columns import (
-    Roles,
-    encode_feature,
-    encode_labels,
-    refuse_where,
-    require_names,
-    unique_ids,
-)
+from leakscope.data.columns import Roles, encode_labels, refuse_where, require_names, unique_ids
+from leakscope.data.csv_form import csv_separator
+from leakscope.data.read_column import ReadColumn, read_column
+from leakscope.data.suspicions import likely_mistakes
+from leakscope.data.text_values import values_of
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
 from leakscope.disk.storage import open_regular
 from leakscope.disk.string_arrays import from_series, numbered_ids
 from leakscope.errors import InputError, first_line
+from leakscope.frames.columns import from_polars
+from leakscope.frames.frame import Frame
+from leakscope.frames.reading import TableReading
 from leakscope.types import Records
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ _MOST_COLUMNS = 1 << 17
 
 
 class ColumnFile(NamedTuple):
-    """A parquet file that can be read, column by column."""
+    """A parquet file that can be read, column by column; made of a csv, its types are guesses."""
 
     path: Path
     names: tuple[str, ...]
     n_rows: int
+    is_typed: bool = True
 
     def columns(self, names: Sequence[str]) -> Iterator[pl.Series]:
         """These columns, in this order; few are in memory at once."""
@@ -78,10 +79,11 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
             refuse_absurd_text(path)
             readable = Path(folder) / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
-            pl.scan_csv(path, infer_schema_length=None, glob=False).sink_parquet(readable, compression="lz4")
+            scan = pl.scan_csv(path, separator=csv_separator(path), infer_schema_length=None, glob=False)
+            scan.sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
-        yield _opened(readable)
+        yield _opened(readable)._replace(is_typed=readable == path)
 
 
 def refuse_absurd_text(path: Path) -> None:
@@ -113,8 +115,9 @@ def read_column_file(path: Path, roles: Roles) -> Records:
         columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features
         if not columns:
             raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
-        encoded = encode_labels(column_values(file.column(label), "label"), label, roles.task)
-        features, feature_names = _features(file, columns)
+        encoded = encode_labels(label_values(file.column(label)), label, roles.task)
+        columns_read = _read_columns(file, columns)
+        features, with_missing = _features(columns_read, file.n_rows)
         return Records(
             features=features,
             labels=encoded.labels,
@@ -122,29 +125,48 @@ def read_column_file(path: Path, roles: Roles) -> Records:
             name=path.stem,
             groups={name: group_of(file.column(name)) for name in roles.groups},
             class_names=encoded.class_names,
-            feature_names=feature_names,
+            feature_names=tuple(name for column in columns_read for name in column.encoded.names),
+            frame=None if with_missing is None else Frame(with_missing, "array", is_encoded=True),
+            reading=TableReading(
+                tuple(column.reading for column in columns_read),
+                likely_mistakes(columns_read, encoded.labels, len(encoded.class_names)),
+            ),
         )
 
 
-def _features(file: ColumnFile, names: Sequence[str]) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-    """float32 (records, features), and what they are called.
-
-    Columns are stored one after the other on scratch until all are read, then transposed to rows.
-    """
-    scratch = temporary()
-    numbers = scratch.empty((len(names), file.n_rows), np.float32)
-    encoded = []
+def _read_columns(file: ColumnFile, names: Sequence[str]) -> list[ReadColumn]:
+    """The columns that are features, one after the other on scratch; all problems are reported at once."""
+    numbers = temporary().empty((len(names), file.n_rows), np.float32)
+    columns = []
     for at, series in enumerate(file.columns(names)):
-        feature = encode_feature(series.name, column_values(series, "feature"))
-        numbers[at] = feature.numbers
-        encoded.append(feature._replace(numbers=numbers[at]))
+        plain = from_polars(series.name, series)
+        column = read_column(plain if file.is_typed or plain.note else plain._replace(note="untyped"))
+        numbers[at] = column.encoded.numbers
+        columns.append(column._replace(encoded=column.encoded._replace(numbers=numbers[at])))
         evict_pages(numbers)
-    feature_names = tuple(name for column in encoded for name in column.names)
-    features = scratch.empty((file.n_rows, len(feature_names)), np.float32)
+    problems = [column.problem for column in columns if column.problem]
+    if problems:
+        raise InputError("; ".join(problems))
+    return columns
+
+
+def _features(
+    columns: Sequence[ReadColumn], n_rows: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+    """float32 (records, features); and, where numbers are missing, the same with NaN, for estimators."""
+    encoded = [column.encoded for column in columns]
+    shape = n_rows, sum(len(column.names) for column in encoded)
+    scratch, has_missing = temporary(), any(column.has_missing for column in encoded)
+    features = scratch.empty(shape, np.float32)
+    with_missing = scratch.empty(shape, np.float32) if has_missing else None
     for rows in row_blocks(features):
-        features[rows] = np.concatenate([column.features(column.numbers[rows]) for column in encoded], axis=1)
-        evict_pages(numbers)
-    return features, feature_names
+        features[rows] = np.concatenate([c.features(c.numbers[rows]) for c in encoded], axis=1)
+        if with_missing is not None:
+            some = [c.features(c.numbers[rows], keep_missing=True) for c in encoded]
+            with_missing[rows] = np.concatenate(some, axis=1)
+        for column in encoded:
+            evict_pages(column.numbers)
+    return features, with_missing
 
 
 def _opened(path: Path) -> ColumnFile:
@@ -175,8 +197,6 @@ def _read_errors(path: Path) -> Iterator[None]:
 
 def _check_roles(file: ColumnFile, roles: Roles) -> str:
     """The label, once every named column is known to be there, and neither label nor id is a feature."""
-    if len(file.names) == 1 and any(mark in file.names[0] for mark in ";\t|"):
-        raise InputError(f"has one column, {file.names[0]!r}; separate the columns by commas")
     if roles.label is None:
         raise InputError(f"label is not given; name one of the columns: {', '.join(file.names)}")
     features = roles.features or ()
@@ -199,7 +219,7 @@ def column_values(series: pl.Series, role: str) -> AnyArray:
     missing = series.is_null().to_numpy()
     refuse_where(missing, f"{role} {series.name!r} has no value", "drop or fill those rows first")
     if isinstance(series.dtype, (pl.String, pl.Categorical, pl.Enum)):
-        return _texts(series)
+        return texts_of(series)
     if isinstance(series.dtype, (pl.Decimal, pl.Int128, pl.UInt128)):  # numpy has none of these
         return series.cast(pl.Float64).to_numpy()
     if series.dtype.is_numeric() or isinstance(series.dtype, pl.Boolean):
@@ -210,21 +230,40 @@ def column_values(series: pl.Series, role: str) -> AnyArray:
     )
 
 
+def label_values(series: pl.Series) -> AnyArray:
+    """A column of labels; numbers that are written with commas are numbers."""
+    import polars as pl
+
+    values = column_values(series, "label")
+    if values.dtype.kind != "U" or not series.str.contains(",", literal=True).any():
+        return values
+    read = values_of(dict(series.value_counts().iter_rows()))
+    if read.problem:
+        raise InputError(f"label {series.name!r} {read.problem}; write 1234.5 for a number")
+    if not read.numbers:
+        return values
+    known = [text for text, number in read.numbers.items() if number is not None]
+    marked = ~series.is_in(known).to_numpy()
+    refuse_where(marked, f"label {series.name!r} has no value", "drop or fill those rows first")
+    return series.replace_strict(known, [read.numbers[t] for t in known], return_dtype=pl.Float64).to_numpy()
+
+
 def ids_of(file: ColumnFile, id_column: str | None) -> npt.NDArray[np.str_]:
     """Ids of the records, by default numbered; unique."""
     if id_column is None:
         return numbered_ids("row-", file.n_rows)
     series = file.column(id_column)
     refuse_where(series.is_null().to_numpy(), f"id {id_column!r} has no value", "give each record an id")
-    return unique_ids(_texts(series), id_column)
+    return unique_ids(texts_of(series), id_column)
 
 
 def group_of(series: pl.Series) -> npt.NDArray[np.str_]:
     """Labels of a group; a missing one is a group of its own."""
-    return _texts(series, MISSING_GROUP)
+    return texts_of(series, MISSING_GROUP)
 
 
-def _texts(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
+def texts_of(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
+    """A column as texts."""
     import polars as pl
 
     try:

@@ -1,4 +1,4 @@
-"""From raw columns of a user's file to features, labels and ids, with errors that name column and row.
+"""From raw columns of a user's table to labels and ids, with errors that name column and row.
 
 Columns arrive as plain arrays: bool, integer, float or text. Rows are named as the default ids are:
 the first is `row-0`.
@@ -18,10 +18,8 @@ from leakscope.errors import InputError, did_you_mean
 
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
-MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})  # lower case
-MOST_CATEGORIES = 256  # of one text column; more is an identifier or free text, and would not fit
 _LOST_SHARE = 1e-4  # of the range of numeric labels, by rounding to float32
-_MANY_CLASSES = 100
+MANY_CLASSES = 100
 
 
 class Roles(NamedTuple):
@@ -41,26 +39,6 @@ class EncodedLabels(NamedTuple):
     class_names: tuple[str, ...]  # empty for a regression target
 
 
-class EncodedFeature(NamedTuple):
-    """One column on its way to features.
-
-    Attributes:
-        numbers: float32 (records,); of a text, the place of its category.
-        names: of the features it becomes: one, or one per category.
-        is_text: whether its numbers stand for categories.
-    """
-
-    numbers: npt.NDArray[np.float32]
-    names: tuple[str, ...]
-    is_text: bool
-
-    def features(self, numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The features of some of the numbers; (records, names)."""
-        if not self.is_text:
-            return numbers[:, None]
-        return np.eye(len(self.names), dtype=np.float32)[numbers.astype(np.int64)]
-
-
 def require_names(what: str, wanted: Collection[str], known: Sequence[str]) -> None:
     """Refuse names that are not among the known ones, listing those and the closest."""
     for name in wanted:
@@ -76,21 +54,6 @@ def encode_labels(values: AnyArray, column: str, task: Task) -> EncodedLabels:
     if task == "regression" or (task == "auto" and _has_fractions(values)):
         return EncodedLabels(_targets(values, column), ())
     return _classes(values, column, task)
-
-
-def encode_feature(column: str, values: AnyArray) -> EncodedFeature:
-    """Numbers and bools as they are; text one-hot in alphabetical order, named like "city=Paris"."""
-    if values.dtype.kind in "biuf":
-        return EncodedFeature(numeric_features(values, column), (column,), is_text=False)
-    categories, codes = distinct(values)
-    _refuse_marks_among_numbers(column, values, categories)
-    if len(categories) > MOST_CATEGORIES:
-        raise InputError(
-            f"feature {column!r} has {len(categories):,} different texts (at most {MOST_CATEGORIES}) "
-            "and looks like an identifier or free text; name it as the id, or list the features to use"
-        )
-    names = tuple(f"{column}={text}" for text in categories)
-    return EncodedFeature(codes.astype(np.float32), names, is_text=True)
 
 
 def numeric_features(values: AnyArray, column: str, role: str = "feature") -> npt.NDArray[np.float32]:
@@ -160,7 +123,7 @@ def _classes(values: AnyArray, column: str, task: Task) -> EncodedLabels:
             f"all {len(values)} labels in {column!r} are {str(names[0])!r}; "
             "an audit needs at least two classes"
         )
-    if task == "auto" and len(names) > max(_MANY_CLASSES, len(values) // 2):
+    if task == "auto" and len(names) > max(MANY_CLASSES, len(values) // 2):
         raise InputError(
             f"label {column!r} has {len(names):,} different values in {len(values):,} rows; "
             "is it the right column? Say task='regression' or task='classification'"
@@ -174,26 +137,6 @@ def _named(values: AnyArray) -> tuple[AnyArray, AnyArray]:
         return distinct(values)
     names, places = np.unique(values, return_inverse=True)
     return names, places
-
-
-def _refuse_marks_among_numbers(
-    column: str, values: npt.NDArray[np.str_], categories: npt.NDArray[np.str_]
-) -> None:
-    """A numeric column with "NA" or "INF" in it arrives as text; one-hot would silently be wrong."""
-    texts = [str(category) for category in categories if not _is_number(str(category))]
-    if len(texts) == len(categories) or not all(map(_is_mark, texts)):
-        return
-    if texts:
-        marked = np.isin(values, texts)
-        refuse_where(
-            marked, f"feature {column!r} is {texts[0]!r} among numbers", "drop or fill those rows first"
-        )
-
-
-def _is_mark(text: str) -> bool:
-    """Whether a text stands for a missing or an infinite number."""
-    bare = text.strip().lower()
-    return bare in MISSING_MARKS or bare.lstrip("+-") in ("inf", "infinity")
 
 
 def _is_number(text: str) -> bool:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from leakscope.data.array_records import is_array_folder, read_array_folder, read_npz
 from leakscope.data.column_file import read_column_file
 from leakscope.data.columns import TASKS, Roles, Task
+from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.image_folder import read_image_folder
 from leakscope.errors import InputError
 from leakscope.types import Records
@@ -20,26 +22,31 @@ _FOLDER = "a folder"
 
 
 def read_table(
-    path: Path | str,
-    label: str | None = None,
-    id_column: str | None = None,
-    group_columns: Sequence[str] = (),
+    path: Path | str | Any,
+    label: str | Any | None = None,
+    id_column: str | Any | None = None,
+    group_columns: Sequence[str] | Any = (),
     feature_columns: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Records:
-    """The records of one file, read by its extension, or of one folder.
+    """The records of one file, read by its extension, of one folder, or of a table in memory.
 
-    In a csv or parquet file numeric columns become float32 features as they are, bools 0 and 1, and text
-    is one-hot encoded in alphabetical order. An npz file holds `features` (or `x`), `labels` (or `y`),
+    In a csv or parquet file numbers become float32 features as they are, bools 0 and 1, dates days, and text
+    is one-hot encoded in alphabetical order; docs/data.md has all rules. An estimator gets missing numbers as
+    NaN. A DataFrame of pandas or polars, a numpy array or a sparse matrix goes to estimators as it is, and to
+    networks by the same rules. An npz file holds `features` (or `x`), `labels` (or `y`),
     and may hold `ids` and one array per group; uint8 features (records, channels, height, width), or
     without the channels, stay images. A folder holds such arrays as npy files, whose features stay on disk
     (see `array_records`), or folders of images, one per class (see `image_folder`).
 
     Args:
-        path: the file or folder.
-        label: column (npz, npy: array) of labels; needed for csv and parquet.
-        id_column: column (npz, npy: array) of unique ids; without one, ids are `row-0`, `row-1` and so on.
+        path: the file or folder, or the table.
+        label: column (npz, npy: array) of labels; needed for csv and parquet. Of a table in memory: the name
+            of a column, or one value per row.
+        id_column: column (npz, npy: array) of unique ids; without one, ids are `row-0`, `row-1` and so on. Of
+            a table in memory: the name of a column, or one value per row.
         group_columns: columns to report risk for. They are not features unless `feature_columns` lists them.
+            Of a table in memory, they stay features; name -> values and a DataFrame are groups, too.
         feature_columns: the columns to use, in this order; by default all without another role.
         task: "classification" or "regression"; "auto" takes a label of numbers that are not all whole as
             a regression target, and any other as classes.
@@ -47,6 +54,9 @@ def read_table(
     Raises:
         InputError: the file or a column is missing or unusable; names it, the first bad row, the remedy.
     """
+    if not isinstance(path, str | Path):
+        chosen = None if feature_columns is None else _names(feature_columns)
+        return frame_records(path, FrameRoles(label, id_column, group_columns, chosen, task))
     path = Path(path).expanduser()
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES and path.is_dir():

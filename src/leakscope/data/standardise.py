@@ -9,6 +9,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, FloatArray
 from leakscope.disk.mmap_rows import row_blocks
+from leakscope.frames.frame import Frame
 from leakscope.types import Records
 
 
@@ -45,4 +46,14 @@ def standardised(records: Records) -> Records:
     scaled = np.empty(records.features.shape, dtype=np.float32)
     for rows in row_blocks(records.features):
         scaled[rows] = (records.features[rows].astype(np.float64) - of_column.mean) / of_column.spread
-    return dataclasses.replace(records, features=scaled)
+    return dataclasses.replace(records, features=scaled, frame=_scaled(records.frame, of_column))
+
+
+def _scaled(frame: Frame | None, of_column: ColumnMoments) -> Frame | None:
+    """Of a file, the same features with NaN where numbers are missing; a table in memory stays as it is."""
+    if frame is None or not frame.is_encoded:
+        return frame
+    scaled = np.empty(frame.data.shape, dtype=np.float32)
+    for rows in row_blocks(frame.data):
+        scaled[rows] = (frame.data[rows].astype(np.float64) - of_column.mean) / of_column.spread
+    return dataclasses.replace(frame, data=scaled)

@@ -31,6 +31,7 @@ from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
 from leakscope.engine.worker import TrainedUnit, Unit, Worker, sendable, threads_limited
 from leakscope.errors import first_line
+from leakscope.frames.frame import Frame
 from leakscope.train.loop import Follow
 from leakscope.types import Records
 
@@ -62,14 +63,16 @@ class ProcessPool:
         self, request: TrainingRequest, devices: Sequence[str], n_threads: int, saving: Saving | None
     ) -> None:
         folder = None if saving is None else saving.folder
-        self._features, self._progress = SharedFile(folder), SharedFile(folder)
+        self._features, self._progress, self._frame = (SharedFile(folder) for _ in range(3))
         with storage_errors(self._features.path):
             for part in npy_parts(request.records.features):
                 self._features.file.write(part)
             self._features.file.flush()
+            pickle.dump(request.records.frame, self._frame.file, protocol=5)  # once, for all processes
+            self._frame.file.flush()
             self._progress.file.truncate(8 * len(devices))
         self._done = np.memmap(self._progress.file, np.float64, "r+")
-        self._request = replace(request, records=_with_features(request.records, np.empty(0, np.float32)))
+        self._request = replace(request, records=_with_inputs(request.records, np.empty(0, np.float32), None))
         self._n_threads, self._saving = n_threads, saving
         self._slots = [_Slot(n, device, self._process(n, device)) for n, device in enumerate(devices)]
 
@@ -80,6 +83,7 @@ class ProcessPool:
         for slot in self._slots:
             slot.executor.shutdown(wait=True, kill_workers=True)
         self._features.close()
+        self._frame.close()
         self._progress.close()
 
     def capacity(self) -> int:
@@ -119,7 +123,7 @@ class ProcessPool:
         """An executor of a single process, which starts with its first unit."""
         from joblib.externals.loky import ProcessPoolExecutor
 
-        shared = self._features.path, self._progress.path
+        shared = self._features.path, self._frame.path, self._progress.path
         init = _WorkerInit(self._request, device, self._n_threads, *shared, number, self._saving)
         environment = dict.fromkeys(_THREAD_VARIABLES, str(self._n_threads))
         # Pickled here: a new process must know its parent before it imports torch, which takes seconds.
@@ -134,6 +138,7 @@ class _WorkerInit(NamedTuple):
     device: str
     n_threads: int
     features: Path
+    frame: Path
     progress: Path
     number: int
     saving: Saving | None
@@ -155,7 +160,10 @@ def _train(unit: Unit) -> TrainedUnit:
         if _worker is None:
             # Copy on write: a function that writes into its features changes no other process's.
             features = np.asarray(np.load(init.features, mmap_mode="c"))
-            request = replace(init.request, records=_with_features(init.request.records, features))
+            with init.frame.open("rb") as file:
+                frame = pickle.load(file)  # by this run's own parent
+            records = _with_inputs(init.request.records, features, frame)
+            request = replace(init.request, records=records)
             _worker = Worker(request, torch.device(init.device))
         done = np.memmap(init.progress, np.float64, "r+")
 
@@ -165,8 +173,9 @@ def _train(unit: Unit) -> TrainedUnit:
         return _worker.train_unit(unit, Follow(report, init.saving))
 
 
-def _with_features(records: Records, features: AnyArray) -> Records:
-    """The same records with other features, not checked again."""
+def _with_inputs(records: Records, features: AnyArray, frame: Frame | None) -> Records:
+    """The same records with other features and another table, not checked again."""
     changed = copy.copy(records)
     object.__setattr__(changed, "features", features)
+    object.__setattr__(changed, "frame", frame)
     return changed

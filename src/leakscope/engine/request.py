@@ -17,7 +17,7 @@ from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
 from leakscope.privacy.accounting import privacy_spent
 from leakscope.privacy.settings import PRIVACY_SPENT, Sampling
-from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, Recipe
+from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
     CLASSIFICATION,
@@ -26,6 +26,7 @@ from leakscope.signals.registry import (
     find_signal,
     own_functions,
 )
+from leakscope.train.estimators import check_estimator
 from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
 from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
@@ -137,10 +138,27 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             raise InputError(f"{', '.join(unused)} would do nothing: these labels are numbers, not classes")
     if request.outputs != NO_FILTER and not request.records.is_classification:
         raise InputError("outputs are filtered only for classifiers; these labels are numbers")
+    _check_table(request)
+    if isinstance(recipe, EstimatorRecipe):
+        check_estimator(recipe, request.records)
     if isinstance(recipe, Recipe):
         records = request.records
         stages_of(recipe, request.design, records.copies, np.arange(1), request.seed, records.n_classes)
     return request.identity
+
+
+def _check_table(request: TrainingRequest) -> None:
+    """Refuses a table that the models cannot be trained on, or queried about in this way."""
+    records = request.records
+    if not isinstance(request.recipe, EstimatorRecipe):
+        if records.reading is not None and records.reading.problems:
+            raise InputError(f"{records.name}: {'; '.join(records.reading.problems)}")
+        return
+    if records.frame is not None and request.outputs.random_values:
+        raise InputError(
+            "outputs: random_values draws features at random, and this table goes to estimators as it is; "
+            "leave it out"
+        )
 
 
 def block_size(n_parameters: int | None, n_outputs: int) -> int:

@@ -28,6 +28,7 @@ from leakscope.data.predictions import Kind
 from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of, user_file
 from leakscope.errors import InputError, first_line
+from leakscope.frames.frame import Frame
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
 from leakscope.models.estimator_file import check_estimator, load_estimator, predicts_numbers
 from leakscope.recipe import Option
@@ -172,14 +173,17 @@ class FittedEstimator:
         classes = np.asarray(self.fitted.classes_).tolist()
         return tuple(str(int(c) if isinstance(c, float) and c.is_integer() else c) for c in classes)
 
-    def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
-        """As `NetWeights.outputs`; a class the estimator was not fitted on gets the smallest probability."""
+    def outputs(self, features: AnyArray | Frame, class_names: Sequence[str]) -> ModelOutputs:
+        """As `NetWeights.outputs`, also of a table as it is.
+
+        A class that the estimator was not fitted on gets the smallest probability.
+        """
         if not class_names:
             return self._numbers(features)
         columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
         for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
-            probabilities[rows, columns] = self._predict(features[rows].reshape(len(features[rows]), -1))
+            probabilities[rows, columns] = self._predict(_flat_rows(features, rows))
         return ModelOutputs(log_probabilities(probabilities), "probabilities")
 
     def describe(self) -> dict[str, str]:
@@ -188,30 +192,40 @@ class FittedEstimator:
         facts = {"kind": "fitted estimator", "estimator": type(self.fitted).__name__}
         return facts | _file_facts(Path(self.estimator)) if is_file else facts
 
-    def _numbers(self, features: AnyArray) -> ModelOutputs:
+    def _numbers(self, features: AnyArray | Frame) -> ModelOutputs:
         name = type(self.fitted).__name__
         if not predicts_numbers(self.fitted):
             raise InputError(f"{name} predicts classes, but the labels are numbers; give a regressor")
         returned = [
-            self._query(self.fitted.predict, features[rows].reshape(len(features[rows]), -1))
+            self._query(self.fitted.predict, _flat_rows(features, rows))
             for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE)
         ]
         outputs = _joined_outputs(returned, len(features), (), name)
         return ModelOutputs(outputs.astype(np.float32), "outputs")
 
-    def _predict(self, features: AnyArray) -> AnyArray:
+    def _predict(self, features: Any) -> AnyArray:
         probabilities = self._query(self.fitted.predict_proba, features)
-        return _joined_outputs([probabilities], len(features), self.class_names, type(self.fitted).__name__)
+        return _joined_outputs(
+            [probabilities], features.shape[0], self.class_names, type(self.fitted).__name__
+        )
 
-    def _query(self, predict: Callable[[AnyArray], Any], features: AnyArray) -> AnyArray:
+    def _query(self, predict: Callable[[Any], Any], features: Any) -> AnyArray:
         try:
             with warnings.catch_warnings():  # columns are passed in the file's order, without their names
                 warnings.filterwarnings("ignore", ".*feature names", UserWarning)
                 return _as_array(predict(features))
         except ValueError as error:
             name = type(self.fitted).__name__
-            raise InputError(f"{name} cannot take records of {features.shape[1]} features: "
+            n_features = features.shape[1] if len(features.shape) > 1 else 1
+            raise InputError(f"{name} cannot take records of {n_features} features: "
                              f"{first_line(error)}") from error  # fmt: skip
+
+
+def _flat_rows(features: AnyArray | Frame, rows: slice) -> Any:
+    """Some rows of a table, or of features with one axis of numbers."""
+    if isinstance(features, Frame):
+        return features.rows(np.arange(rows.start, rows.stop))
+    return features[rows].reshape(rows.stop - rows.start, -1)
 
 
 @dataclass(frozen=True)

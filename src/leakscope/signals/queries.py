@@ -4,7 +4,8 @@ A defence that hides confidences leaves predicted labels, and labels alone revea
 to a record: how many changed versions of it still get its label (Choquette-Choo et al. 2021). Images are
 mirrored, moved by up to two pixels and blurred by a little noise; of any other record, every feature gets
 Gaussian noise at several scales, in units of its standard deviation over all records, which is a proxy of the
-distance to the decision boundary.
+distance to the decision boundary. In a table that an estimator gets as it is, values of any type are replaced
+at random by those of another record in the same column, in several shares.
 
 The changes of a record depend on its number and on the number of the query alone, so every model is asked the
 same questions, in whatever blocks and on whatever machine.
@@ -13,7 +14,7 @@ same questions, in whatever blocks and on whatever machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +24,13 @@ from torch.nn import functional
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.scratch import blocks
+from leakscope.frames.frame import Frame
 from leakscope.randomness import Purpose, generator, skip_float32
 
 _AT_ONCE = 8_000_000  # numbers of changed records in memory
 _SHIFTS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (2, 0), (-2, 0), (0, 2), (0, -2))
 _SCALES, _DRAWS = (0.1, 0.25, 0.5, 1.0, 2.0), 5
+_REPLACED_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6)
 _IMAGE_SCALES, _IMAGE_DRAWS = (0.1, 0.25, 0.5), 2
 
 
@@ -105,6 +108,22 @@ def label_robustness_of(
                 asked = asked.round().clamp(0, 255).to(torch.uint8)
             n_right[rows] += predict(asked.numpy()).argmax(axis=1) == labels[rows]
     return (n_right / n_queries).astype(np.float32)
+
+
+def table_label_robustness(
+    predict: Callable[[Any], AnyArray], table: Frame, labels: AnyArray
+) -> npt.NDArray[np.float32]:
+    """As `label_robustness_of`, of a table as it is."""
+    shape = len(table), len(table.names)
+    n_right = np.zeros(len(table), dtype=np.int64)
+    n_right += predict(table.rows()).argmax(axis=1) == labels
+    shares = [share for share in _REPLACED_SHARES for _ in range(_DRAWS)]
+    for query, share in enumerate(shares, start=1):
+        rng = generator(0, query, Purpose.QUERIES)
+        donors = rng.integers(shape[0], size=shape[0])
+        changed_rows = table.mixed(donors, rng.random(shape, dtype=np.float32) < share)
+        n_right += predict(changed_rows).argmax(axis=1) == labels
+    return (n_right / (1 + len(shares))).astype(np.float32)
 
 
 def _noise(x: Tensor, query: int, first: int) -> Tensor:

@@ -7,27 +7,26 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.errors import InputError, TrainingError
+from leakscope.errors import TrainingError
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.signals.queries import label_robustness_of
+from leakscope.signals.queries import label_robustness_of, table_label_robustness
 from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
 from leakscope.signals.residuals import label_spread
+from leakscope.train.estimators import Predict, fitted_estimator
 from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.plan import rows_of
 from leakscope.train.queries import random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
-
-Predict = Callable[[AnyArray], AnyArray]
-"""Features (records, ...) -> outputs float32 (records, outputs)."""
 
 
 def fit_block(
@@ -48,12 +47,12 @@ def fit_block(
         if isinstance(recipe, FunctionRecipe):
             predict = _called(recipe, records, design, seed, m)
         else:
-            predict = _fitted(recipe, records, design, seed, m)
-        answers = predict(np.array(records.features[_queried(design, m)]))
+            predict = fitted_estimator(recipe, records, design, seed, m)
+        answers = predict(_inputs_of(recipe, records, _queried(design, m)))
         of_random = answers[:0] if at_random is None else predict(at_random)
         outputs.append(returned(answers, of_random, shown, seed, m))
         if len(names) < len(signal_names):
-            robustness.append(label_robustness_of(predict, records.features, records.labels))
+            robustness.append(_robustness(recipe, records, predict))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
@@ -63,47 +62,24 @@ def fit_block(
     return block
 
 
+def _inputs_of(recipe: EstimatorRecipe | FunctionRecipe, records: Records, rows: slice | IntArray) -> Any:
+    """A copy of what a model is queried with: its user's code may change it."""
+    if records.frame is None or isinstance(recipe, FunctionRecipe):
+        return np.array(records.features[rows])
+    return records.frame.rows(None if isinstance(rows, slice) else rows)
+
+
+def _robustness(
+    recipe: EstimatorRecipe | FunctionRecipe, records: Records, predict: Predict
+) -> npt.NDArray[np.float32]:
+    if records.frame is None or isinstance(recipe, FunctionRecipe):
+        return label_robustness_of(predict, records.features, records.labels)
+    return table_label_robustness(predict, records.frame, records.labels)
+
+
 def _queried(design: Design, model: int) -> slice | IntArray:
     """The records that a model is queried about."""
     return slice(None) if design.columns is None else design.columns[model]
-
-
-def _fitted(recipe: EstimatorRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:
-    """One fitted estimator."""
-    from sklearn.base import clone, is_classifier
-
-    fitted, name = clone(recipe.estimator), type(recipe.estimator).__name__
-    if is_classifier(fitted) != records.is_classification:
-        wanted = "a classifier" if records.is_classification else "a regressor"
-        labels = "class indices" if records.is_classification else "real numbers"
-        raise InputError(f"estimator={name}: the labels of {records.name} are {labels}; give {wanted}")
-    names = [n for n in fitted.get_params() if n == "random_state" or n.endswith("__random_state")]
-    fitted.set_params(**dict.fromkeys(names, seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)))
-    members = rows_of(design, model, records.copies)
-    x = records.features.reshape(len(records), -1)
-    try:
-        fitted.fit(x[members], records.labels[members])
-    except ValueError as error:
-        raise TrainingError(f"model {model}: {name} failed to fit: {error}") from error
-
-    def predict(features: AnyArray) -> AnyArray:
-        flat = features.reshape(len(features), -1)
-        if not is_classifier(fitted):
-            return np.asarray(fitted.predict(flat), dtype=np.float32).reshape(-1, 1)
-        return _class_logits(fitted, flat, records.n_classes)
-
-    return predict
-
-
-def _class_logits(fitted: Any, x: AnyArray, n_classes: int) -> AnyArray:
-    """Log-probabilities (floored) over all classes, also those the model never saw."""
-    if hasattr(fitted, "predict_proba"):
-        predicted = np.asarray(fitted.predict_proba(x))
-    else:
-        predicted = (fitted.predict(x)[:, None] == fitted.classes_[None]).astype(np.float64)
-    probability = np.zeros((len(x), n_classes))
-    probability[:, np.asarray(fitted.classes_, dtype=np.int64)] = predicted
-    return log_probabilities(probability)
 
 
 def _called(recipe: FunctionRecipe, records: Records, design: Design, seed: int, model: int) -> Predict:

@@ -139,6 +139,7 @@ class Plan:
         undecidable: limits of the gate that this audit cannot pass, with the reason.
         suggested: limits to begin with.
         claim: what the audit can say about a claim of differential privacy; None: nothing is claimed.
+        columns: how the columns of a table were read, and likely mistakes in them; empty for other records.
     """
 
     population: Sizes
@@ -148,6 +149,7 @@ class Plan:
     undecidable: tuple[str, ...]
     suggested: SuggestedGate
     claim: PlannedClaim | None
+    columns: tuple[str, ...] = ()
 
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
@@ -173,6 +175,7 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
             exposed is not None and exposed.decides(0.01, sizes.records),
         ),
         plan_claim(prepared, None if cost is None else cost.time.training),
+        tuple(prepared.columns),
     )
 
 
@@ -258,6 +261,7 @@ def _memory(trial: Networks | Fits, request: TrainingRequest, n_scores: int) -> 
     n_copied = records.features.size if isinstance(recipe, Recipe) and (is_image or on_gpu) else 0
     on_disk = is_mapped(records.features)
     held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
+    held += 0 if records.frame is None else records.frame.nbytes
     parameters, workspace = trial.memory()
     row = sum(_signal_bytes(name, records) for name in request.signal_names)
     signals = 2 * block_size_of(request) * len(recipe.evaluated_epochs) * len(records) * row

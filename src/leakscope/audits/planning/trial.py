@@ -208,7 +208,8 @@ class Fits:
         """Bytes of (the models: unknown; the processes' copies of their members, and their outputs)."""
         records = self._request.records
         n_outputs = block_size_of(self._request) * len(records) * records.n_classes
-        return 0, self._n_processes * records.features.nbytes // 2 + 8 * n_outputs
+        inputs = records.features if records.frame is None else records.frame
+        return 0, self._n_processes * inputs.nbytes // 2 + 8 * n_outputs
 
     def _fits(self, n_members: int) -> _Work:
         """One model on so many of its members."""

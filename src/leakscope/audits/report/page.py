@@ -119,6 +119,8 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
     is_saved, per_model = "saved" in population.recipe, " per model" if population.targets > 1 else ""
     known = [
         ("Records", f"{population.records:,} ({results.config.records})"),
+        ("Columns", results.config.source.facts.get("columns", "")),
+        ("Columns to check", results.config.source.facts.get("columns to check", "")),
         ("Members", f"{population.members:,}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),

@@ -1,0 +1,131 @@
+"""Eight csv files as people have them: each is read right, or refused in one line with column and remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from leakscope.data.files import read_table
+from leakscope.errors import InputError
+from leakscope.frames.reading import ColumnReading
+from leakscope.types import Records
+
+
+def read(folder: Path, content: str | bytes) -> Records:
+    path = folder / "people.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_table(path, "outcome")
+
+
+def refusal(folder: Path, content: str | bytes) -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, content)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder / 'people.csv'}: ")
+
+
+def columns(records: Records) -> tuple[ColumnReading, ...]:
+    assert records.reading is not None
+    return records.reading.columns
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    records = read(tmp_path, "height;income;outcome\n1,85;22.100,5;yes\n1,7;900;no\n-0,5;1.000.000;no\n")
+    np.testing.assert_array_equal(records.features, np.float32([[1.85, 22100.5], [1.7, 900], [-0.5, 1e6]]))
+    assert [column.note for column in columns(records)] == ["decimal comma", "decimal comma"]
+
+
+def test_thousands_are_read_and_what_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    records = read(tmp_path, 'income,outcome\n"22,100.50",yes\n"1,000,000",no\n900,no\n')
+    np.testing.assert_array_equal(records.features[:, 0], np.float32([22100.5, 1e6, 900]))
+    text = refusal(tmp_path, 'income,fee,outcome\n"22,100","1,5",yes\n"31,000","1.5",no\n900,2,no\n')
+    first, second = text.split("; feature ")  # all problems at once
+    assert first == (
+        "feature 'income' holds numbers with commas, such as '22,100', that can be read in two ways in 2 "
+        "rows (first: row-0); write 1234.5 for a number, without separators"
+    )
+    assert second.startswith("'fee' holds numbers with commas, such as '1,5', of more than one form in 1 row")
+
+
+def test_mixed_types(tmp_path: Path) -> None:
+    ages = [*map(str, range(20, 80)), "unknown", "unknown"]
+    rows = "".join(f"{age},{row % 2}\n" for row, age in enumerate(ages))
+    assert refusal(tmp_path, f"age,outcome\n{rows}") == (
+        "feature 'age' is 'unknown' among numbers in 2 rows (first: row-60); correct those cells, leave them "
+        "empty, or leave the column out"
+    )
+    flats = "".join(f"{row}{'AB'[row % 2]},{row % 2}\n" for row in range(20)) + "12,1\n"
+    assert columns(read(tmp_path, f"flat,outcome\n{flats}"))[0].text(True) == "flat text, 21 values, one-hot"
+    codes = read(tmp_path, "zip,outcome\n01067,yes\n80331,no\nNA,no\n")
+    assert codes.feature_names == ("zip=01067", "zip=80331", "zip=NA"), "zeros in front are no numbers"
+
+
+def test_numbers_with_signs_and_spaces_and_units(tmp_path: Path) -> None:
+    records = read(tmp_path, "change,size,price,outcome\n+5, 12,$5,yes\n-6,13 ,$6,no\n")
+    np.testing.assert_array_equal(records.features[:, :2], [[5, 12], [-6, 13]])
+    assert records.reading is not None and records.reading.warnings == (
+        "'price' is text, such as '$5'; write numbers without units if they are meant",
+    )
+    assert "remove that line" in refusal(tmp_path, "sep=;\nage;outcome\n1;yes\n2;no\n")
+
+
+def test_a_byte_order_mark(tmp_path: Path) -> None:
+    records = read(tmp_path, "\ufeffage,outcome\n31,yes\n52,no\n".encode())
+    assert records.feature_names == ("age",)
+    assert read(tmp_path, "\ufeffoutcome,age\nyes,31\nno,52\n".encode()).class_names == ("no", "yes")
+
+
+def test_latin_1(tmp_path: Path) -> None:
+    content = "city,outcome\nParis,yes\nKöln,no\n".encode("latin-1")
+    assert refusal(tmp_path, content) == (
+        "is not UTF-8 text (column 'city', line 3); save it as UTF-8, for example with "
+        "`iconv -f latin1 -t utf-8`"
+    )
+    assert "line 1)" in refusal(tmp_path, "größe,outcome\n1,yes\n2,no\n".encode("latin-1"))
+    assert columns(read(tmp_path, "city,outcome\nParis,yes\nKöln,no\n"))[0].values == 2
+
+
+def test_quoted_newlines(tmp_path: Path) -> None:
+    records = read(tmp_path, 'note,age,outcome\n"two\nlines, and a comma",1,yes\n"a ""quote""",2,no\n')
+    assert records.feature_names == ('note=a "quote"', "note=two\nlines, and a comma", "age")
+    np.testing.assert_array_equal(records.features, [[0, 1, 1], [1, 0, 2]])
+
+
+def test_duplicate_headers(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "age,dose,age,outcome\n1,2,3,yes\n4,5,6,no\n") == (
+        "has several columns called 'age'; rename or remove all but one"
+    )
+
+
+def test_dates(tmp_path: Path) -> None:
+    records = read(
+        tmp_path,
+        "seen,at,outcome\n1970-01-02,1970-01-01T12:00:00Z,yes\n,1970-01-02 00:00,no\n1970-01-04,NA,no\n",
+    )
+    np.testing.assert_array_equal(records.features, [[1, 0, 0.5, 0], [2, 1, 1, 0], [3, 0, 0.75, 1]])
+    assert [column.kind for column in columns(records)] == ["date", "date"]
+    assert refusal(tmp_path, "seen,born,outcome\n03/04/2024,2024-02-30,yes\n05/06/2024,2024-02-01,no\n") == (
+        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write 2024-12-31; "
+        "feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); correct it, or leave "
+        "the cell empty"
+    )
+
+
+@pytest.mark.slow
+def test_a_million_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    age, city = rng.integers(18, 90, n), rng.choice(["Rome", "Paris", "Oslo"], n)
+    income = np.where(rng.random(n) < 0.01, "NA", rng.integers(1, 99_999, n).astype(str))
+    frame = pl.DataFrame({"age": age, "city": city, "income": income, "outcome": age // 60})
+    records = read(tmp_path, frame.write_csv())
+    np.testing.assert_array_equal(records.features[:, 0], age)
+    cities = np.array(["Oslo", "Paris", "Rome"])
+    np.testing.assert_array_equal(records.features[:, 1:4], city[:, None] == cities)
+    np.testing.assert_array_equal(records.features[:, 5], income == "NA")
+    known = income != "NA"
+    np.testing.assert_array_equal(records.features[known, 4], income[known].astype(np.float32))
+    assert columns(records)[2].missing == int((~known).sum())
