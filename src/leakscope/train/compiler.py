@@ -1,8 +1,8 @@
 """Compiles `perceptrons.c` once per machine, with the C compiler that is there, and loads it.
 
-The library lies in the cache folder, under a name derived from what it was compiled from. It is used only
-after it has reproduced torch's numbers on this machine. Without a compiler, or where anything fails, there is
-no library, and torch trains the same models. `LEAKSCOPE_COMPILE=0` turns it off.
+The library lies in the cache folder, under a name derived from what it was compiled from, beside a record of
+its checksum. It is used only after it has reproduced torch's numbers on this machine. Without a compiler, or
+where anything fails, there is none, and torch trains the same models. `LEAKSCOPE_COMPILE=0` turns it off.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _FLAGS_OF_MACHINES = {"x86_64": ("-mavx2", "-mfma"), "aarch64": (), "arm64": ()}
 """Machines whose vectors are wide enough to beat torch -> flags. None for one processor only: machines of a
 cluster may share the cache folder."""
 _SECONDS_TO_COMPILE = 60
+_UNUSABLE = "unusable"
 
 Check = Callable[[ctypes.CDLL], bool]
 """Whether a library gives the right numbers."""
@@ -52,7 +53,7 @@ def load(folder: Path, check: Check) -> ctypes.CDLL | None:
         return None
     flags = (*_FLAGS, *_FLAGS_OF_MACHINES[machine])
     source = resources.files("leakscope.train").joinpath("perceptrons.c").read_bytes()
-    digest = hashlib.sha256(source + " ".join((platform.system(), machine, *flags)).encode()).hexdigest()
+    digest = _digest(source + " ".join((platform.system(), machine, *flags)).encode())
     try:
         return _loaded(folder / f"perceptrons-{digest[:16]}.so", flags, source, check)
     except (OSError, subprocess.SubprocessError):
@@ -61,30 +62,36 @@ def load(folder: Path, check: Check) -> ctypes.CDLL | None:
 
 def _loaded(path: Path, flags: tuple[str, ...], source: bytes, check: Check) -> ctypes.CDLL | None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _is_ours(path.parent) or (path.exists() and not _is_ours(path)):
+    record = path.with_suffix(".sha256")
+    if not all(map(_is_ours, (path.parent, *(p for p in (path, record) if p.exists())))):
         return None
-    if path.exists():
-        return ctypes.CDLL(str(path)) if path.stat().st_size else None
+    known = record.read_text() if record.exists() else ""
+    if known == _UNUSABLE:
+        return None
+    if path.exists() and known == _digest(path.read_bytes()):  # loading a damaged file ends the process
+        return ctypes.CDLL(str(path))
     compiler = shutil.which(os.environ.get("CC") or "cc")
-    return None if compiler is None else _compiled(compiler, flags, source, path, check)
+    return None if compiler is None else _compiled([compiler, *flags], source, path, check)
 
 
-def _compiled(
-    compiler: str, flags: tuple[str, ...], source: bytes, path: Path, check: Check
-) -> ctypes.CDLL | None:
-    """Compiles and checks; a library that fails the check leaves an empty file: nobody tries again."""
+def _compiled(command: list[str], source: bytes, path: Path, check: Check) -> ctypes.CDLL | None:
+    """Compiles and checks; of a library that fails the check, the record says so: nobody tries again."""
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        text, made = Path(scratch) / "perceptrons.c", Path(scratch) / path.name
+        text, made, record = (Path(scratch) / name for name in ("perceptrons.c", path.name, "record"))
         text.write_bytes(source)
-        command = [compiler, *flags, "-o", str(made), str(text), "-lm"]
+        command = [*command, "-o", str(made), str(text), "-lm"]
         subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS_TO_COMPILE)
         loaded = ctypes.CDLL(str(made))
-        if check(loaded):
+        is_right = check(loaded)
+        record.write_text(_digest(made.read_bytes()) if is_right else _UNUSABLE)
+        if is_right:
             made.replace(path)
-            return loaded
-        (unusable := Path(scratch) / "unusable").touch()
-        unusable.replace(path)
-    return None
+        record.replace(path.with_suffix(".sha256"))
+    return loaded if is_right else None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _is_ours(path: Path) -> bool:
