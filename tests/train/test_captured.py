@@ -57,10 +57,11 @@ def test_it_ends_where_the_steps_of_the_host_end(
 ) -> None:
     recipe, design = RECIPES[name], unequal_design((21, 8, 3), 40)
     states = []
+    monkeypatch.setenv("LEAKSCOPE_COMPILE", "0")
     for is_captured in (False, True):
         if is_captured:
             monkeypatch.setattr(captured, "_put", lambda place, values: place.copy_(values))
-            monkeypatch.setattr("leakscope.train.loop.HostSteps", lambda *a: LaunchedSteps(*a[:5]))
+            monkeypatch.setattr("leakscope.train.launch.HostSteps", lambda *a: LaunchedSteps(*a[:5]))
         nets = initial_nets(recipe, inputs_from(class_records(), CPU), np.arange(3), 3)
         states.append(state_after(maker(nets, Objective.of(recipe), CPU), design, recipe))
     assert_same_state(states[1], states[0], rtol=1e-6, atol=1e-7)

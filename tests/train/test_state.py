@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from leakscope.disk.sealed import read_sealed, write_sealed
 from leakscope.privacy.settings import Privacy
 from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.recipe import Distillation, Recipe, Treatment
+from leakscope.train.compiler import SWITCH
 from leakscope.train.loop import BlockSignals, Follow, inputs_from, train_block
 from leakscope.train.state import HAS_OWN_STATE
 from leakscope.types import Records
@@ -42,10 +45,12 @@ USUAL = Recipe(net_options=(("width", 6),), epochs=3, batch_size=4, checkpoints=
 DROPOUT = (("dropout", 0.3), ("norm", "batch"), ("width", 6))
 GROUPED = (("dropout", 0.3), ("norm", "group"), ("width", 8))
 PRIVATE = Privacy(noise_multiplier=0.5)
+BY_TORCH = "dense, not compiled"
 CASES: dict[str, tuple[str, Recipe, Records]] = {
     "dense": ("dense", USUAL, FLAT),
     "one step per epoch": ("dense", replace(USUAL, batch_size=64, epochs=12, checkpoints=(5, 12)), FLAT),
     "momentum": ("dense", replace(USUAL, optimizer="sgd", momentum=0.9), FLAT),
+    BY_TORCH: ("dense", USUAL, FLAT),
     "stacked": ("stacked", replace(USUAL, net_options=DROPOUT, schedule="cosine"), FLAT),
     "sharpness-aware": ("stacked", replace(USUAL, net_options=DROPOUT, sam_rho=0.1), FLAT),
     "mixup": ("dense", replace(USUAL, mixup=0.5), FLAT),
@@ -100,6 +105,12 @@ CASES: dict[str, tuple[str, Recipe, Records]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that compiled steps are interrupted in the middle of an epoch, as those of large blocks are."""
+    monkeypatch.setattr("leakscope.train.compiled.PRODUCTS_AT_ONCE", 1.0)
+
+
 class StoppedError(Exception):
     pass
 
@@ -121,9 +132,9 @@ def train(case: str, folder: Path, clock: Callable[[], float], seconds: float = 
     trainer, recipe, given = CASES[case]
     design = make_design("bernoulli", N_MODELS, len(given), 2)
     inputs, saving = inputs_from(given, torch.device("cpu")), Saving(folder, "this bank", seconds, clock)
-    return train_block(
-        inputs, design, recipe, np.arange(N_MODELS), 5, ("logits", "loss"), trainer, Follow(saving=saving)
-    )
+    arguments = (inputs, design, recipe, np.arange(N_MODELS), 5, ("logits", "loss"), trainer)
+    with patch.dict(os.environ, {SWITCH: "0"} if case == BY_TORCH else {}):
+        return train_block(*arguments, Follow(saving=saving))
 
 
 def bytes_of(block: BlockSignals) -> dict[str, bytes]:

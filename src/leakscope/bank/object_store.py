@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from leakscope.disk.cache import cache_folder
 from leakscope.disk.lock import folder_lock
 from leakscope.disk.saved_training import STATES
 from leakscope.disk.storage import (
@@ -230,8 +231,7 @@ def _remote_errors(url: str) -> Iterator[None]:
 
 
 def _cache_folder(url: str) -> Path:
-    """Where the working copy of an address is: $LEAKSCOPE_CACHE, else the user's cache folder."""
-    cache = os.environ.get("LEAKSCOPE_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/leakscope"
+    """Where the working copy of an address is."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", url.rsplit("/", 1)[-1])[:40].lstrip(".")
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
-    return Path(cache).expanduser() / "runs" / f"{name or 'run'}-{digest}"
+    return cache_folder() / "runs" / f"{name or 'run'}-{digest}"

@@ -43,27 +43,35 @@ def dense_layers(net: nn.Module) -> list[tuple[nn.Linear, type[nn.Module] | None
 
 
 class DenseStack:
-    """A block of perceptrons of one shape; implements the `Stack` protocol of `steps.py`."""
+    """A block of perceptrons of one shape; implements the `Stack` protocol of `steps.py`.
+
+    Attributes:
+        sizes: numbers of inputs and of the units of each layer.
+        activations: after each layer; None: none.
+        is_tall: whether a layer has more units than inputs; its weights are stored (models, inputs, units),
+            else (models, units, inputs).
+    """
 
     def __init__(self, nets: list[nn.Module], objective: Objective, device: torch.device) -> None:
         layers = [dense_layers(net) for net in nets]
         assert all(pairs is not None for pairs in layers), "DenseStack was given another kind of net"
         stacks = [pairs for pairs in layers if pairs is not None]
-        self._activations = [activation for _, activation in stacks[0]]
+        self.activations = [activation for _, activation in stacks[0]]
+        self.sizes = [stacks[0][0][0].in_features, *(linear.out_features for linear, _ in stacks[0])]
         self._names = [name for name, _ in nets[0].named_parameters()]
         self.objective = objective
         self._weights: list[Tensor] = []  # stored (models, short side, long side)
         self._biases: list[Tensor] = []  # (models, units, 1)
-        self._is_tall: list[bool] = []
+        self.is_tall = list[bool]()
         for level in range(len(stacks[0])):
             weight = torch.stack([pairs[level][0].weight.detach() for pairs in stacks]).to(device)
             bias = torch.stack([pairs[level][0].bias.detach() for pairs in stacks]).to(device)
-            self._is_tall.append(weight.shape[1] > weight.shape[2])
-            self._weights.append(weight.transpose(1, 2).contiguous() if self._is_tall[-1] else weight)
+            self.is_tall.append(weight.shape[1] > weight.shape[2])
+            self._weights.append(weight.transpose(1, 2).contiguous() if self.is_tall[-1] else weight)
             self._biases.append(bias[:, :, None].clone())
         # As (models, units, inputs) and the other way round, sharing memory with what is stored.
         self._maps = [w.transpose(1, 2) if tall else w
-                      for w, tall in zip(self._weights, self._is_tall, strict=True)]  # fmt: skip
+                      for w, tall in zip(self._weights, self.is_tall, strict=True)]  # fmt: skip
         self._maps_t = [m.transpose(1, 2) for m in self._maps]
         self.parameters = [t for pair in zip(self._weights, self._biases, strict=True) for t in pair]
         self.buffers: list[Tensor] = []
@@ -79,7 +87,7 @@ class DenseStack:
         for level in range(len(work.outputs) - 1, 0, -1):
             self._layer_gradient(level, slope, work.outputs[level - 1], work.outputs_t[level - 1])
             slope = torch.bmm(self._maps_t[level], slope, out=work.slopes[level - 1])
-            _differentiate_(self._activations[level - 1], slope, work.outputs[level - 1])
+            _differentiate_(self.activations[level - 1], slope, work.outputs[level - 1])
         self._layer_gradient(0, slope, x, x.transpose(1, 2))
         return self._gradients
 
@@ -96,7 +104,7 @@ class DenseStack:
         slopes = [*work.slopes, self.objective.output_gradient_(work.outputs[-1], y, work.ones)]
         for level in range(len(slopes) - 1, 0, -1):
             torch.bmm(self._maps_t[level], slopes[level], out=slopes[level - 1])
-            _differentiate_(self._activations[level - 1], slopes[level - 1], below[level])
+            _differentiate_(self.activations[level - 1], slopes[level - 1], below[level])
         squares = work.squared_norms(below, slopes)
         factor = (row_weight * clip_factor(squares, clip))[:, None]
         for level, (inputs, slope) in enumerate(zip(below, slopes, strict=True)):
@@ -105,13 +113,13 @@ class DenseStack:
 
     def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
         """Views of tensors like `parameters`, in the shapes of the networks' own parameters."""
-        pairs = zip(tensors[::2], tensors[1::2], self._is_tall, strict=True)
+        pairs = zip(tensors[::2], tensors[1::2], self.is_tall, strict=True)
         return [t for w, b, tall in pairs for t in (w.transpose(1, 2) if tall else w, b[:, :, 0])]
 
     def outputs(self, x: Tensor) -> Tensor:
         """The networks' outputs; x (models, rows, ...) -> (models, rows, outputs)."""
         a = x.flatten(2).transpose(1, 2)
-        for bias, weight, activation in zip(self._biases, self._maps, self._activations, strict=True):
+        for bias, weight, activation in zip(self._biases, self._maps, self.activations, strict=True):
             a = _activate_(activation, torch.baddbmm(bias, weight, a))
         return a.transpose(1, 2)
 
@@ -128,7 +136,7 @@ class DenseStack:
             self._work[rows] = _Workspace(self._maps, rows)
         work, below = self._work[rows], x
         for bias, weight, activation, out in zip(
-            self._biases, self._maps, self._activations, work.outputs, strict=True
+            self._biases, self._maps, self.activations, work.outputs, strict=True
         ):
             torch.baddbmm(bias, weight, below, out=out)
             below = _activate_(activation, out)
@@ -136,7 +144,7 @@ class DenseStack:
 
     def _layer_gradient(self, level: int, slope: Tensor, below: Tensor, below_t: Tensor) -> None:
         weight, bias = self._gradients[2 * level], self._gradients[2 * level + 1]
-        if self._is_tall[level]:
+        if self.is_tall[level]:
             torch.bmm(below, slope.transpose(1, 2), out=weight)
         else:
             torch.bmm(slope, below_t, out=weight)

@@ -16,21 +16,20 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
 from leakscope.disk.saved_training import Saving
-from leakscope.errors import InputError, first_line
+from leakscope.errors import InputError
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
-from leakscope.train.captured import CapturedSteps
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
+from leakscope.train.launch import steps_of
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
 from leakscope.train.plan import BatchPlan, without_duplicates
@@ -41,7 +40,7 @@ from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.stages import Stages, stages_of
 from leakscope.train.state import TrainingState, unsaved
-from leakscope.train.steps import HostSteps, Stack
+from leakscope.train.steps import Stack
 from leakscope.types import Design, Records
 
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
@@ -50,10 +49,6 @@ _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling i
 
 Progress = Callable[[float], None]
 """Called with the number of models' worth of training just done (a fraction of the block)."""
-
-
-Note = Callable[[str], None]
-"""Called with what did not go as planned, for the manifest."""
 
 
 class Follow(NamedTuple):
@@ -325,7 +320,7 @@ def train(
     On CUDA, they are at least queued. A state that was saved earlier is resumed.
     """
     state = state or unsaved(len(plan.models))
-    steps = _steps(stack, inputs, plan, recipe, state.notes.append)
+    steps = steps_of(stack, inputs, plan, recipe, state.notes.append)
     if not state.resume(steps.tensors, stack.nets, isinstance(stack, SerialModel)):
         return
     first, first_step = state.epoch, state.step
@@ -357,20 +352,6 @@ def _after_step(state: TrainingState, epoch: int, step: int) -> None:
     """The end of an epoch is saved after its evaluation."""
     if step < state.n_steps:
         state.passed(epoch, step)
-
-
-def _steps(stack: Stack, inputs: Inputs, plan: Plan, recipe: Recipe, note: Note) -> HostSteps | CapturedSteps:
-    """Captured where there is a CUDA device and the step allows it."""
-    y = inputs.y
-    if recipe.mixup and not y.is_floating_point():
-        y = one_hot(y, inputs.n_outputs).float()
-    arguments = (stack, inputs.x, y, plan, recipe)
-    if inputs.x.device.type == "cuda" and not isinstance(stack, SerialModel):
-        try:
-            return CapturedSteps(*arguments)
-        except (RuntimeError, NotImplementedError) as error:
-            note(f"steps launched one by one, not captured: {first_line(error)}")
-    return HostSteps(*arguments, inputs.rows)
 
 
 def _is_finite(stack: Stack, signals: dict[str, AnyArray]) -> BoolArray:

@@ -65,7 +65,7 @@ class Objective:
         """The loss of each row by itself, whatever its batch; (rows,)."""
         if y.ndim < outputs.ndim and y.is_floating_point():
             return (outputs[..., 0] - y).square()
-        smoothing = self._smoothing(outputs.shape[-1])
+        smoothing = self.smoothing(outputs.shape[-1])
         losses = F.cross_entropy(outputs, y, reduction="none", label_smoothing=smoothing)
         if self.entropy_weight:
             log_p = outputs.log_softmax(-1)
@@ -83,7 +83,7 @@ class Objective:
         if self.flattens is not None:
             return outputs.copy_(self._relaxed_gradient(outputs, y, row_weight, self.flattens))
         n_classes = outputs.shape[1]
-        smoothing = self._smoothing(n_classes)
+        smoothing = self.smoothing(n_classes)
         slope = self._entropy_slope(outputs) if self.entropy_weight else None
         torch.softmax(outputs, 1, out=outputs)
         if smoothing:
@@ -96,7 +96,8 @@ class Objective:
             outputs.add_(slope)
         return outputs.mul_(row_weight[:, None])
 
-    def _smoothing(self, n_classes: int) -> float:
+    def smoothing(self, n_classes: int) -> float:
+        """The share of a label's probability that is spread over all classes."""
         return _smoothing_for(self.label_entropy, n_classes) if self.label_entropy else self.label_smoothing
 
     def _entropy_slope(self, outputs: Tensor) -> Tensor:

@@ -18,21 +18,25 @@ _SMALLEST_NORM = 1e-12  # a model without gradient stays where it is
 
 
 class Optimizer:
-    """The recipe's optimizer with its state; every tensor's first axis is the model."""
+    """The recipe's optimizer with its state; every tensor's first axis is the model.
+
+    Attributes:
+        moments: none, the momentum of SGD, or both moments of Adam; each as the parameters.
+        count: the number of steps taken. One counter serves all tensors: the kernels only read it.
+    """
 
     def __init__(self, recipe: Recipe, parameters: list[Tensor]) -> None:
         self._recipe = recipe
         self._parameters = parameters
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
-        self._moments = [[torch.zeros_like(p) for p in parameters] for _ in range(n_moments)]
-        # The number of steps taken. One counter serves all tensors: the kernels only read it.
+        self.moments = [[torch.zeros_like(p) for p in parameters] for _ in range(n_moments)]
         self.count = torch.zeros((), device=parameters[0].device)
         self._counts = [self.count] * len(parameters)
 
     @property
     def tensors(self) -> list[Tensor]:
         """Everything a step changes, parameters included."""
-        return [*self._parameters, *(t for moment in self._moments for t in moment)]
+        return [*self._parameters, *(t for moment in self.moments for t in moment)]
 
     def step(self, gradients: list[Tensor], lr: float | Tensor) -> None:
         """One update at learning rate `lr`; a tensor on the device where a step is captured."""
@@ -46,7 +50,7 @@ class Optimizer:
         torch._fused_sgd_(
             self._parameters,
             gradients,
-            self._moments[0] if self._moments else [],
+            self.moments[0] if self.moments else [],
             weight_decay=self._recipe.weight_decay,
             momentum=self._recipe.momentum,
             lr=lr,
@@ -61,8 +65,8 @@ class Optimizer:
         kernel(
             self._parameters,
             gradients,
-            self._moments[0],
-            self._moments[1],
+            self.moments[0],
+            self.moments[1],
             [],
             self._counts,
             lr=lr,

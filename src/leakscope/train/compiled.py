@@ -1,0 +1,222 @@
+"""The steps of small perceptrons on a CPU, by compiled code that takes all steps of a model at a time.
+
+The code knows plain batches of records in memory, class indices or real numbers as labels, cross-entropy
+(smoothed or not) or squared error, and every optimizer. Any other recipe goes through `HostSteps`, and so do
+large networks, which are as fast by batched matrix products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor, wait
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from leakscope.array_types import AnyArray, IntArray
+from leakscope.recipe import OPTIMIZERS, Recipe
+from leakscope.train.augment import Views, is_augmented
+from leakscope.train.compiler import library
+from leakscope.train.dense import DenseStack
+from leakscope.train.losses import Objective
+from leakscope.train.mixup import Mixes
+from leakscope.train.plan import BatchPlan
+from leakscope.train.poisson import Plan
+from leakscope.train.steps import AfterStep, HostSteps, Stack, Steps
+from leakscope.types import Design
+
+MOST_PARAMETERS = 50_000  # of one model; torch is as fast from about twice as many on
+PRODUCTS_AT_ONCE = 20e9  # multiplications in one call, about a second: training is saved between calls
+_PRODUCTS_OF_A_THREAD = 2e6  # less work is done before another thread has begun
+_PARTS_PER_THREAD = 4  # on a busy machine, one thread gets further than another
+_ACTIVATIONS: dict[type[nn.Module] | None, int] = {None: 0, nn.ReLU: 1, nn.Tanh: 2}
+_OPTIMIZERS = {name: number for number, name in enumerate(OPTIMIZERS)}
+_TOLERANCE = 1e-5  # of the check; parameters are about 0.3
+
+if TYPE_CHECKING:
+    _Pointers = ctypes.Array[ctypes.c_void_p]
+
+
+class _Training(ctypes.Structure):
+    """`training` of perceptrons.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("n_layers", "n_models", "n_steps", "batch", "steps_before")),
+        *((name, ctypes.c_void_p) for name in ("sizes", "activations", "is_tall")),
+        *((name, ctypes.c_void_p) for name in ("values", "moments1", "moments2")),
+        *((name, ctypes.c_void_p) for name in ("x", "numbers", "classes", "order", "row_weight", "idle")),
+        ("lr", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("optimizer", "nesterov")),
+        *((name, ctypes.c_double) for name in ("smoothing", "momentum", "weight_decay")),
+    )
+
+
+def compiled_steps(stack: Stack, x: Tensor, y: Tensor, plan: Plan, recipe: Recipe) -> CompiledSteps | None:
+    """The steps of a block whose recipe and networks the compiled code knows; None for any other."""
+    if not isinstance(stack, DenseStack) or not isinstance(plan, BatchPlan):
+        return None
+    if not _knows(stack, x, y, recipe) or (loaded := library(is_right)) is None:
+        return None
+    return CompiledSteps(loaded, stack, x, y, plan, recipe)
+
+
+def _knows(stack: DenseStack, x: Tensor, y: Tensor, recipe: Recipe) -> bool:
+    is_plain = not (recipe.mixup or recipe.sam_rho or recipe.entropy_weight or recipe.relax_loss)
+    are_tensors_plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+    if not is_plain or is_augmented(recipe) or not are_tensors_plain or y.ndim != 1 or not len(y):
+        return False
+    n_inputs, n_outputs = stack.sizes[0], stack.sizes[-1]
+    if n_inputs != x[0].numel() or sum(p[0].numel() for p in stack.parameters) > MOST_PARAMETERS:
+        return False
+    if y.is_floating_point():
+        return n_outputs == 1 and y.dtype == torch.float32
+    return y.dtype == torch.int64 and int(y.min()) >= 0 and int(y.max()) < n_outputs
+
+
+class CompiledSteps(Steps):
+    """The steps of one block; models are shared out among as many threads as torch has."""
+
+    def __init__(
+        self, loaded: ctypes.CDLL, stack: DenseStack, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe
+    ) -> None:
+        super().__init__(stack, plan, recipe)
+        self._call, self._plan = loaded.train_perceptrons, plan
+        self._inputs = x, y.contiguous()  # addresses below are valid as long as these live
+        self._layers = _layers_of(stack)
+        self._pointers = [*map(_pointers_to, (stack.parameters, *self._optimizer.moments))]
+        self._training = self._described(stack.objective.smoothing(stack.sizes[-1]))
+        n_parameters = sum(p[0].numel() for p in stack.parameters)
+        self._products_per_step = 3 * plan.batch * n_parameters * len(plan.models)
+        self._together = max(1, int(PRODUCTS_AT_ONCE / self._products_per_step))
+        self._pool: ThreadPoolExecutor | None = None
+
+    def _described(self, smoothing: float) -> _Training:
+        """All but the batches."""
+        (x, y), recipe, plan = self._inputs, self._recipe, self._plan
+        addresses = [ctypes.addressof(pointers) for pointers in self._pointers]
+        of_labels = "numbers" if y.is_floating_point() else "classes"
+        described = _Training(
+            n_layers=len(self._layers[1]),
+            n_models=len(plan.models),
+            batch=plan.batch,
+            **dict(zip(("sizes", "activations", "is_tall"), map(_address, self._layers), strict=True)),
+            **dict(zip(("values", "moments1", "moments2"), addresses, strict=False)),
+            x=x.data_ptr(),
+            optimizer=_OPTIMIZERS[recipe.optimizer],
+            nesterov=recipe.nesterov,
+            smoothing=smoothing,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+        )
+        setattr(described, of_labels, y.data_ptr())
+        return described
+
+    def run_epoch(
+        self,
+        order: AnyArray,
+        views: Views | None,
+        mixes: Mixes | None,
+        lr: list[float],
+        first: int,
+        after_step: AfterStep,
+    ) -> None:
+        """One epoch from step `first` on; nothing is said between steps that are taken together."""
+        assert views is None and mixes is None, "other recipes are launched by the host"
+        weight = self._plan.weights(order)
+        for start in range(first, len(order), self._together):
+            some = slice(start, start + self._together)
+            self._take(order[some], weight[some], self._plan.idle[some], lr[some])
+            after_step(min(some.stop, len(order)))
+
+    def _take(self, order: AnyArray, weight: AnyArray, idle: AnyArray, lr: list[float]) -> None:
+        """Takes these steps with all models."""
+        arrays = *map(np.ascontiguousarray, (order, weight, idle)), np.array(lr)
+        training, count = self._training, self._optimizer.count
+        training.n_steps, training.steps_before = len(order), int(count)
+        training.order, training.row_weight, training.idle, training.lr = map(_address, arrays)
+        self._share_out(len(order))
+        count += len(order)
+
+    def _share_out(self, n_steps: int) -> None:
+        """Trains all models; threads take the next few models when they are done with some."""
+        n_models, n_products = len(self._plan.models), n_steps * self._products_per_step
+        n_threads = max(1, int(min(torch.get_num_threads(), n_products / _PRODUCTS_OF_A_THREAD)))
+        size = ceil(n_models / (_PARTS_PER_THREAD * n_threads)) if n_threads > 1 else n_models
+        parts = deque((start, min(start + size, n_models)) for start in range(0, n_models, size))
+        others = []
+        if n_threads > 1:
+            self._pool = self._pool or ThreadPoolExecutor(n_threads)
+            others = [self._pool.submit(self._work, parts) for _ in range(n_threads - 1)]
+        try:
+            self._work(parts)
+        finally:  # nobody works on memory that is given back
+            wait(others)
+        for other in others:
+            other.result()
+
+    def _work(self, parts: deque[tuple[int, int]]) -> None:
+        """Trains models until none is left; the interpreter is free meanwhile."""
+        while parts:
+            try:
+                first, end = parts.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if self._call(ctypes.byref(self._training), ctypes.c_int64(first), ctypes.c_int64(end)):
+                raise MemoryError("no memory left to train a model")
+
+
+def _layers_of(stack: DenseStack) -> tuple[IntArray, IntArray, IntArray]:
+    """Sizes, activations and ways of storage, as perceptrons.c wants them."""
+    activations = [_ACTIVATIONS[activation] for activation in stack.activations]
+    sizes, numbers, is_tall = (np.array(a, dtype=np.int64) for a in (stack.sizes, activations, stack.is_tall))
+    return sizes, numbers, is_tall
+
+
+def _pointers_to(tensors: list[Tensor]) -> _Pointers:
+    assert all(t.is_contiguous() and t.dtype == torch.float32 for t in tensors), "stacked parameters are"
+    return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+
+
+def _address(array: AnyArray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def is_right(loaded: ctypes.CDLL) -> bool:
+    """Whether a library trains as torch does: every optimizer and activation, odd sizes, idle models."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return all(
+            _agrees(loaded, _check_recipe(optimizer, is_real), activation, is_real)
+            for optimizer in OPTIMIZERS
+            for activation in (nn.ReLU, nn.Tanh)
+            for is_real in (False, True)
+        )
+
+
+def _check_recipe(optimizer: Any, is_real: bool) -> Recipe:
+    momentum, smoothing = 0.9 if optimizer == "sgd" else 0.0, 0.0 if is_real else 0.1
+    return Recipe(
+        optimizer=optimizer, lr=0.02, momentum=momentum, weight_decay=0.01, label_smoothing=smoothing
+    )
+
+
+def _agrees(loaded: ctypes.CDLL, recipe: Recipe, activation: type[nn.Module], is_real: bool) -> bool:
+    """Whether one epoch of two models ends with the parameters that torch ends with."""
+    x, classes = torch.randn(20, 11), torch.arange(20) % 3
+    y, n_outputs = (classes.float(), 1) if is_real else (classes, 3)
+    nets: list[nn.Module] = [
+        nn.Sequential(nn.Linear(11, 9), activation(), nn.Linear(9, n_outputs)) for _ in range(2)
+    ]
+    plan = BatchPlan(Design(np.arange(20) < np.array([[20], [13]])), np.arange(2), 7, seed=0)
+    (order,) = plan.epochs(1)
+    stacks = [DenseStack(nets, Objective.of(recipe), x.device) for _ in range(2)]
+    by_torch = HostSteps(stacks[0], x, y, plan, recipe)
+    compiled = CompiledSteps(loaded, stacks[1], x, y, plan, recipe)
+    for steps in (by_torch, compiled):
+        steps.run_epoch(order, None, None, [recipe.lr] * plan.steps, 0, lambda _: None)
+    pairs = zip(*(stack.parameters for stack in stacks), strict=True)
+    return all(bool(((a - b).abs() < _TOLERANCE).all()) for a, b in pairs)
