@@ -30,6 +30,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.curve_variances import CurveVariances, curve_variances
 from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -43,7 +44,7 @@ from leakscope.evaluate.results import (
     TprAtFpr,
     TprFigure,
 )
-from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, CurveVariances, Replicates, curve_variances
+from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping

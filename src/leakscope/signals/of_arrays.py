@@ -1,4 +1,4 @@
-"""The signals of `functions.py` for outputs in files and arrays: with numpy, where torch may not be installed.
+"""The signals of `functions.py` for outputs in files and arrays: with numpy, because torch may be missing.
 
 Float32 outputs are computed with in float64 and rounded at the end, so both differ in the last digit at most.
 """

@@ -57,7 +57,7 @@ class GlobalLira:
 
 def _log_density(values: FloatArray, mean: float, sd: float) -> FloatArray:
     """Of a Gaussian, without the constant that all of them share."""
-    return -(((values - mean) / sd) ** 2) / 2 - np.log(sd)
+    return np.asarray(-(((values - mean) / sd) ** 2) / 2 - np.log(sd))
 
 
 def features(
