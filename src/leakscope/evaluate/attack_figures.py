@@ -333,9 +333,17 @@ def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> t
             sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
     sampled = Grouping(grouping.names, grouping.codes[scored.sample])
-    return tuple(
-        _group_figures(name, sides[name], scored, (records, sampled_records), budgets)
+    both = [
+        (name, records, sampled_records)
         for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    ]
+    n_scores = scored.replicates.whole.values.size * (1 + len(scored.replicates.without))
+    return tuple(
+        on_threads(
+            lambda group: _group_figures(group[0], sides[group[0]], scored, group[1:], budgets),
+            both,
+            n_scores // max(len(both), 1),
+        )
     )
 
 
