@@ -12,6 +12,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import Identity
 from leakscope.bank.manifest import Provenance
 from leakscope.disk.scratch import Scratch, over_blocks
+from leakscope.signals.of_arrays import signals_of_logits, signals_of_numbers
 from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.signals.residuals import label_spread
 from leakscope.types import Design
@@ -21,19 +22,13 @@ def signals_of(
     logits: AnyArray, labels: AnyArray, names: Sequence[str], scratch: Scratch
 ) -> dict[str, AnyArray]:
     """The signals of one model from its outputs (records, outputs); name -> (1, 1, records[, classes])."""
-    import torch
-
-    from leakscope.signals.functions import classification_signals, regression_signals
-
     spread = None if task_of(labels) == CLASSIFICATION else label_spread(labels)
 
     def block(records: slice) -> dict[str, AnyArray]:
-        some, own_labels = (torch.from_numpy(np.array(values[records]))[None] for values in (logits, labels))
+        some, own_labels = np.asarray(logits[records]), np.asarray(labels[records])
         if spread is None:
-            values = classification_signals(some, own_labels, tuple(names))
-        else:
-            values = regression_signals(some[..., 0], own_labels, spread, tuple(names))
-        return {name: value.numpy()[0] for name, value in values.items()}
+            return signals_of_logits(some, own_labels, names)
+        return signals_of_numbers(some[:, 0], own_labels, spread, names)
 
     def fill(records: slice) -> None:
         for name, values in block(records).items():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from leakscope.audits.population import TrainedPopulation
-from leakscope.audits.settings import AuditSettings
+from leakscope.audits.settings import STORED, AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
@@ -26,6 +26,7 @@ from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.hygiene.second_process import loading_beside
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
@@ -178,15 +179,16 @@ def run_audit(
     settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
-    prepared = prepare(settings, source)  # before anything is written
-    _check_out(out)
-    with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
-        was_redacted = is_redacted(folder) and settings.disclosure.redacted is not False
-        if settings.fresh:
-            clear_run_folder(folder)
-        if settings.disclosure.redacted or was_redacted:
-            redaction_key(folder)  # first, so that the run stays redacted when it is resumed
-        return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
+    with loading_beside(is_needed=source.uses >= STORED):
+        prepared = prepare(settings, source)  # before anything is written
+        _check_out(out)
+        with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
+            was_redacted = is_redacted(folder) and settings.disclosure.redacted is not False
+            if settings.fresh:
+                clear_run_folder(folder)
+            if settings.disclosure.redacted or was_redacted:
+                redaction_key(folder)  # first, so that the run stays redacted when it is resumed
+            return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 
 
 def _check_out(out: Path | str) -> None:

@@ -25,6 +25,11 @@ _SIGNS_OF_NO_MEMORY = (
     "Unable to allocate",
 )
 
+_NO_TORCH = (
+    "torch is not installed, and this command trains or queries networks; install it with "
+    "`pip install 'leakscope[train]'`"
+)
+
 app = typer.Typer(
     help="Measure what a trained model reveals about who was in its training set.",
     epilog=_EXIT_CODES,
@@ -122,6 +127,9 @@ def main() -> None:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            print(f"leakscope: {_NO_TORCH}", file=sys.stderr)
+            sys.exit(ExitCode.INPUT_WRONG)
         if _is_out_of_memory(error):
             remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
             print(f"leakscope: not enough memory ({printable(first_line(error))}); {remedy}", file=sys.stderr)

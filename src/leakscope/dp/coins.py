@@ -13,7 +13,6 @@ most `1 / P(number)` times as likely as with fair coins, and the error of a boun
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from leakscope.array_types import BoolArray, IntArray
 from leakscope.errors import InputError
@@ -68,4 +67,6 @@ def balanced_records(is_member: BoolArray, seed: int = 0) -> IntArray:
 
 def probability_of_size(is_in: BoolArray) -> float:
     """The probability that fair coins give as many members as there are."""
+    from scipy import stats  # slow to import
+
     return float(stats.binom.pmf(int(is_in.sum()), is_in.size, 0.5))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special
 
 from leakscope.array_types import FloatArray
 from leakscope.dp.bounds import MOST_COINS, SHARES, guesses_refute, records_to_guess
@@ -66,6 +66,8 @@ def records_needed(claim: Claim) -> int | None:
 
 def power_of_rates(n_models: int, claim: Claim, error: float) -> float:
     """One record over so many models; half of them have it."""
+    from scipy import stats  # slow to import
+
     n_each = n_models // 2
     if n_each < 1:
         return 0.0
@@ -100,6 +102,8 @@ def _power_of_share(n_coins: int, share: float, claim: Claim, error: float) -> f
         middle = (low + high) // 2
         is_enough = guesses_refute(Guesses(n_coins, n_made, middle), claim, error)
         low, high = (low, middle) if is_enough else (middle, high)
+    from scipy import stats  # slow to import
+
     return float(stats.binom.sf(high - 1, n_made, _best_accuracy(n_made / n_coins, claim)))
 
 
@@ -122,6 +126,8 @@ def _best_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
 
 def _best_accuracy(share: float, claim: Claim) -> float:
     """The share of right guesses of that attack, where it guesses about the clearest `share` of the coins."""
+    from scipy import optimize  # slow to import
+
     epsilon = FACTOR * claim.claimed_epsilon()
     if claim.delta == 0:
         return float(special.expit(epsilon))

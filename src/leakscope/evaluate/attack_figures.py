@@ -30,6 +30,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.curve_variances import CurveVariances, curve_variances
 from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -43,7 +44,7 @@ from leakscope.evaluate.results import (
     TprAtFpr,
     TprFigure,
 )
-from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, CurveVariances, Replicates, curve_variances
+from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
@@ -332,9 +333,17 @@ def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> t
             sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
     sampled = Grouping(grouping.names, grouping.codes[scored.sample])
-    return tuple(
-        _group_figures(name, sides[name], scored, (records, sampled_records), budgets)
+    both = [
+        (name, records, sampled_records)
         for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    ]
+    n_scores = scored.replicates.whole.values.size * (1 + len(scored.replicates.without))
+    return tuple(
+        on_threads(
+            lambda group: _group_figures(group[0], sides[group[0]], scored, group[1:], budgets),
+            both,
+            n_scores // max(len(both), 1),
+        )
     )
 
 

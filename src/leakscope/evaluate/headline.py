@@ -44,12 +44,8 @@ def half_aucs(scored: Scored) -> HalfAucs:
     for row, (scores, members) in enumerate(zip(scored.scores, scored.in_mask, strict=True)):
         of_targets[:, row] = [_auc(scores, members, fold == half) for half in (0, 1)]
         evict_pages(scored.scores, scored.in_mask)
-    whole, without = scored.replicates.whole, scored.replicates.without
-    return HalfAucs(
-        of_targets,
-        half_auc_parts(whole.values, whole.in_mask),
-        np.array([half_auc_parts(one.values, one.in_mask) for one in without]),
-    )
+    parts, *without = half_auc_parts(scored.replicates)
+    return HalfAucs(of_targets, parts, np.array(without))
 
 
 def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: int) -> tuple[str, Figure]:

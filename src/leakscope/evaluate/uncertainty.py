@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,18 +16,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import complements, design_reveals_targets
 from leakscope.disk.scratch import gather_records, on_threads
-from leakscope.stats.parts import (
-    advantage_parts,
-    advantage_thresholds,
-    agreement_of_halves,
-    auc_parts,
-    halves,
-    ranked,
-    rate_parts,
-    tpr_parts,
-    tpr_slope,
-)
-from leakscope.stats.thresholds import highest_of_others
+from leakscope.stats.parts import auc_parts, halves, ranked, rate_parts
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
 from leakscope.types import Design, Signals
 
@@ -42,6 +30,11 @@ FEWEST_MODELS = 4
 
 Parts = Callable[[FloatArray, BoolArray], FloatArray]
 """Values (targets, records) and members (targets, records) -> parts (figures, records)."""
+PartsOfMeans = Callable[[FloatArray, BoolArray, FloatArray], FloatArray]
+"""The same for several means over targets, with weights (means, targets) -> parts (figures, means, records).
+"""
+_STACKED_SCORES = 1 << 15
+"""Scores of a replicate up to which all of them are processed at once: calls of numpy would take longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +114,26 @@ class Replicates:
     def of_each(self, parts_of: Callable[[Replicate], FloatArray]) -> list[FloatArray]:
         """Parts (figures, records) with all models, then without each group of them."""
         return on_threads(parts_of, (self.whole, *self.without), self.whole.values.size)
+
+    def of_all(self, parts_of: PartsOfMeans) -> list[FloatArray]:
+        """The same as `of_each`, faster: replicates that share scores, or have few, are processed at once."""
+        replicates, size = (self.whole, *self.without), self.whole.values.size
+        if not self.uses_references:
+            rows = [np.searchsorted(self.whole.rows, one.rows) for one in replicates]
+            stacked = [self.whole]
+        elif size <= _STACKED_SCORES:
+            ends = np.cumsum([len(one.rows) for one in replicates])
+            rows = [np.arange(end - len(one.rows), end) for one, end in zip(replicates, ends, strict=True)]
+            stacked = list(replicates)
+        else:
+            return on_threads(
+                lambda one: parts_of(one.values, one.in_mask, _means([np.arange(len(one.rows))]))[:, 0],
+                replicates,
+                size,
+            )
+        values, in_mask = (np.concatenate([getattr(one, name) for one in stacked])
+                           for name in ("values", "in_mask"))  # fmt: skip
+        return list(np.moveaxis(parts_of(values, in_mask, _means(rows, len(values))), 1, 0))
 
     def variances_of(
         self,
@@ -251,87 +264,29 @@ class Sample:
         return groups
 
 
-class CurveVariances(NamedTuple):
-    """Variances of the figures of one attack.
-
-    Attributes:
-        auc: of the AUC.
-        advantage: of the advantage.
-        tpr: FPR -> of the TPR at it.
-        calibrated: FPR -> of TPR and FPR at a threshold that comes from the other targets.
-    """
-
-    auc: Variance
-    advantage: Variance
-    tpr: dict[float, Variance]
-    calibrated: dict[float, tuple[Variance, Variance]]
+def _means(rows: Sequence[IntArray], n_rows: int | None = None) -> FloatArray:
+    """The weights of rows in the mean of each set of them; NaN for a set without rows."""
+    weights = np.zeros((len(rows), len(rows[0]) if n_rows is None else n_rows))
+    for own, some in zip(weights, rows, strict=True):
+        own[some] = 1 / max(len(some), 1)
+        if not len(some):
+            own[:] = np.nan
+    return weights
 
 
-def curve_variances(
-    replicates: Replicates, n_records: int, fprs: Sequence[float], calibrated: Sequence[float] = ()
-) -> CurveVariances:
-    """The variances of every figure; arguments as in `Replicates.variances` and `_curve_parts`."""
-    # One threshold serves all targets for the advantage, and those of the others for calibrated rates.
-    own, rates = replicates.uses_references, [NoLeakage(fpr, fpr) for fpr in fprs]
-    kinds: list[tuple[bool, NoLeakage | None]] = [(own, NoLeakage(0.5)), (True, NoLeakage(0.0))]
-    kinds += [(own, rate) for rate in rates]
-    kinds += [(True, NoLeakage(fpr, fpr)) for fpr in calibrated for _ in ("TPR", "FPR")]
-    whole, thresholds, value = replicates.whole, np.empty(0), 0.0
-    if whole.values.size:
-        thresholds = advantage_thresholds(whole.values, whole.in_mask)
-        value = float(advantage_parts(whole.values, whole.in_mask, thresholds).sum())
-    parts = replicates.of_each(lambda one: _curve_parts(one, thresholds, fprs, calibrated))
-    auc, advantage, *others = replicates.variances_of(parts, n_records, kinds)
-    agreement = agreement_of_halves(value, advantage.standard_error(these_records=False))
-    own_rates, of_others = dict(zip(fprs, others[: len(fprs)], strict=True)), others[len(fprs) :]
-    pairs = zip(calibrated, of_others[::2], of_others[1::2], strict=True)
-    return CurveVariances(
-        auc,
-        advantage.with_records_times(agreement),
-        own_rates,
-        {fpr: (of_tpr.at_least(own_rates.get(fpr, of_tpr)), of_fpr) for fpr, of_tpr, of_fpr in pairs},
-    )
+def half_auc_parts(replicates: Replicates) -> list[FloatArray]:
+    """Parts of the AUC within each half of the records, 0 outside of it; (2, records) of each replicate."""
+    n_records = replicates.whole.values.shape[1]
+    fold = halves(n_records)
 
+    def parts_of(scores: FloatArray, in_mask: BoolArray, means: FloatArray) -> FloatArray:
+        parts = np.zeros((2, len(means), n_records))
+        for half in (0, 1):
+            own = fold == half
+            parts[half][:, own] = auc_parts(ranked(scores[:, own], in_mask[:, own]), means)
+        return parts
 
-def _curve_parts(
-    replicate: Replicate, thresholds: FloatArray, fprs: Sequence[float], calibrated: Sequence[float]
-) -> FloatArray:
-    """Parts of AUC, advantage and TPR at each FPR, then of TPR and FPR at each calibrated threshold.
-
-    The thresholds of the advantage are those of all models in every replicate: TPR - FPR is flat where it is
-    largest, and where nothing leaks any threshold is as good. Calibrated thresholds are set anew. So the
-    number of non-members above them stays, while each non-member may change sides, and the changes that
-    records share seem smaller than they are. `curve_variances` therefore takes at least the variance of the
-    TPR at a threshold of the target's own.
-    """
-    scores, in_mask = replicate.values, replicate.in_mask
-    if not scores.size:
-        return np.full((2 + len(fprs) + 2 * len(calibrated), scores.shape[1]), np.nan)
-    ranks = ranked(scores, in_mask)
-    rows = [auc_parts(ranks), advantage_parts(scores, in_mask, thresholds)]
-    rows += [tpr_parts(ranks, fpr, tpr_slope(ranks, fpr)) for fpr in fprs]
-    if calibrated:
-        for fpr, highest in zip(calibrated, highest_of_others(scores, in_mask, calibrated), strict=True):
-            rows += _calibrated_parts(scores > highest[:, None], in_mask, tpr_slope(ranks, fpr))
-    return np.stack(rows)
-
-
-def _calibrated_parts(calls: BoolArray, in_mask: BoolArray, slope: float) -> list[FloatArray]:
-    """Parts of TPR and FPR; the non-members set the threshold, and move it up where they are many."""
-    called = calls.astype(np.float64)
-    of_nonmembers = rate_parts(called, ~in_mask)
-    moved = of_nonmembers - of_nonmembers.mean()
-    return [rate_parts(called, in_mask) - slope * moved, of_nonmembers]
-
-
-def half_auc_parts(scores: FloatArray, in_mask: BoolArray) -> FloatArray:
-    """Parts of the AUC within each half of the records, 0 outside of it; (2, records)."""
-    fold = halves(scores.shape[1])
-    parts = np.zeros((2, scores.shape[1]))
-    for half in (0, 1):
-        own = fold == half
-        parts[half, own] = auc_parts(ranked(scores[:, own], in_mask[:, own]))
-    return parts
+    return replicates.of_all(parts_of)
 
 
 def accuracy_parts(correct: FloatArray, in_mask: BoolArray) -> FloatArray:

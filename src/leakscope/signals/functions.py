@@ -60,10 +60,15 @@ def regression_signals(
 def _computed(
     signal: Signal, inputs: Mapping[str, tuple[Tensor | float, ...]], logits: Tensor, labels: Tensor
 ) -> Tensor:
-    """A signal from its inputs; a user's own is float32 (...,), or integers or bools as they are."""
-    if not signal.is_own:
-        shipped: Tensor = signal.compute(*inputs[signal.inputs])
-        return shipped
+    """A signal from its inputs."""
+    if signal.is_own:
+        return own_signal(signal, logits, labels)
+    shipped: Tensor = signal.compute(*inputs[signal.inputs])
+    return shipped
+
+
+def own_signal(signal: Signal, logits: Tensor, labels: Tensor) -> Tensor:
+    """A user's signal: float32 (...,), or integers or bools as they are."""
     values = signal.compute(logits, labels)
     if not isinstance(values, Tensor) or values.shape != labels.shape:
         shape = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
@@ -83,6 +83,8 @@ def p_value_of_guesses(guesses: Guesses, epsilon: float, delta: float) -> float:
     beyond = float(special.betainc(guesses.right, guesses.made - guesses.right + 1, rate))  # P[B >= v]
     if delta == 0:
         return min(beyond, 1.0)
+    from scipy import stats  # slow to import
+
     # Probabilities rise to the mode and fall beyond: their mean from v - 1 down has its maximum near it.
     spread = np.sqrt(guesses.made * rate * (1 - rate))
     lowest = max(0, int(min(guesses.made * rate - 10 * spread, guesses.right)) - 10)

@@ -34,39 +34,57 @@ class Side(NamedTuple):
     """The members of some targets, or their non-members.
 
     Attributes:
-        counts: float64 (targets, records), 1 for who is one and 0 for others: to multiply by it is several
-            times faster than to choose by a mask, which the processor cannot predict.
-        n: int64 (targets, 1), how many there are, at least 1.
+        weights: float64 (targets, records), 1 / n for who is one and 0 for others: to multiply by it is
+            several times faster than to choose by a mask, which the processor cannot predict.
+        n: int64 (targets,), how many there are.
     """
 
-    counts: FloatArray
+    weights: FloatArray
     n: IntArray
 
     @classmethod
     def of(cls, is_counted: BoolArray) -> Side:
         """From who is one."""
-        n = is_counted.sum(axis=1, keepdims=True)
-        return cls(is_counted.astype(np.float64), np.maximum(n, 1))
+        n = is_counted.sum(axis=1)
+        weights = is_counted.astype(np.float64)
+        weights *= (1 / np.maximum(n, 1))[:, None]
+        return cls(weights, n)
 
 
 class Ranked(NamedTuple):
-    """Scores of some targets, and for each how many records of either side reach it; (targets, records) each.
+    """Scores of some targets, and where members and non-members are among each other.
 
     Attributes:
+        scores: float64 (targets, records).
         members: who is a member.
         nonmembers: who is none.
-        n_nonmembers: non-members of each target; (targets, 1).
-        members_below: members with a lower score, ties count half.
-        nonmembers_below: non-members with a lower score, ties count half.
-        nonmembers_reaching: non-members with this score or a higher one.
+        wins: float64 (targets, records), for a member the number of non-members with a lower score, for a
+            non-member the number of members with a higher one; ties count half.
+        ordered_nonmembers: float64, the scores of each target's non-members, ascending, one target after the
+            other.
+        members_above: float64, how many members of the same target exceed each of them.
     """
 
+    scores: FloatArray
     members: Side
     nonmembers: Side
-    n_nonmembers: IntArray
-    members_below: FloatArray
-    nonmembers_below: FloatArray
-    nonmembers_reaching: IntArray
+    wins: FloatArray
+    ordered_nonmembers: FloatArray
+    members_above: FloatArray
+
+    def highest_nonmembers(self, rank: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The non-member of this rank, 1 for the highest score; its score, and the members above it.
+
+        Args:
+            rank: int64 (targets,); 0 is above all records, and more than there are non-members below all.
+        """
+        ends, n = np.cumsum(self.nonmembers.n), self.nonmembers.n
+        at = np.clip(ends - rank, 0, max(len(self.ordered_nonmembers) - 1, 0))
+        scores, above = np.full(len(n), np.inf), np.zeros(len(n))
+        is_one, is_below = (rank >= 1) & (rank <= n), rank > n
+        scores[is_one], above[is_one] = self.ordered_nonmembers[at[is_one]], self.members_above[at[is_one]]
+        scores[is_below], above[is_below] = -np.inf, self.members.n[is_below]
+        return scores, above
 
 
 def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
@@ -74,22 +92,22 @@ def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
     n_targets, n_records = scores.shape
     order = np.argsort(scores, axis=1)
     order += n_records * np.arange(n_targets)[:, None]  # places in the scores of all targets
-    ascending = scores.reshape(-1)[order]
-    counts = np.zeros((n_targets, n_records + 1), dtype=np.int64)
-    np.cumsum(is_member.reshape(-1)[order], axis=1, out=counts[:, 1:])
+    ascending, member = scores.reshape(-1)[order], is_member.reshape(-1)[order]
+    counts = np.zeros((n_targets, n_records + 1))
+    np.cumsum(member, axis=1, out=counts[:, 1:])
     first, last = _ties(ascending)
     if first is last:
         lower, not_above = counts[:, :-1], counts[:, 1:]
     else:
         lower, not_above = np.take_along_axis(counts, first, 1), np.take_along_axis(counts, last + 1, 1)
-    n_nonmembers = n_records - counts[:, -1:]
-    members, nonmembers = np.empty(scores.shape), np.empty(scores.shape)
-    reaching = np.empty(scores.shape, dtype=np.int64)
-    either_side = lower + not_above
-    members.reshape(-1)[order] = either_side / 2
-    nonmembers.reshape(-1)[order] = (first + last + 1 - either_side) / 2
-    reaching.reshape(-1)[order] = n_nonmembers - (first - lower)
-    return Ranked(Side.of(is_member), Side.of(~is_member), n_nonmembers, members, nonmembers, reaching)
+    n_members, wins = counts[:, -1:], np.empty(scores.shape)
+    # Members below a record are `below`; a non-member wins over the others, a member over the rest below it.
+    below = (lower + not_above) / 2
+    wins.reshape(-1)[order] = n_members - below + ((first + last + 1) / 2 - n_members) * member
+    nonmember = np.flatnonzero(~member)
+    above = (n_members - not_above).reshape(-1)[nonmember]
+    sides = Side.of(is_member), Side.of(~is_member)
+    return Ranked(scores, *sides, wins, ascending.reshape(-1)[nonmember], above)
 
 
 def _ties(ascending: FloatArray) -> tuple[IntArray, IntArray]:
@@ -105,28 +123,55 @@ def _ties(ascending: FloatArray) -> tuple[IntArray, IntArray]:
     return first, np.minimum.accumulate(closes[:, ::-1], axis=1)[:, ::-1]
 
 
-def auc_parts(ranks: Ranked) -> FloatArray:
-    """Parts in the mean AUC: each record's placement among the other side; float64 (records,)."""
-    of_members = ranks.nonmembers_below / ranks.nonmembers.n
-    of_nonmembers = 1 - ranks.members_below / ranks.members.n
-    return _rate_parts(of_members, ranks.members) + _deviations(of_nonmembers, ranks.nonmembers)
+def auc_parts(ranks: Ranked, means: FloatArray | None = None) -> FloatArray:
+    """Parts in the mean AUC: each record's placement among the other side; float64 (..., records).
+
+    Args:
+        ranks: of the scores.
+        means: float64 (..., targets), the weights of the targets in each mean; None: one mean of all.
+    """
+    (n_targets, n_records), members, nonmembers = ranks.wins.shape, ranks.members, ranks.nonmembers
+    of_targets = _equal(n_targets) if means is None else means
+    share = 1 / np.maximum(members.n * nonmembers.n, 1)
+    auc = share * ranks.wins.sum(axis=1) / 2  # every pair is won from both of its ends, or from none
+    own = of_targets * auc
+    influence = (of_targets * share) @ ranks.wins - own @ members.weights - own @ nonmembers.weights
+    return np.asarray(influence + own.sum(axis=-1, keepdims=True) / n_records)
 
 
-def tpr_parts(ranks: Ranked, fpr: float, slope: float) -> FloatArray:
-    """Parts in the mean TPR at an expected FPR, where the ROC curve has this slope; float64 (records,).
+def tpr_parts(
+    ranks: Ranked, fpr: float, slope: float | FloatArray, means: FloatArray | None = None
+) -> FloatArray:
+    """Parts in the mean TPR at an expected FPR, where the ROC curve has this slope; float64 (..., records).
 
     Non-members set the threshold, so they have a part: one more above it moves it up, which costs as many
-    members as the ROC curve's slope says.
+    members as the ROC curve's slope says. `means` as in `auc_parts`.
     """
     called = _called(ranks, fpr)
-    return _rate_parts(called, ranks.members) - slope * _deviations(called, ranks.nonmembers)
+    of_targets = _equal(len(called)) if means is None else means
+    of_nonmembers, _ = _deviations(called, ranks.nonmembers, of_targets)
+    return _rate_parts(called, ranks.members, of_targets) - np.asarray(slope)[..., None] * of_nonmembers
 
 
-def tpr_slope(ranks: Ranked, fpr: float) -> float:
-    """Slope of the mean ROC curve, from half to twice the FPR."""
+def tpr_slope(ranks: Ranked, fpr: float, means: FloatArray | None = None) -> FloatArray:
+    """Slope of the mean ROC curve, from half to twice the FPR; float64 (...,), `means` as in `auc_parts`."""
+    of_targets = _equal(len(ranks.scores)) if means is None else means
     ends = fpr / 2, min(2 * fpr, 1.0)
-    low, high = (float(_rate(_called(ranks, end), ranks.members).mean()) for end in ends)
-    return (high - low) / (ends[1] - ends[0])
+    low, high = (of_targets @ _tpr(ranks, end) for end in ends)
+    return np.asarray((high - low) / (ends[1] - ends[0]))
+
+
+def _tpr(ranks: Ranked, fpr: float) -> FloatArray:
+    """Of each target."""
+    rank, beyond = _rank_of_threshold(ranks, fpr)
+    (_, at), (_, next_lower) = ranks.highest_nonmembers(rank), ranks.highest_nonmembers(rank + 1)
+    tpr: FloatArray = ((1 - beyond) * at + beyond * next_lower) / np.maximum(ranks.members.n, 1)
+    return tpr
+
+
+def _equal(n_targets: int) -> FloatArray:
+    """The weights of all targets in their mean."""
+    return np.full(n_targets, 1 / max(n_targets, 1))
 
 
 def advantage_thresholds(scores: FloatArray, is_member: BoolArray) -> FloatArray:
@@ -163,69 +208,78 @@ def best_threshold(scores: FloatArray, is_member: BoolArray) -> float:
     n_members = np.maximum(is_member.sum(axis=1, keepdims=True), 1)
     n_nonmembers = np.maximum((~is_member).sum(axis=1, keepdims=True), 1)
     weights = np.where(is_member, 1 / n_members, -1 / n_nonmembers)
-    grid = np.quantile(scores, 1 - _SHARES, method="higher")
-    reached = np.searchsorted(grid[::-1], scores.reshape(-1), side="right")  # number of thresholds reached
+    flat, n_shares = scores.reshape(-1), len(_SHARES)
+    order = np.argsort(flat)
+    ascending = flat[order]
+    grid = ascending[np.ceil((flat.size - 1) * (1 - _SHARES)).astype(np.int64)]  # descending
+    starts = np.searchsorted(ascending, grid[::-1])
+    reached = np.empty(flat.size, dtype=np.int64)  # number of thresholds reached
+    reached[order] = np.repeat(np.arange(n_shares + 1), np.diff(starts, prepend=0, append=flat.size))
     by_number = np.bincount(reached, weights.reshape(-1), len(grid) + 1)
     curve = by_number[::-1].cumsum()[:-1]  # lowest threshold last
     return float(grid[int(np.argmax(_SMOOTHING @ curve))])
 
 
-def advantage_parts(scores: FloatArray, is_member: BoolArray, thresholds: FloatArray) -> FloatArray:
-    """Parts in the mean of TPR - FPR, half of the records after the other; float64 (records,).
+def advantage_parts(
+    scores: FloatArray, is_member: BoolArray, thresholds: FloatArray, means: FloatArray | None = None
+) -> FloatArray:
+    """Parts in the mean of TPR - FPR, half of the records after the other; float64 (..., records).
 
     Args:
         scores: float64 (targets, records).
         is_member: bool (targets, records).
         thresholds: float64 (records,), see `advantage_thresholds`.
+        means: as in `auc_parts`.
     """
     called = (scores >= thresholds).astype(np.float64)
-    parts, fold = np.empty(called.shape[1]), halves(called.shape[1])
+    of_targets, fold = _equal(len(called)) if means is None else means, halves(called.shape[1])
+    parts = np.empty((*of_targets.shape[:-1], called.shape[1]))
     for half in (0, 1):
         own = np.flatnonzero(fold == half)
         of_half, members = called[:, own], is_member[:, own]
-        parts[own] = (rate_parts(of_half, members) - rate_parts(of_half, ~members)) / 2
+        tpr, fpr = (rate_parts(of_half, side, of_targets) for side in (members, ~members))
+        parts[..., own] = (tpr - fpr) / 2
     return parts
 
 
-def rate_parts(values: FloatArray, counted: BoolArray) -> FloatArray:
-    """Parts in the mean over targets of the mean value of the counted records; float64 (records,).
+def rate_parts(values: FloatArray, counted: BoolArray, means: FloatArray | None = None) -> FloatArray:
+    """Parts in the mean over targets of the mean value of the counted records; float64 (..., records).
 
     Args:
         values: float64 (targets, records), finite.
         counted: bool (targets, records).
+        means: as in `auc_parts`.
     """
-    return _rate_parts(values, Side.of(counted))
+    return _rate_parts(values, Side.of(counted), _equal(len(values)) if means is None else means)
 
 
-def _rate_parts(values: FloatArray, side: Side) -> FloatArray:
-    rate = _rate(values, side)
-    parts: FloatArray = _deviations(values, side, rate) + float(rate.mean()) / values.shape[1]
-    return parts
+def _rate_parts(values: FloatArray, side: Side, means: FloatArray) -> FloatArray:
+    influence, rate = _deviations(values, side, means)
+    return np.asarray(influence + (means @ rate)[..., None] / values.shape[1])
 
 
-def _deviations(values: FloatArray, side: Side, rate: FloatArray | None = None) -> FloatArray:
-    """Influence of each record on the mean over targets; sums to 0; float64 (records,)."""
-    rate = _rate(values, side) if rate is None else rate
-    off = values - rate[:, None]
-    off *= side.counts
-    off /= side.n
-    influence: FloatArray = off.sum(axis=0) / len(off)
-    return influence
+def _deviations(values: FloatArray, side: Side, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Influence of each record on the means over targets, which sums to 0; and the rate of each target."""
+    weighted = values * side.weights
+    rate = weighted.sum(axis=1)
+    return means @ weighted - (means * rate) @ side.weights, rate
 
 
-def _rate(values: FloatArray, side: Side) -> FloatArray:
-    """Mean over the counted records of each target; float64 (targets,)."""
-    rate: FloatArray = (values * side.counts).sum(axis=1) / side.n[:, 0]
-    return rate
+def _rank_of_threshold(ranks: Ranked, fpr: float) -> tuple[IntArray, FloatArray]:
+    """The rank of the non-member that sets the threshold, and how far beyond it the threshold is."""
+    rank = fpr * (ranks.nonmembers.n + 1)
+    lower = np.floor(rank)
+    return lower.astype(np.int64), rank - lower
 
 
 def _called(ranks: Ranked, fpr: float) -> FloatArray:
     """1 for a record above the non-member that sets the threshold, 0 below, between at interpolated ranks."""
-    rank = fpr * (ranks.n_nonmembers + 1)  # (targets, 1)
-    lower = np.floor(rank)
-    beyond, at = rank - lower, lower.astype(np.int64)
-    reaching = ranks.nonmembers_reaching
-    called: FloatArray = (reaching < at) * ((1 - beyond) + beyond)
-    if beyond.any():
-        called += (reaching == at) * beyond
+    rank, beyond = _rank_of_threshold(ranks, fpr)
+    called = (ranks.scores > ranks.highest_nonmembers(rank)[0][:, None]).astype(np.float64)
+    if not beyond.any():
+        return called
+    called *= (1 - beyond)[:, None]
+    next_lower = (ranks.scores > ranks.highest_nonmembers(rank + 1)[0][:, None]).astype(np.float64)
+    next_lower *= beyond[:, None]
+    called += next_lower
     return called

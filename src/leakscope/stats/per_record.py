@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
@@ -138,14 +139,12 @@ def decision_counts(says_member: BoolArray, in_mask: BoolArray) -> IntArray:
 
 def _table(counts: IntArray, level: float) -> RiskTable:
     """The figures of distinct counts, int64 (4, kinds)."""
-    from scipy.stats import hypergeom  # slow to import
-
     n_true, n_in, n_false, n_out = counts
     tpr, fpr = _rate(n_true, n_in), _rate(n_false, n_out)
     tpr_low, tpr_high = np.where(np.isnan(tpr), np.nan, clopper_pearson_bounds(n_true, n_in, level))
     fpr_low, fpr_high = np.where(np.isnan(fpr), np.nan, clopper_pearson_bounds(n_false, n_out, level))
     advantage = tpr - fpr
-    fisher = hypergeom.sf(n_true - 1, n_in + n_out, n_in, n_true + n_false)
+    fisher = _fisher(n_true, n_in, n_false, n_out)
     return RiskTable(
         n_in=n_in,
         n_out=n_out,
@@ -160,6 +159,25 @@ def _table(counts: IntArray, level: float) -> RiskTable:
         advantage_high=advantage + np.hypot(tpr_high - tpr, fpr - fpr_low),
         p_value=np.where(np.isnan(advantage), np.nan, fisher),
     )
+
+
+def _fisher(n_true: IntArray, n_in: IntArray, n_false: IntArray, n_out: IntArray) -> FloatArray:
+    """One-sided p-values of Fisher's exact test: the chance of at least as many of the calls among members.
+
+    scipy.stats has it, too, but takes longer to import than a small audit takes to attack.
+    """
+    n_called, n_all, p_value = n_true + n_false, n_in + n_out, np.zeros(len(n_true))
+    log_factorial = special.gammaln(np.arange(1.0, int(n_all.max(initial=0)) + 2))
+
+    def log_choose(n: IntArray, k: IntArray) -> FloatArray:
+        return np.asarray(log_factorial[n] - log_factorial[k] - log_factorial[n - k])
+
+    most, log_all = np.minimum(n_in, n_called), log_choose(n_all, n_called)
+    for more in range(int((most - n_true).max(initial=0)), -1, -1):  # the smallest chances first
+        k = np.minimum(n_true + more, most)
+        log_chance = log_choose(n_in, k) + log_choose(n_out, n_called - k) - log_all
+        p_value += np.where(n_true + more <= most, np.exp(log_chance), 0.0)
+    return np.minimum(p_value, 1.0)
 
 
 def _rate(successes: IntArray, trials: IntArray) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
+from leakscope.evaluate.hygiene.second_process import scores_from_beside
 from leakscope.stats.intervals import delong
 
 NAME = "shift"
@@ -43,9 +44,15 @@ def shift_scores(
     members = is_member[sample]
     if min(members.sum(), (~members).sum()) < _LEAST_RECORDS:
         return scores
-    x = _narrow(features_of(sample).reshape(len(sample), -1).astype(np.float32), seed)
-    scores[sample] = _out_of_fold(x, members, seed)
+    features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
+    of_sample = scores_from_beside(features, members, seed)
+    scores[sample] = forest_scores(features, members, seed) if of_sample is None else of_sample
     return scores
+
+
+def forest_scores(features: AnyArray, members: BoolArray, seed: int) -> FloatArray:
+    """The scores of a sample, float32 (records, features)."""
+    return _out_of_fold(_narrow(features, seed), members, seed)
 
 
 def check_shift(scores: FloatArray | None, is_member: BoolArray) -> Outcome:
@@ -81,10 +88,10 @@ def _sample(n_records: int, seed: int) -> IntArray:
 
 def _narrow(x: AnyArray, seed: int) -> AnyArray:
     """Long features, projected on their principal axes."""
-    from sklearn.decomposition import PCA
-
     if x.shape[1] <= _MOST_FEATURES:
         return x
+    from sklearn.decomposition import PCA
+
     axes = PCA(min(_MOST_FEATURES, len(x) - 1), svd_solver="randomized", random_state=seed)
     return np.asarray(axes.fit_transform(x))
 

@@ -10,9 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.signals.of_arrays import (
+    at_label,
+    entropy,
+    gradient_proxy,
+    log_odds,
+    modified_entropy,
+    top2_margin,
+)
 from leakscope.single_model.results import Readings
 
 DEFAULT_READINGS = Readings()
@@ -43,8 +51,13 @@ class GlobalLira:
 
     def score(self, confidence: FloatArray) -> FloatArray:
         """Log density under members minus under non-members; higher means member."""
-        log_in = stats.norm.logpdf(confidence, self.mean_in, self.sd_in)
-        return np.asarray(log_in - stats.norm.logpdf(confidence, self.mean_out, self.sd_out))
+        log_in = _log_density(confidence, self.mean_in, self.sd_in)
+        return log_in - _log_density(confidence, self.mean_out, self.sd_out)
+
+
+def _log_density(values: FloatArray, mean: float, sd: float) -> FloatArray:
+    """Of a Gaussian, without the constant that all of them share."""
+    return np.asarray(-(((values - mean) / sd) ** 2) / 2 - np.log(sd))
 
 
 def features(
@@ -54,21 +67,20 @@ def features(
     z = logits.astype(np.float64)
     p = special.softmax(z, axis=1)
     odds = log_odds(z, labels)
-    second, first = np.sort(p, axis=1)[:, -2:].T
-    entropy = special.entr(p).sum(axis=1)
+    of_output = entropy(z)
     wrong = special.expit(-odds)  # the probability of all wrong classes
     return {
         **{f"prob_{c}": p[:, c] for c in range(p.shape[1])},
         "loss": np.logaddexp(0, -odds),
-        "entropy": entropy,
+        "entropy": of_output,
         f"{readings.entropy}_entropy": (
-            wrong * entropy if readings.entropy == "adjusted" else modified_entropy(z, labels)
+            wrong * of_output if readings.entropy == "adjusted" else modified_entropy(z, labels)
         ),
-        "top2_margin": first - second,
+        "top2_margin": top2_margin(z),
         "true_prob": special.expit(odds),
         "correct": (z.argmax(axis=1) == labels).astype(np.float64),
         "max_logit": z.max(axis=1),
-        "true_logit": _at_label(z, labels),
+        "true_logit": at_label(z, labels),
         "gradient_proxy": wrong if readings.gradient == "true_logit" else gradient_proxy(z, labels),
     }
 
@@ -77,47 +89,3 @@ def confidence(logits: AnyArray, labels: IntArray, readings: Readings = DEFAULT_
     """What the densities of the global likelihood ratio are fitted to; float64 (records,)."""
     odds = log_odds(logits, labels)
     return np.asarray(special.expit(odds)) if readings.confidence == "probability" else odds
-
-
-def log_odds(logits: AnyArray, labels: IntArray) -> FloatArray:
-    """Logit-scaled true-class confidence `z_y - logsumexp(z without y)`; float64 (records,)."""
-    z = logits.astype(np.float64)
-    return np.asarray(_at_label(z, labels) - special.logsumexp(_without_label(z, labels), axis=1))
-
-
-def modified_entropy(logits: FloatArray, labels: IntArray) -> FloatArray:
-    """Song and Mittal (2021): `-(1-p_y) log p_y - sum_{c != y} p_c log(1-p_c)`, in nats."""
-    odds = log_odds(logits, labels)
-    p = special.softmax(logits, axis=1)
-    wrong = np.where(_is_label(logits, labels), 0.0, p * _log_one_minus(logits)).sum(axis=1)
-    return np.asarray(special.expit(-odds) * np.logaddexp(0, -odds) - wrong)
-
-
-def gradient_proxy(logits: FloatArray, labels: IntArray) -> FloatArray:
-    """Norm of the loss gradient at the logits, `||softmax(z) - onehot(y)||`."""
-    p = special.softmax(logits, axis=1)
-    others = np.where(_is_label(logits, labels), 0.0, p)
-    return np.asarray(np.hypot(np.linalg.norm(others, axis=1), special.expit(-log_odds(logits, labels))))
-
-
-def _log_one_minus(logits: FloatArray) -> FloatArray:
-    """log(1 - p_c) for each class; the largest p, which may round to 1, through the other logits."""
-    top = logits.argmax(axis=1)
-    others = special.logsumexp(_without_label(logits, top), axis=1)
-    log_not_top = others - special.logsumexp(logits, axis=1)
-    is_top = _is_label(logits, top)
-    p = np.where(is_top, 0.0, special.softmax(logits, axis=1))
-    return np.where(is_top, log_not_top[:, None], np.log1p(-p))
-
-
-def _at_label(values: FloatArray, labels: IntArray) -> FloatArray:
-    return np.asarray(np.take_along_axis(values, labels[:, None], axis=1)[:, 0])
-
-
-def _is_label(logits: FloatArray, labels: IntArray) -> BoolArray:
-    """bool (records, classes), true at each record's label."""
-    return np.asarray(np.arange(logits.shape[1]) == labels[:, None])
-
-
-def _without_label(logits: FloatArray, labels: IntArray) -> FloatArray:
-    return np.where(_is_label(logits, labels), -np.inf, logits)
