@@ -155,6 +155,8 @@ def _params(results: AuditResults) -> Iterator[tuple[str, Any]]:
     yield "targets", population.targets
     yield "seed", seeds_text(population)
     for name, value in population.recipe.items():
+        if name == "code":  # digests
+            continue
         yield f"recipe/{_names([name])[0]}", value
     for name, value in asdict(gate).items() if gate else ():
         if value not in (None, ()):
