@@ -45,6 +45,4 @@ trainer = pl.Trainer(
     accelerator="cpu",
 )
 trainer.fit(Digits(), DataLoader(train_set, batch_size=64, shuffle=True))
-print(
-    f"{np.isin(watch.monitor.top(0.05), flipped).mean():.0%} of the top 5% have a flipped label"
-)  # leakscope
+print(f"flipped labels in the top 5%: {np.isin(watch.monitor.top(0.05), flipped).mean():.0%}")  # leakscope

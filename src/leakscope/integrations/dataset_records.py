@@ -117,7 +117,7 @@ def restored_generators() -> Iterator[None]:
 
 @contextmanager
 def fixed_draws() -> Iterator[None]:
-    """The same random numbers in every process: a dataset with augmentation has the same records every time."""
+    """The same random numbers every time, so that a dataset with augmentation has the same records."""
     with restored_generators():
         seed_everything(0)
         yield

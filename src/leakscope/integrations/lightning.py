@@ -11,8 +11,10 @@ verdict = lightning.audit(LitModel, make_trainer, train_set, batch_size=64, out=
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,11 +122,27 @@ def training_function(
         module = make_module()
         rows = _pairs(records, indices) if dataset is None else part_of(dataset, indices)
         order = torch.Generator().manual_seed(seed)
-        make_trainer().fit(module, DataLoader(rows, batch_size=batch_size, shuffle=True, generator=order))
+        loader = DataLoader(rows, batch_size=batch_size, shuffle=True, generator=order)
+        with _without_notes():
+            make_trainer().fit(module, loader)
         return lambda features: _outputs(module, features)
 
     train.__qualname__ = f"training_function({name_of(make_module)})"
     return train
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Switches off the notes of Lightning, which are the same for every model."""
+    loggers = [logging.getLogger(name) for name in _PACKAGES]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _pairs(records: Records, indices: IntArray) -> TensorDataset:

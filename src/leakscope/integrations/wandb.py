@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -31,11 +32,17 @@ def log(run: TrackedRun, into: str | None) -> str:
         refuse_into(into, "Weights & Biases")
         _log_to(wandb.run, run)
         return str(wandb.run.id)
-    settings = {name: value for name, value in _SETTINGS.items() if name in wandb.Settings.model_fields}
-    project = into or wandb.Settings().project or _PROJECT
-    with wandb.init(project=project, name=run.name, settings=wandb.Settings(**settings)) as started:
+    project = into or os.environ.get("WANDB_PROJECT", _PROJECT)
+    with wandb.init(project=project, name=run.name, settings=_settings(wandb.Settings)) as started:
         _log_to(started, run)
         return str(started.id)
+
+
+def _settings(settings_class: Any) -> Any:
+    """Settings of a run of our own, as far as this version of W&B has them and the user chose none."""
+    known = {name: value for name, value in _SETTINGS.items() if name in settings_class.model_fields}
+    chosen = {name for name in known if f"WANDB_{name.upper()}" in os.environ}
+    return settings_class(**{name: value for name, value in known.items() if name not in chosen})
 
 
 def _log_to(started: Any, run: TrackedRun) -> None:
