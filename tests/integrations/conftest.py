@@ -31,6 +31,12 @@ def only_quick_audits() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training functions run here, not in processes that would import every library again."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+
+
 @pytest.fixture(scope="package")
 def population(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     out = tmp_path_factory.mktemp("population") / "my run"

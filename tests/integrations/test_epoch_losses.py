@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from leakscope.errors import InputError
+from leakscope.integrations import hugging_face, lightning, tracking
 from leakscope.integrations.dataset_records import Input, Layout, fixed_draws
 from leakscope.integrations.epoch_losses import EpochLosses, undisturbed
 from leakscope.integrations.lightning import pair_losses, records
@@ -154,3 +156,14 @@ def test_a_dataset_with_augmentation_has_the_same_records_every_time() -> None:
         first = torch.randn(1)
     with fixed_draws():
         assert torch.equal(first, torch.randn(1))
+
+
+def test_a_trainer_that_is_not_installed_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0].endswith("lightning")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(lightning, "find_spec", lambda _: None)
+    monkeypatch.setattr(tracking, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"pip install 'leakscope\[lightning\]'"):
+        lightning.monitor_callback()
+    with pytest.raises(InputError, match=r"pip install 'leakscope\[transformers\]'"):
+        hugging_face.monitor_callback()

@@ -60,7 +60,7 @@ class Layout:
         """The inputs as features; float32 (records, numbers)."""
         for one in self.inputs:
             values = tensors[one.name]
-            if not values.is_floating_point() and values.abs().max() > _LARGEST_EXACT:
+            if not values.is_floating_point() and values.long().abs().max() > _LARGEST_EXACT:
                 raise InputError(f"{one.name} has integers above {_LARGEST_EXACT:,}, which float32 rounds")
         flat = [tensors[one.name].reshape(len(tensors[one.name]), -1).float() for one in self.inputs]
         return torch.cat(flat, dim=1).numpy()
