@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leakscope.evaluate.gate import Gate as Gate
     from leakscope.evaluate.gate import TprLimit as TprLimit
     from leakscope.evaluate.verdict import Verdict as Verdict
+    from leakscope.integrations.tracking import log_run as log_run
     from leakscope.models.given import (
         FittedEstimator as FittedEstimator,
     )
@@ -89,6 +90,7 @@ _MODULES = {
     "audit": "leakscope.audits.run",
     "compare_defences": "leakscope.studies.defences.study",
     "load": "leakscope.data.registry",
+    "log_run": "leakscope.integrations.tracking",
     "open_run": "leakscope.runs.run",
     "read_table": "leakscope.data.files",
 }

@@ -29,6 +29,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
+from leakscope.cli.track import Track, checked_trackers, track_finished
 from leakscope.errors import ExitCode, InputError, printable
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def audit(
     ] = False,
     redact: Redact = None,
     with_membership: WithMembership = False,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,6 +92,7 @@ def audit(
         "reuse": reuse or None,
         "fresh": fresh or None,
     }
+    trackers = checked_trackers(track)
     settings, source = configured(config, predictions, data_dir, given)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
     file = config or predictions
@@ -101,6 +104,8 @@ def audit(
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     show(verdict, quiet, as_json)
+    sys.stdout.flush()  # a tracker may take a while
+    track_finished(verdict, trackers, quiet)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, waiting
+from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, track, waiting
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -50,6 +50,8 @@ app.command("report")(runs.report)
 app.command("open")(runs.open_)
 app.command("verify")(runs.verify)
 app.command("compare")(runs.compare)
+app.command("track")(track.track)
+app.command("card")(track.card)
 app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
