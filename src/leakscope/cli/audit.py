@@ -28,6 +28,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
+from leakscope.cli.pipeline import GateName, Junit, Summary, check_files, with_gate, write_audit
 from leakscope.errors import ExitCode, InputError, printable
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def audit(
     ] = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    gate: GateName = None,
     claim: ClaimText = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
@@ -68,6 +70,8 @@ def audit(
     ] = False,
     redact: Redact = None,
     with_membership: WithMembership = False,
+    junit: Junit = None,
+    summary: Summary = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,6 +83,7 @@ def audit(
     from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
+    check_files(junit, summary)
     given = {
         "models": models,
         "attacks": listed(attacks),
@@ -90,13 +95,15 @@ def audit(
         "fresh": fresh or None,
     }
     settings, source = configured(config, predictions, data_dir, given)
-    settings = replace(settings, disclosure=Disclosure(redact, with_membership))
+    disclosure = Disclosure(redact, with_membership)
+    settings = replace(settings, gate=with_gate(settings.gate, gate), disclosure=disclosure)
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
     out = out or Path("runs") / file.stem
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
+    write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
@@ -126,9 +133,12 @@ def judge(
     run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    gate: GateName = None,
     claim: ClaimText = None,
     redact: Redact = None,
     with_membership: WithMembership = False,
+    junit: Junit = None,
+    summary: Summary = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,13 +151,16 @@ def judge(
     from leakscope.audits.settings import AuditSettings
     from leakscope.disclosure import Disclosure
 
+    check_files(junit, summary)
     settings = AuditSettings(
         attacks=listed(attacks),
         fpr=rates(fpr),
+        gate=with_gate(None, gate),
         claim=claimed(claim),
         disclosure=Disclosure(redact, with_membership),
     )
     verdict = run_audit(settings, FinishedRun(run), run)
+    write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
