@@ -18,8 +18,9 @@ ORDER = (
     "errors", "array_types", "user_code", "disk", "types", "code_identity", "randomness", "design",
     "options", "privacy", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
-    "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
-    "defences", "dp", "evaluate", "audits", "single_model", "compare", "advice", "studies", "runs", "cli",
+    "stats", "attacks", "leakage", "hardness", "report", "dynamics",
+    "defences", "dp", "evaluate", "audits", "testing", "single_model", "compare", "advice", "studies",
+    "runs", "cli",
 )  # fmt: skip
 """Rooms and root modules, from leaf to edge; ARCHITECTURE.md describes them in this order."""
 

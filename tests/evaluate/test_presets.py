@@ -55,7 +55,9 @@ def test_a_given_limit_replaces_that_of_the_preset_on_the_same_figure_only() -> 
     lower = with_preset(Gate(preset="release", max_tpr=(TprLimit(0.001, 0.002),), max_exposed_share=0.0))
     assert [limit.fpr for limit in lower.max_tpr] == [0.001, 0.01]
     assert lower.max_exposed_share == 0.0
-    assert with_preset(Gate(preset="release", max_tpr=(TprLimit(0.01, 0.5),))).max_tpr == (TprLimit(0.01, 0.5),)
+    assert with_preset(Gate(preset="release", max_tpr=(TprLimit(0.01, 0.5),))).max_tpr == (
+        TprLimit(0.01, 0.5),
+    )
 
 
 def test_a_sentence_names_the_preset_only_where_the_limit_is_its_own() -> None:
