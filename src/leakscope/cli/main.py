@@ -12,7 +12,7 @@ import typer
 
 from leakscope import __version__
 from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, waiting
-from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
+from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
 _LEAST_ADDRESS_SPACE = 2_000_000_000
@@ -121,6 +121,12 @@ def main() -> None:
     except LeakscopeError as error:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if not missing_extra(error.name):
+            traceback.print_exc()
+            sys.exit(ExitCode.RUN_FAILED)
+        print(f"leakscope: {missing_extra(error.name)}", file=sys.stderr)
+        sys.exit(ExitCode.INPUT_WRONG)
     except Exception as error:
         if _is_out_of_memory(error):
             remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
