@@ -45,7 +45,7 @@ def environment(folder: Path, wheel: Path, python: Path | str = sys.executable) 
     return Environment(folder)
 
 
-def link_packages(into: Environment, requirements: list[str]) -> set[str]:
+def link_packages(folder: Path, requirements: list[str]) -> set[str]:
     """Links the packages of this process that satisfy requirements, and what they require; returns names."""
     linked: dict[str, Distribution] = {}
     waiting = [Requirement(text) for text in requirements]
@@ -62,7 +62,7 @@ def link_packages(into: Environment, requirements: list[str]) -> set[str]:
         linked[wanted.name.lower()] = found
         waiting += _requirements(found, wanted.extras)
     for found in linked.values():
-        _link(found, into.packages)
+        _link(found, folder)
     return set(linked)
 
 

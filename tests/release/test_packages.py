@@ -70,7 +70,7 @@ def test_a_package_index_accepts_both(built: Built) -> None:
 def without_torch(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The wheel as `pip install leakscope` installs it."""
     made = environment(tmp_path_factory.mktemp("plain") / "venv", built.wheel)
-    linked = link_packages(made, requirements_of(made))
+    linked = link_packages(made.packages, requirements_of(made))
     assert {"numpy", "polars"} <= linked
     assert not {"torch", "safetensors", "ray"} & linked, "a plain install brings torch"
     return made
@@ -119,7 +119,7 @@ def test_python_says_the_same(without_torch: Environment, tmp_path: Path) -> Non
 def test_with_train_the_demo_runs_in_an_empty_folder(built: Built, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     trained = environment(tmp_path / "venv", built.wheel)
-    link_packages(trained, requirements_of(trained, "train"))
+    link_packages(trained.packages, requirements_of(trained, "train"))
     folder = tmp_path / "empty"
     folder.mkdir()
     done = trained.leakscope("demo", "--models", "2", "--quiet", cwd=folder)
