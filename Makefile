@@ -6,7 +6,7 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-rest test-all lint bench clean
+.PHONY: demo test test-rest test-all lint lock bench clean
 
 # Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
 REST := slow or browser or cluster
@@ -27,15 +27,19 @@ lint: $(INSTALLED)        ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+lock: $(INSTALLED)        ## write down the version of every package in .venv, for others to install the same
+	{ echo '# Every package of the development environment; written by `make lock`.'; \
+	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > requirements/dev.lock
+
 bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a named rival in the same run
 	for script in $(filter-out benchmarks/against_rivals.py,$(wildcard benchmarks/*.py)); do \
 		$(BIN)/python $$script || exit 1; done
 	$(BIN)/python benchmarks/against_rivals.py --write
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml requirements/cpu.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --constraint requirements/cpu.txt --editable '.[$(EXTRAS)]'
 	touch $@
 
 # The tools we measure against want other versions of what we use, so they have an environment of their own.

@@ -18,8 +18,8 @@ ORDER = (
     "errors", "array_types", "user_code", "disk", "frames", "types", "code_identity", "randomness", "design",
     "options", "privacy", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
-    "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
-    "defences", "dp", "evaluate", "audits", "single_model", "compare", "advice", "studies", "runs",
+    "stats", "attacks", "leakage", "hardness", "report", "dynamics",
+    "defences", "dp", "evaluate", "audits", "testing", "single_model", "compare", "advice", "studies", "runs",
     "integrations", "cli",
 )  # fmt: skip
 """Rooms and root modules, from leaf to edge; ARCHITECTURE.md describes them in this order."""

@@ -8,7 +8,7 @@
 Importing this package is quick: a name is imported from its module when it is first used.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
+from importlib.util import find_spec
 
 _LONGEST_MESSAGE = 2000
 
@@ -52,6 +53,10 @@ class InputError(LeakscopeError):
     exit_code = ExitCode.INPUT_WRONG
 
 
+class MissingExtraError(InputError):
+    """A package that only some commands need is not installed; the message says how to install it."""
+
+
 class DataMissingError(InputError):
     """A dataset's files are not where they should be; the message says what to put where."""
 
@@ -74,6 +79,28 @@ class FolderInUseError(LeakscopeError):
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+_OF_TRAIN = {
+    "torch": "training",
+    "safetensors": "reading weights",
+    "dp_accounting": "the accounting of differential privacy",
+}
+"""Packages of the extra `train` -> what needs them."""
+
+
+def require_train(package: str = "torch") -> None:
+    """Raises MissingExtraError where a package of the extra `train` is not installed."""
+    if find_spec(package) is None:
+        raise MissingExtraError(missing_extra(package))
+
+
+def missing_extra(package: str | None) -> str:
+    """What a package of the extra `train` is for, and how to install it; empty for any other package."""
+    name = (package or "").partition(".")[0]
+    if name not in _OF_TRAIN:
+        return ""
+    return f"{_OF_TRAIN[name]} needs {name.replace('_', '-')}: pip install 'leakscope[train]'"
 
 
 def printable(text: str) -> str:

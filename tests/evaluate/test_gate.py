@@ -153,6 +153,7 @@ def test_a_gate_survives_being_stored() -> None:
     ("given", "named"),
     [
         ({}, "no limit is set"),
+        ({"preset": "relase"}, "preset='relase': did you mean 'release'? choose one of release, research"),
         ({"max_auc": 1.5}, "max_auc=1.5"),
         ({"max_epsilon": -1.0}, "max_epsilon=-1.0"),
         ({"max_tpr": (TprLimit(0.0, 0.1),)}, "fpr=0.0"),

@@ -13,7 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 from leakscope import audit
 from leakscope.data.canaries import Canaries
 from leakscope.evaluate.hygiene.outcome import Outcome
-from leakscope.evaluate.rating import LEVELS, SEPARATIONS, WORST_BITS, Rated, auc_of, rate, tpr_of
+from leakscope.evaluate.levels import LEVELS, SEPARATIONS, auc_of, tpr_of
+from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.rating_sentences import rating_sentence, threshold
 from leakscope.evaluate.results import AuditResults

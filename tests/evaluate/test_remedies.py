@@ -12,8 +12,8 @@ import pytest
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.levels import auc_of, tpr_of
 from leakscope.evaluate.limits import judge_gate
-from leakscope.evaluate.rating import auc_of, tpr_of
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.remedies import Remedy, remedies
 from leakscope.evaluate.results import AuditResults, CheckpointFit, Figure

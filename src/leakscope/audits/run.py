@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from leakscope.audits.population import TrainedPopulation
-from leakscope.audits.settings import STORED, AuditSettings
+from leakscope.audits.settings import STORED, TRAINING, AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
@@ -24,7 +24,7 @@ from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_fold
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
-from leakscope.errors import InputError, LeakscopeError, did_you_mean
+from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.hygiene.second_process import loading_beside
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -200,6 +200,8 @@ def _check_out(out: Path | str) -> None:
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
     """A source with its settings, checked: raises whatever an audit or its plan refuses."""
+    if source.uses & TRAINING:
+        require_train()
     resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses, source.task)
     prepared = source.prepare(resolved)
     settings.disclosure.check(is_of_one_model=prepared.config.targets is not None)

@@ -19,6 +19,7 @@ from leakscope.data.canaries import Canaries
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.presets import with_preset
 from leakscope.privacy.claim import Claim
 from leakscope.signals.registry import REGRESSION, Task
 
@@ -127,12 +128,13 @@ class AuditSettings:
         for attack in attacks:
             _check_written_as_text(attack)
         fpr_budgets = tuple(fpr_defaults if self.fpr is None else self.fpr)
-        of_gate = [limit.fpr for limit in self.gate.max_tpr] if self.gate else []
+        gate = None if self.gate is None else with_preset(self.gate)
+        of_gate = [limit.fpr for limit in gate.max_tpr] if gate else []
         of_claim = PER_RECORD.reads(task) if self.claim else ()
         return ResolvedSettings(
             attacks=attacks,
             fpr_budgets=tuple(dict.fromkeys([*fpr_budgets, *of_gate])),
-            gate=self.gate,
+            gate=gate,
             claim=self.claim,
             canaries=self.canaries,
             models=DEFAULT_MODELS if self.models is None else self.models,

@@ -29,6 +29,7 @@ from leakscope.cli.output import (
     text_table,
     training_progress,
 )
+from leakscope.cli.pipeline import GateName, Junit, Summary, check_files, with_gate, write_audit
 from leakscope.cli.track import Track, checked_trackers, track_finished
 from leakscope.errors import ExitCode, InputError, printable
 
@@ -54,6 +55,7 @@ def audit(
     ] = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    gate: GateName = None,
     claim: ClaimText = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
@@ -71,6 +73,8 @@ def audit(
     redact: Redact = None,
     with_membership: WithMembership = False,
     track: Track = None,
+    junit: Junit = None,
+    summary: Summary = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -82,6 +86,7 @@ def audit(
     from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
+    check_files(junit, summary)
     given = {
         "models": models,
         "attacks": listed(attacks),
@@ -94,7 +99,8 @@ def audit(
     }
     trackers = checked_trackers(track)
     settings, source = configured(config, predictions, data_dir, given)
-    settings = replace(settings, disclosure=Disclosure(redact, with_membership))
+    disclosure = Disclosure(redact, with_membership)
+    settings = replace(settings, gate=with_gate(settings.gate, gate), disclosure=disclosure)
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
@@ -103,6 +109,7 @@ def audit(
         _show_columns(source)
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
+    write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json)
     sys.stdout.flush()  # a tracker may take a while
     track_finished(verdict, trackers, quiet)
@@ -134,9 +141,12 @@ def judge(
     run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    gate: GateName = None,
     claim: ClaimText = None,
     redact: Redact = None,
     with_membership: WithMembership = False,
+    junit: Junit = None,
+    summary: Summary = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -149,13 +159,16 @@ def judge(
     from leakscope.audits.settings import AuditSettings
     from leakscope.disclosure import Disclosure
 
+    check_files(junit, summary)
     settings = AuditSettings(
         attacks=listed(attacks),
         fpr=rates(fpr),
+        gate=with_gate(None, gate),
         claim=claimed(claim),
         disclosure=Disclosure(redact, with_membership),
     )
     verdict = run_audit(settings, FinishedRun(run), run)
+    write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 

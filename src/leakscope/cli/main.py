@@ -12,7 +12,7 @@ import typer
 
 from leakscope import __version__
 from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, track, waiting
-from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
+from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
 _LEAST_ADDRESS_SPACE = 2_000_000_000
@@ -23,11 +23,6 @@ _SIGNS_OF_NO_MEMORY = (
     "bad_alloc",
     "can't start new thread",
     "Unable to allocate",
-)
-
-_NO_TORCH = (
-    "torch is not installed, and this command trains or queries networks; install it with "
-    "`pip install 'leakscope[train]'`"
 )
 
 app = typer.Typer(
@@ -128,10 +123,13 @@ def main() -> None:
     except LeakscopeError as error:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if not missing_extra(error.name):
+            traceback.print_exc()
+            sys.exit(ExitCode.RUN_FAILED)
+        print(f"leakscope: {missing_extra(error.name)}", file=sys.stderr)
+        sys.exit(ExitCode.INPUT_WRONG)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            print(f"leakscope: {_NO_TORCH}", file=sys.stderr)
-            sys.exit(ExitCode.INPUT_WRONG)
         if _is_out_of_memory(error):
             remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
             print(f"leakscope: not enough memory ({printable(first_line(error))}); {remedy}", file=sys.stderr)

@@ -22,6 +22,7 @@ from leakscope.cli.output import (
     show_results,
     text_table,
 )
+from leakscope.cli.pipeline import Junit, Summary, check_files, write_verification
 from leakscope.errors import CorruptBankError, InputError, printable
 
 if TYPE_CHECKING:
@@ -61,11 +62,19 @@ def open_(
         webbrowser.open(page.resolve().as_uri())
 
 
-def verify(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
+def verify(
+    run: RunFolder,
+    junit: Junit = None,
+    summary: Summary = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
     """Check a run folder: files against their checksums, results.json against the signals."""
     from leakscope.runs.verification import verify_run
 
-    checked, problems = verify_run(run)
+    check_files(junit, summary)
+    checked, problems = verification = verify_run(run)
+    write_verification(run, verification, junit, summary)
     if as_json:
         print_json({"run": str(run), "checked": checked, "problems": problems})
     if problems:

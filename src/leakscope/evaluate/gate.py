@@ -10,11 +10,12 @@ limit can fail but never pass. Where a check of the audit failed, nothing is con
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 
 GateOutcome = Literal["passed", "failed", "inconclusive"]
+Preset = Literal["release", "research", "internal"]
 
 DEFAULT_DELTA, DEFAULT_CONFIDENCE = 1e-5, 0.95
 
@@ -44,6 +45,8 @@ class Gate:
         max_exposed_share: limit on the share of records that are detected as individually exposed.
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
+        preset: for whom the model is meant: "release" (everybody), "research" (others, under an agreement) or
+            "internal". It sets limits on the AUC and on the TPR at 1% FPR; those given here come first.
         records: which intervals count: those for records "like these" (another sample of records, and models
             trained on it), or the narrower ones for "these" (other models trained on halves of them).
     """
@@ -55,6 +58,7 @@ class Gate:
     max_exposed_share: float | None = None
     delta: float = DEFAULT_DELTA
     confidence: float = DEFAULT_CONFIDENCE
+    preset: Preset | None = None
     records: Literal["like these", "these"] = "like these"
 
     def __post_init__(self) -> None:
@@ -114,6 +118,9 @@ def _gate_problems(gate: Gate) -> list[str]:
     problems += [
         f"max_tpr fpr={t.fpr}: must be above 0 and at most 1" for t in gate.max_tpr if not 0 < t.fpr <= 1
     ]
+    if gate.preset not in (None, *get_args(Preset)):
+        hint = did_you_mean(str(gate.preset), get_args(Preset), after=" ")
+        problems.append(f"preset={gate.preset!r}: {hint}choose one of {', '.join(get_args(Preset))}")
     if gate.records not in ("like these", "these"):
         problems.append(f'records={gate.records!r}: choose "like these" or "these"')
     if gate.max_epsilon is not None and not gate.max_epsilon >= 0:
@@ -124,8 +131,10 @@ def _gate_problems(gate: Gate) -> list[str]:
         problems.append(f"confidence={gate.confidence}: must be between 0 and 1, like 0.95")
     if gate.max_epsilon is None and (gate.delta, gate.confidence) != (DEFAULT_DELTA, DEFAULT_CONFIDENCE):
         problems.append("delta, confidence would do nothing: they belong to `max_epsilon`")
-    if not (any(value is not None for value in rates.values()) or gate.max_epsilon is not None):
+    given = (*rates.values(), gate.max_epsilon, gate.preset)
+    if all(value is None for value in given):
         problems.append(
-            "no limit is set; give max_auc, max_advantage, max_tpr, max_epsilon or max_exposed_share"
+            "no limit is set; give a preset, max_auc, max_advantage, max_tpr, max_epsilon or "
+            "max_exposed_share"
         )
     return problems

@@ -10,6 +10,7 @@ from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import (
     AttackFigures,
     AuditResults,
@@ -130,13 +131,19 @@ class _Range:
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit: its setting, what it limits, its value, and how numbers are written."""
+    """One limit: its setting, what it limits, its value, how numbers are written, and whose limit it is."""
 
     name: str
     what: str
     value: float
     shown: Callable[[float], str]
     fpr: float | None = None
+    preset: str | None = None
+
+    @property
+    def allowed(self) -> str:
+        of_preset = "" if self.preset is None else f", that of {self.preset!r}"
+        return f"{self.shown(self.value)}{of_preset}"
 
 
 def _outcomes(
@@ -146,14 +153,16 @@ def _outcomes(
         return {label: _Range.of(figure_of(figures), gate) for label, figures in attacks.items()}
 
     if gate.max_auc is not None:
-        yield _outcome(_Limit("max_auc", "the AUC", gate.max_auc, _number), ranges(lambda f: f.auc))
+        preset = gate.preset if is_of_preset(gate, gate.max_auc) else None
+        limit = _Limit("max_auc", "the AUC", gate.max_auc, _number, preset=preset)
+        yield _outcome(limit, ranges(lambda f: f.auc))
     if gate.max_advantage is not None:
         limit = _Limit("max_advantage", "the advantage", gate.max_advantage, _percent)
         yield _outcome(limit, ranges(lambda f: f.advantage))
     for allowed in gate.max_tpr:
-        limit = _Limit(
-            "max_tpr", f"the TPR at {100 * allowed.fpr:g}% FPR", allowed.tpr, _percent, allowed.fpr
-        )
+        what = f"the TPR at {100 * allowed.fpr:g}% FPR"
+        preset = gate.preset if is_of_preset(gate, allowed) else None
+        limit = _Limit("max_tpr", what, allowed.tpr, _percent, allowed.fpr, preset)
         points = {label: _tpr_at(figures, allowed.fpr) for label, figures in attacks.items()}
         yield _outcome(limit, {label: _Range.of(point, gate) for label, point in points.items()})
     if gate.max_epsilon is not None:
@@ -181,19 +190,19 @@ def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome
     above = {label: at.low for label, at in ranges.items() if at.low is not None and at.low > limit.value}
     if above:
         attack, bound = max(above.items(), key=lambda item: item[1])
-        excess = f"at least {limit.shown(bound)}{_of(attack)}; the limit is {limit.shown(limit.value)}"
+        excess = f"at least {limit.shown(bound)}{_of(attack)}; the limit is {limit.allowed}"
         return _as_outcome(limit, "failed", f"is {excess}", attack, bound)
     unknown = {label: at for label, at in ranges.items() if at.high is None}
     if unknown:
         attack, at = max(unknown.items(), key=lambda item: -math.inf if item[1].low is None else item[1].low)
-        allowed = f"the limit of {limit.shown(limit.value)}"
+        allowed = f"the limit of {limit.allowed}"
         return _as_outcome(
             limit, "inconclusive", f"cannot be held against {allowed} ({at.reason})", attack, at.low
         )
     attack, at = max(ranges.items(), key=lambda item: item[1].high or 0.0)
     bound = at.high or 0.0
     up_to = f"{limit.shown(bound)}{at.confidence}{_of(attack)}"
-    held = f"is up to {up_to}; the limit is {limit.shown(limit.value)}"
+    held = f"is up to {up_to}; the limit is {limit.allowed}"
     if bound <= limit.value:
         return _as_outcome(limit, "passed", held, attack, bound)
     unclear = f"{held}, and the audit cannot tell on which side of it the figure is"

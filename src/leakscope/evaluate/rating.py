@@ -16,15 +16,12 @@ from scipy import special
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.levels import LEVELS, SEPARATIONS, auc_of, tpr_of
 from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AttackFigures, ExposedRecords, Figure, Headline, PopulationFigures
 from leakscope.leakage.checkpoints import LeakageFigures, MostExposed
 
-LEVELS: tuple[Level, ...] = ("none found", "low", "moderate", "high", "severe")
-"""From least to most; "inconclusive" stands outside of the order."""
-SEPARATIONS: Mapping[Level, float] = {"low": 0.25, "moderate": 0.5, "high": 1.0, "severe": 2.0}
-"""`mu` of each level's curve."""
 WORST_BITS: Mapping[Level, float] = {"low": 0.05, "moderate": 0.15, "high": 0.5, "severe": 0.75}
 """Bits of the most exposed 1% of records from which each level holds."""
 _WIDER = 1.2
@@ -59,16 +56,6 @@ def rate(rated: Rated) -> Rating:
         reason = "nothing was found, but the audit is too small to rule out a high leak"
         return Rating("inconclusive", possible, parts, reason)
     return Rating(found, possible, parts, None)
-
-
-def tpr_of(level: Level, fpr: float) -> float:
-    """The TPR at an FPR from which a level holds."""
-    return float(special.ndtr(SEPARATIONS[level] + special.ndtri(fpr)))
-
-
-def auc_of(level: Level) -> float:
-    """The AUC from which a level holds; "low" begins at 0.5, where an attack begins to work."""
-    return 0.5 if level == "low" else float(special.ndtr(SEPARATIONS[level] / math.sqrt(2)))
 
 
 def highest(levels: Iterator[Level] | list[Level]) -> Level:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leakscope.evaluate.rating import LEVELS, WORST_BITS, auc_of, highest, tpr_of
+from leakscope.evaluate.levels import LEVELS, auc_of, tpr_of
+from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakscope.disk.toml_text import toml_table
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, TprLimit
+from leakscope.evaluate.levels import LEVELS, as_limit, auc_of, tpr_of
 from leakscope.evaluate.limits import judge_gate, why_approximate
-from leakscope.evaluate.rating import LEVELS, auc_of, counts, tpr_of
+from leakscope.evaluate.rating import counts
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.results import AuditResults
 
@@ -18,7 +18,6 @@ _HELD: tuple[Level, ...] = ("moderate", "high", "severe")
 """Levels that a gate can keep a model below; "low" begins where anything is detectable at all."""
 _SHARES = (0.0, 0.001, 0.01, 0.05, 0.1)
 _FIRST_SHARE = 0.01
-_SCALE = 10_000
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ def gate_to_begin_with(
 
 def gate_below(level: Level, fprs: Sequence[float], exposed_share: float | None) -> Gate:
     """Limits that only models rated below `level` pass."""
-    tprs = tuple(TprLimit(fpr, _rounded(tpr_of(level, fpr))) for fpr in fprs)
-    return Gate(max_auc=_rounded(auc_of(level)), max_tpr=tprs, max_exposed_share=exposed_share)
+    tprs = tuple(TprLimit(fpr, as_limit(tpr_of(level, fpr))) for fpr in fprs)
+    return Gate(max_auc=as_limit(auc_of(level)), max_tpr=tprs, max_exposed_share=exposed_share)
 
 
 def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
@@ -131,8 +130,3 @@ def _exposed_limit(results: AuditResults) -> float | None:
     return next(
         (limit for limit in _SHARES if share <= limit and detectable.decides(limit, exposed.tested)), None
     )
-
-
-def _rounded(limit: float) -> float:
-    """Down, so that a rounded limit is never looser than the level."""
-    return math.floor(limit * _SCALE) / _SCALE
