@@ -28,7 +28,7 @@ OVERCONFIDENCE = 0.05
 LOST_ACCURACY = 0.005
 """An earlier checkpoint may be this much less accurate than the last."""
 _LEVEL = 0.95
-_CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
+CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
 _WEIGHT_DECAY = 0.01
 _STEPS_OF_LEAVES = (5, 10, 20, 50)
 _UNKNOWN_COST = "Unknown before it is measured: accuracy on new records may fall, or rise."
@@ -65,7 +65,7 @@ def remedies(results: AuditResults) -> tuple[Remedy, ...]:
 
 def _leakage(results: AuditResults) -> Iterator[Remedy]:
     """Defences can be tried on models that leakscope trains."""
-    if results.rating.level not in _CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
+    if results.rating.level not in CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
         return
     auc = results.headline.auc.value or 0.0
     yield Remedy(

@@ -61,7 +61,7 @@ def report(text: str = "plain") -> Page:
         sections=[Section("one", text, [text, Chart("c", figure, text, numbers, title=text)], note=text)],
         arrays={"x": np.arange(4), "ids": np.array([text])},
         limits=[text],
-        gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
+        picture=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
         redacted=True,
         badges=[Badge(text, "bad")],
     )
@@ -129,9 +129,9 @@ def test_paragraphs_escape() -> None:
 
 def test_a_gauge_has_a_text_description() -> None:
     words = "AUC: 60.0% (95% interval 55.0% to 65.0%); the limit is 52.0%"
-    made = Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True).svg()
+    made = Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True).html()
     assert f'aria-label="{words}"' in made and "failed" in made
-    assert "not measurable" in Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False).svg()
+    assert "not measurable" in Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False).html()
 
 
 def luminance(colour: str) -> float:

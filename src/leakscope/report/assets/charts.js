@@ -5,10 +5,11 @@
 Object.assign(window.leakscope, (() => {
   const { unpacked, colour, onTheme, stillness, nextFrame } = window.leakscope;
   const NEAR_MS = 600, FAR_MS = 2000, LOOK_AGAIN_MS = 100; // idle time before drawing
+  const PAPER_PX = 680; // width of a chart on paper
 
   // ---- plotly ----
   const openings = []; // promises of work to finish first
-  let plotly = null;
+  let plotly = null, evaluatedPlotly = null;
   async function evaluated() {
     await nextFrame();
     const buffer = await unpacked(document.getElementById("plotly").textContent);
@@ -18,6 +19,7 @@ Object.assign(window.leakscope, (() => {
     document.body.append(script);
     performance.measure("plotly evaluated", { start, end: performance.now() });
     await nextFrame(); // the first chart blocks as well
+    evaluatedPlotly = window.Plotly;
     return window.Plotly;
   }
   const library = () => (plotly ??= evaluated());
@@ -93,6 +95,18 @@ Object.assign(window.leakscope, (() => {
     await library();
     await Promise.all(missing().slice(0, 1).map((id) => draw(id)));
   }
+  function forPaper() { // every chart at the width of a sheet, before the browser takes its picture
+    if (!evaluatedPlotly) return;
+    for (const id of ids) {
+      const { data, layout } = figure(id), plot = document.querySelector(`#${CSS.escape(id)} > .plot`);
+      const sized = { ...themedLayout(data, layout ?? {}, plot), autosize: false, width: PAPER_PX };
+      evaluatedPlotly.react(plot, coloured(data), sized, { responsive: true, displayModeBar: false });
+      const [width, height] = [PAPER_PX, Number(plot.dataset.height)];
+      plot.style.setProperty("--ratio", `${width} / ${height}`);
+      plot.querySelectorAll(".main-svg").forEach((svg) => svg.setAttribute("viewBox", `0 0 ${width} ${height}`));
+      drawn.add(id);
+    }
+  }
   let atWork = null;
   const drawAll = () => { atWork ??= drawMissing().finally(() => { atWork = null; }); };
   function follow() {
@@ -110,7 +124,12 @@ Object.assign(window.leakscope, (() => {
       before.filter((id) => near.has(id) || !ids.includes(id)).forEach((id) => draw(id));
       drawAll();
     });
-    addEventListener("beforeprint", () => missing().forEach((id) => draw(id)));
+    addEventListener("beforeprint", forPaper);
+    addEventListener("afterprint", () => {
+      document.querySelectorAll(".chart .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
+      drawn.clear();
+      drawAll();
+    });
     addEventListener("load", drawAll);
   }
   if ("DecompressionStream" in window) follow();
