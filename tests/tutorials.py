@@ -3,8 +3,8 @@
 - "Save this as `NAME`" before a block of code writes the block to that file.
 - Every other block of Python is run, all of a page in one namespace.
 - Every line of a block of sh is a command of leakscope; `# exit code N` states how it ends, otherwise with 0.
-- A block of text after either is what was printed: each of its lines must be among the printed ones, where any
-  number may stand for a number.
+- A block of text after either is what was printed: each of its lines must be among the printed ones, where
+  any number may stand for a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 from tests.cli.command import run_command
 
-BLOCK = re.compile(r"(?P<before>[^\n]*)\n+^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<before>[^\n]*)\n+^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 SAVED = re.compile(r"[Ss]ave this as `([\w./-]+)`")
 
 

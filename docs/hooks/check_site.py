@@ -55,5 +55,9 @@ def _of_page(path: Path, page: Page, pages: dict[Path, Page]) -> Iterator[str]:
         target = target / "index.html" if target.is_dir() else target
         if not target.exists():
             yield f"links to {address}, which does not exist"
-        elif parts.fragment and target in pages and unquote(parts.fragment) not in {*pages[target].ids, "__top"}:
+        elif (
+            parts.fragment
+            and target in pages
+            and unquote(parts.fragment) not in {*pages[target].ids, "__top"}
+        ):
             yield f"links to {address}, which has no such anchor"

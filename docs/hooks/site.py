@@ -4,8 +4,8 @@
 - README, ARCHITECTURE and the other pages of the root are part of the site, and so are the files of examples/
   and others that pages link to.
 - commands.md, the reference of the command line, is written from the program.
-- After the build, every link and anchor of every page must lead somewhere within the site, and no page may load
-  anything from elsewhere.
+- After the build, every link and anchor of every page must lead somewhere within the site, and no page may
+  load anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from check_site import problems
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+from check_site import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ("commands.md",)
@@ -80,7 +81,9 @@ def _in_repository(target: str, page: str) -> str:
     """The path of a link's target in the repository; empty for an address elsewhere."""
     if "://" in target or target.startswith(("mailto:", "#")):
         return ""
-    source = ROOT_PAGES.get(page) or (page.removeprefix("files/") if page.startswith("files/") else f"docs/{page}")
+    source = ROOT_PAGES.get(page) or (
+        page.removeprefix("files/") if page.startswith("files/") else f"docs/{page}"
+    )
     folder = posixpath.dirname(source)
     return posixpath.normpath(posixpath.join(folder, target))
 
@@ -117,7 +120,9 @@ def commands_page() -> str:
     from leakscope.cli.main import app
 
     parser: Any = typer.main.get_command(app)
-    parts = ["# Commands\n\nThis page is written from the program; `leakscope COMMAND --help` prints the same."]
+    parts = [
+        "# Commands\n\nThis page is written from the program; `leakscope COMMAND --help` prints the same."
+    ]
     parts += [text for name in sorted(parser.commands) for text in _command(parser.commands[name], name)]
     return "\n\n".join(parts) + "\n"
 
@@ -141,7 +146,9 @@ def _row(parameter: Any) -> str:
 
 def _prose(text: str) -> str:
     """Help as Markdown: no markup of rich, no accidental HTML."""
-    plain = re.sub(r"\[/?(?:bold|dim|italic|cyan|green|red|yellow)\]", "", text.replace("\b", "").replace("\f", ""))
+    plain = re.sub(
+        r"\[/?(?:bold|dim|italic|cyan|green|red|yellow)\]", "", text.replace("\b", "").replace("\f", "")
+    )
     return " ".join(plain.replace("<", "&lt;").split())
 
 
