@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, script_json
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import Badge, Page, Section, asset
+from leakscope.report.paper import css_string
+from leakscope.report.words import WORDS
 from tests.synthetic_runs import HOSTILE
 
 _VOID = {"meta", "link", "input", "br", "img", "line", "rect", "circle"}
@@ -155,3 +158,40 @@ def test_text_contrasts_with_what_it_stands_on(theme: str) -> None:
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
     for k in range(7):
         assert contrast(colours[f"--c{k}"], colours["--paper"]) >= 3, k
+
+
+VISION = {  # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
+@pytest.mark.parametrize("vision", VISION)
+def test_levels_differ_in_lightness_for_color_blind_readers(theme: str, vision: str) -> None:
+    """Each level is lighter or darker than the one before, in one direction, whatever colors a reader sees."""
+    rules = asset("page.css").split(theme, 1)[1].split("}", 1)[0]
+    levels = [re.search(rf"--l{k}: #([0-9a-f]{{6}})", rules) for k in range(5)]
+    rgb = np.array([[int(found[1][at : at + 2], 16) for at in (0, 2, 4)] for found in levels if found]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.array(VISION[vision]).T, 0, 1) @ [0.2126, 0.7152, 0.0722]
+    steps = np.diff(116 * np.cbrt(seen))  # lightness L*
+    assert len(seen) == 5 and (np.sign(steps[1:]) == np.sign(steps[1])).all() and (abs(steps[1:]) > 8).all()
+
+
+def test_a_title_cannot_leave_the_margin_of_paper() -> None:
+    for text in HOSTILE:
+        written = css_string(text)
+        assert not set(written[1:-1]) & set("\"'<>{};\n") and written[0] == written[-1] == '"'
+
+
+def test_every_word_of_a_page_is_explained_once_and_stands_in_the_glossary() -> None:
+    page = Page(
+        "t", ["The AUC of non-members."], [], [Section("s", "S", ["95% interval of the TPR"])], []
+    ).render()
+    shown = re.findall(r'id="word-([\w-]+)"', page)
+    assert shown == ["non-member", "auc", "tpr", "interval"]
+    glossary = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text()
+    for word in WORDS:
+        assert word.term.split(" (")[0] in glossary, word.term
