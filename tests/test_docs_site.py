@@ -1,4 +1,4 @@
-"""The documentation site: its nav fits whatever pages exist, and its checker notices links that do not work."""
+"""The documentation site: its nav fits whatever pages exist, and its checker notices broken links."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_a_site_whose_links_work_has_no_problems(tmp_path: Path, checked: Any) -
     (tmp_path / "in").mkdir()
     (tmp_path / "look.css").write_text("")
     (tmp_path / "a.html").write_text(
-        '<link rel="stylesheet" href="look.css"><h2 id="x">x</h2><a href="#x">x</a> <a href="in/b.html#y">y</a>'
+        '<link rel="stylesheet" href="look.css"><h2 id="x">x</h2><a href="#x">x</a>'
+        '<a href="in/b.html#y">y</a>'
         '<a href="https://example.org">elsewhere</a>'
     )
     (tmp_path / "in" / "b.html").write_text(
@@ -74,8 +75,7 @@ def test_links_out_of_the_pages_lead_to_files_of_the_site(hooks: None) -> None:
         class file:  # noqa: N801
             src_uri = "tutorials/ci.md"
 
-    text = "[r](../../README.md) [e](../../examples/forest.py) [d](../data.md#images) [x](../../examples/)\n```\n[n](../../README.md)\n```\n"
-    moved = site.on_page_markdown(text, Page, None, None)
-    assert moved == (
-        "[r](../overview.md) [e](../files/examples/forest.py) [d](../data.md#images) x\n```\n[n](../../README.md)\n```\n"
-    )
+    links = "[r](../../README.md) [e](../../examples/forest.py) [d](../data.md#images) [x](../../examples/)"
+    code = "\n```\n[n](../../README.md)\n```\n"
+    moved = site.on_page_markdown(links + code, Page, None, None)
+    assert moved == "[r](../overview.md) [e](../files/examples/forest.py) [d](../data.md#images) x" + code
