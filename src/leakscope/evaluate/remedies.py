@@ -160,15 +160,22 @@ def _overconfidence(results: AuditResults) -> Iterator[Remedy]:
     )
 
 
-def _groups(results: AuditResults) -> Iterator[Remedy]:
-    """Groups whose AUC lies above that of all records, with intervals widened for the number of groups."""
+def groups_above(results: AuditResults) -> list[tuple[str, GroupFigures]] | None:
+    """Groups, by column, whose AUC lies above that of all records; None where that cannot be tested.
+
+    Intervals are widened for the number of groups. Groups of fewer than `FEWEST_RECORDS` are not tested.
+    """
     strongest = results.attacks[results.strongest_attack]
     groups = [(column, group) for column, groups in strongest.groups.items() for group in groups]
     top = strongest.auc.high
-    if top is None or not groups:
-        return
+    if top is None or not any(g.records >= FEWEST_RECORDS and g.auc.low is not None for _, g in groups):
+        return None
     widening = float(special.ndtri(1 - (1 - _LEVEL) / 2 / len(groups)) / special.ndtri((1 + _LEVEL) / 2))
-    above = [(c, g) for c, g in groups if g.records >= FEWEST_RECORDS and _low(g, widening) > top]
+    return [(c, g) for c, g in groups if g.records >= FEWEST_RECORDS and _low(g, widening) > top]
+
+
+def _groups(results: AuditResults) -> Iterator[Remedy]:
+    strongest, above = results.attacks[results.strongest_attack], groups_above(results)
     if not above:
         return
     named = "; ".join(

@@ -14,14 +14,17 @@ import pytest
 
 from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report.page import audit_picture, recipe_text
+from leakscope.audits.report.page_figures import groups_section
+from leakscope.audits.report.page_remedies import actions
 from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
 from leakscope.evaluate.config import Source, SourceKind
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
+from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating import LEVELS
-from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
 from leakscope.report.levels import Levels
@@ -284,3 +287,34 @@ def test_a_recipe_as_text_whoever_trained() -> None:
 def test_a_recipe_s_stages_are_on_the_page(recipe: Recipe, sentence: str) -> None:
     assert sentence in recipe_text(recipe.description())
     assert ";" not in recipe_text(Recipe().description())
+
+
+def test_what_to_do_fits_the_outcome(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    rated = replace(results, rating=replace(results.rating, level="severe"), gate=None)
+    assert actions(rated)[-1].startswith("Set limits")
+    assert any(line.startswith("Leakage: try the defences") for line in actions(rated))
+    saved = replace(rated, config=replace(results.config, source=Source("predictions", {})), attacks={
+        label: replace(figures, groups={}) for label, figures in results.attacks.items()
+    }, fit=(), accuracy=None)  # fmt: skip
+    lines = actions(saved)
+    assert any("cannot try defences" in line for line in lines)
+    assert not any("nothing that calls for a change" in line for line in lines)
+    undecided = GateResult("inconclusive", (limit("max_epsilon", 1.0, None, "inconclusive"),))
+    assert actions(replace(results, gate=undecided))[0].startswith("Audit with more models")
+    failed = Outcome("members", "failed", "The list is wrong.")
+    assert actions(replace(results, hygiene=(failed,)))[0].startswith("Repair the audit first")
+
+
+def test_a_group_that_was_not_tested_is_not_called_safe(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    attack = results.strongest_attack
+    figures = results.attacks[attack]
+
+    def words(groups: dict[str, tuple[GroupFigures, ...]]) -> str:
+        attacks = {**results.attacks, attack: replace(figures, groups=groups)}
+        return groups_section(replace(results, attacks=attacks), 0).markdown()
+
+    every = figures.groups["city"]
+    assert "none is more exposed" in words({"city": tuple(replace(g, auc=figures.auc) for g in every)})
+    assert "was not tested" in words({"city": tuple(replace(g, records=5) for g in every)})

@@ -18,10 +18,11 @@ from leakscope.audits.report.cells import (
     sets_remarks,
     sets_table,
 )
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.disk.scratch import evict_pages, over_blocks
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.hygiene.outcome import undermining
-from leakscope.evaluate.remedies import remedies
+from leakscope.evaluate.remedies import groups_above, remedies
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.leakage.checkpoints import CheckpointLeakage
 from leakscope.report.blocks import Absent, Body, Raw, Table
@@ -177,8 +178,17 @@ def _groups_sentences(results: AuditResults) -> list[str]:
     """Which groups stand out; the rule of the remedy for groups, whose intervals allow for their number."""
     if undermining(results.hygiene):
         return []
-    stands_out = [remedy.found for remedy in remedies(results) if remedy.finding == "groups"]
-    return stands_out or ["No group is more exposed than the records as a whole beyond chance."]
+    above = groups_above(results)
+    if above is None:
+        return [
+            f"Whether a group stands out was not tested: none has {FEWEST_RECORDS} records and an interval."
+        ]
+    if above:
+        return [remedy.found for remedy in remedies(results) if remedy.finding == "groups"]
+    return [
+        f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as a "
+        "whole beyond chance."
+    ]
 
 
 def _group_chart(

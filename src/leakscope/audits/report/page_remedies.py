@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leakscope.evaluate.hygiene.outcome import undermining
+from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating import LEVELS
 from leakscope.evaluate.rating_scale import Placed, placed_parts
 from leakscope.evaluate.rating_sentences import interval_of, rating_rows, shown
@@ -73,11 +74,16 @@ def _gate(results: AuditResults) -> list[Block | str]:
 def actions(results: AuditResults) -> list[str]:
     """What to do in one line each, for the first screen."""
     is_void = bool(undermining(results.hygiene))
-    repair = ["Repair the audit first: nothing follows from its figures."] if is_void else []
+    first = []
+    if is_void:
+        first = ["Repair the audit first: nothing follows from its figures."]
+    elif audit_outcome(results) == "inconclusive":
+        first = ["Audit with more models or records: these cannot decide every limit or claim."]
     advised = [_in_one_line(remedy) for remedy in remedies(results)]
     limits = "Set limits that the next audit must keep; the section below suggests some."
     unset = [limits] if results.gate is None and not is_void else []
-    return [*repair, *(advised or ([] if is_void else [_without_remedies(results)])), *unset]
+    advised = advised or ([] if first else [_without_remedies(results)])
+    return [*first, *advised, *unset]
 
 
 def _in_one_line(remedy: Remedy) -> str:
