@@ -1,4 +1,4 @@
-"""The scale of a rating: a level begins where its whole number does, and more leakage never lies further left."""
+"""The scale of a rating: a level begins at its whole number, and more leakage never lies further left."""
 
 from __future__ import annotations
 

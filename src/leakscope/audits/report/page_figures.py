@@ -204,9 +204,12 @@ def _group_chart(
              "hovertemplate": "%{x:.3f}<extra>%{y}</extra>"}  # fmt: skip
     over_all = {**at_half, "x0": overall, "x1": overall, "line": {"color": "var(--muted)", "width": 1}}
     shapes = [at_half, *([] if overall is None else [over_all])]
-    layout = {"xaxis": axis("AUC (dashed: guessing; solid: all records)"), "shapes": shapes,
+    layout = {"xaxis": axis("AUC"), "shapes": shapes,
               "yaxis": {"type": "category", "autorange": "reversed"}}  # fmt: skip
-    alt = f"AUC of {attack} for each group of {column}, with 95% intervals."
+    alt = (
+        f"AUC of {attack} for each group of {column}, with 95% intervals. The dashed line is guessing, the "
+        "solid line all records."
+    )
     figure = {"data": [trace], "layout": layout}
     rates = [f"TPR at {percent(point.fpr)} FPR" for point in groups[0].tpr_at_fpr]
     rows = [[g.group, f"{g.records:,}", number(g.auc), *map(rate, g.tpr_at_fpr)] for g in groups]

@@ -6,6 +6,7 @@ Object.assign(window.leakscope, (() => {
   const { unpacked, colour, onTheme, stillness, nextFrame } = window.leakscope;
   const NEAR_MS = 600, FAR_MS = 2000, LOOK_AGAIN_MS = 100; // idle time before drawing
   const PAPER_PX = 680; // width of a chart on paper
+  const NARROW_NAME = 16; // letters of a name beside a narrow chart
 
   // ---- plotly ----
   const openings = []; // promises of work to finish first
@@ -54,6 +55,11 @@ Object.assign(window.leakscope, (() => {
     };
     if (narrow && (!own.legend || named.length > 2)) themed.legend = below; // above, it would cover the chart
     for (const key of new Set(["xaxis", "yaxis", ...axes])) themed[key] = { ...axis, ...(own[key] ?? {}) };
+    if (narrow && themed.yaxis.type === "category") { // long names would leave no room for the chart
+      const names = [...new Set(data.flatMap((trace) => trace.y))];
+      const ticktext = names.map((name) => (name.length > NARROW_NAME ? `${name.slice(0, NARROW_NAME - 1)}…` : name));
+      Object.assign(themed.yaxis, { tickvals: names, ticktext });
+    }
     return themed;
   }
 
