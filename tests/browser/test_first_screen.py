@@ -199,6 +199,14 @@ def test_more_groups_than_are_evaluated_are_said(run: Path, open_page: Opener) -
     assert "is more exposed than the records as a whole beyond chance" in words or "Some groups are" in words
 
 
+def test_groups_with_long_names_have_a_row_each(run: Path, open_page: Opener) -> None:
+    page = open_page(run / PAGE, width=390, height=844)
+    page.locator("#groups-0").scroll_into_view_if_needed()
+    page.wait_for_selector("#groups-0 .main-svg")
+    assert page.locator("#groups-0 .ytick").count() == 3
+    assert len(set(page.evaluate("leakscope.figure('groups-0').data[0].y"))) == 3
+
+
 def test_a_screen_reader_meets_headings_in_order_and_no_unnamed_picture(run: Path, open_page: Opener) -> None:
     page = open_page(run / PAGE)
     page.wait_for_selector("#records-table tbody tr[data-row]")

@@ -32,6 +32,7 @@ from leakscope.report.charts import (
     axis,
     band,
     colour,
+    distinct_labels,
     error_bars,
     guessing,
     label,
@@ -199,7 +200,7 @@ def _group_chart(
     aucs = [group.auc for group in defined]
     at_half = {"type": "line", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper",
                "line": {"color": "var(--muted)", "dash": "dash", "width": 1}}  # fmt: skip
-    trace = {"x": [auc.value for auc in aucs], "y": [label(group.group) for group in defined],
+    trace = {"x": [auc.value for auc in aucs], "y": distinct_labels([group.group for group in defined]),
              "mode": "markers", "marker": {"color": colour(0), "size": 9}, "error_x": _intervals(aucs, 0),
              "hovertemplate": "%{x:.3f}<extra>%{y}</extra>"}  # fmt: skip
     over_all = {**at_half, "x0": overall, "x1": overall, "line": {"color": "var(--muted)", "width": 1}}

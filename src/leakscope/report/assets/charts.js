@@ -57,7 +57,7 @@ Object.assign(window.leakscope, (() => {
     for (const key of new Set(["xaxis", "yaxis", ...axes])) themed[key] = { ...axis, ...(own[key] ?? {}) };
     if (narrow && themed.yaxis.type === "category") { // long names would leave no room for the chart
       const names = [...new Set(data.flatMap((trace) => trace.y))];
-      const ticktext = names.map((name) => (name.length > NARROW_NAME ? `${name.slice(0, NARROW_NAME - 1)}…` : name));
+      const ticktext = names.map((name) => (name.length > NARROW_NAME ? `${name.slice(0, NARROW_NAME - 5)}…${name.slice(-4)}` : name));
       Object.assign(themed.yaxis, { tickvals: names, ticktext });
     }
     return themed;
