@@ -72,7 +72,7 @@
   document.addEventListener("focusin", (event) => { if (termOf(event)) show(termOf(event)); else if (of) hide(); });
   document.addEventListener("focusout", (event) => { if (termOf(event)) leave(); });
   document.addEventListener("click", (event) => {
-    if (!termOf(event)) { if (of && !shown.contains(event.target)) hide(); return; }
+    if (!termOf(event)) { if (of) hide(); return; } // also a tap on the meaning, which may cover the next word
     if (event.detail === 0) return; // the Enter key follows the link to the list
     event.preventDefault();
     show(termOf(event));
