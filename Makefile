@@ -6,7 +6,7 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-rest test-all lint lock bench clean
+.PHONY: demo test test-rest test-all lint docs lock bench clean
 
 # Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
 REST := slow or browser or cluster
@@ -31,6 +31,9 @@ lock: $(INSTALLED)        ## write down the version of every package in .venv, f
 	{ echo '# Every package of the development environment; written by `make lock`.'; \
 	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > requirements/dev.lock
 
+docs: $(VENV)/.docs-installed  ## the documentation site, in build/site; a warning or a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a named rival in the same run
 	for script in $(filter-out benchmarks/against_rivals.py,$(wildcard benchmarks/*.py)); do \
 		$(BIN)/python $$script || exit 1; done
@@ -42,6 +45,10 @@ $(INSTALLED): pyproject.toml requirements/cpu.txt
 	$(BIN)/python -m pip install --quiet --constraint requirements/cpu.txt --editable '.[$(EXTRAS)]'
 	touch $@
 
+$(VENV)/.docs-installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint requirements/cpu.txt --editable '.[docs]'
+	touch $@
+
 # The tools we measure against want other versions of what we use, so they have an environment of their own.
 $(RIVALS)/.installed: benchmarks/rivals/requirements.txt
 	$(PYTHON) -m venv $(RIVALS)
@@ -50,4 +57,4 @@ $(RIVALS)/.installed: benchmarks/rivals/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(RIVALS) runs
+	rm -rf $(VENV) $(RIVALS) runs build

@@ -58,7 +58,7 @@ def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> No
         facts=_facts(results),
         sections=sections,
         limits=_LIMITS,
-        gauge=_gauge(most_important, results.strongest_attack),
+        picture=_gauge(most_important, results.strongest_attack),
         redacted=redacted,
         badges=[_badge(comparisons)],
     ).write(folder)

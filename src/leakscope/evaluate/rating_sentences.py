@@ -34,22 +34,28 @@ def decisive_sentence(part: RatingPart) -> str:
         return "The gate failed, which counts as moderate at least."
     if part.about == "exposed":
         return f"The membership of {part.value or 0:.2%} of the records is individually detectable."
-    low = f"The {part.what} is at least {_shown(part, part.low)}"
+    low = f"The {part.what} is at least {shown(part, part.low)}"
     if part.about == "worst":
-        low = f"The {part.what.removeprefix('bits of the ')} reveal at least {_shown(part, part.low)}"
+        low = f"The {part.what.removeprefix('bits of the ')} reveal at least {shown(part, part.low)}"
     if part.level == "none found":
-        return f"{low}; low begins at {_shown(part, threshold(part, 'low'))}."
-    return f"{low}; {part.level} begins at {_shown(part, threshold(part, part.level))}."
+        return f"{low}; low begins at {shown(part, threshold(part, 'low'))}."
+    return f"{low}; {part.level} begins at {shown(part, threshold(part, part.level))}."
 
 
 def rating_rows(results: AuditResults) -> list[list[str]]:
     """One row per figure: its name, value, interval, level, the level of its upper end."""
     rows = []
     for part in results.rating.parts:
-        interval = "" if part.low is None else f"{_shown(part, part.low)} to {_shown(part, part.high)}"
-        value = "" if part.value is None else _shown(part, part.value)
-        rows.append([part.what, value, interval if part.high is not None else "", part.level, part.at_most])
+        value = "" if part.value is None else shown(part, part.value)
+        rows.append([part.what, value, interval_of(part), part.level, part.at_most])
     return rows
+
+
+def interval_of(part: RatingPart) -> str:
+    """The interval of a figure as text; empty where it has none."""
+    if part.low is None or part.high is None:
+        return ""
+    return f"{shown(part, part.low)} to {shown(part, part.high)}"
 
 
 def threshold(part: RatingPart, level: Level) -> float | None:
@@ -74,11 +80,11 @@ def _ends(results: AuditResults) -> Iterator[str]:
     for part in results.rating.parts:
         if part.about in articles and part.high is not None:
             at = f" at {100 * part.fpr:g}% FPR" if part.fpr is not None else ""
-            yield f"{articles[part.about]} of up to {_shown(part, part.high)}{at}"
+            yield f"{articles[part.about]} of up to {shown(part, part.high)}{at}"
         elif part.about == "canaries" and part.high is not None:
-            yield f"an AUC of up to {_shown(part, part.high)} on canaries"
+            yield f"an AUC of up to {shown(part, part.high)} on canaries"
         elif part.about == "worst" and part.high is not None:
-            yield f"up to {_shown(part, max(part.high, 0.0))} about the most exposed 1% of records"
+            yield f"up to {shown(part, max(part.high, 0.0))} about the most exposed 1% of records"
     exposed = results.exposed
     if exposed is not None and exposed.fewest_detectable > exposed.tested:
         yield "any number of exposed records"
@@ -86,9 +92,10 @@ def _ends(results: AuditResults) -> Iterator[str]:
         yield f"fewer than {exposed.fewest_detectable:,} exposed records"
 
 
-def _shown(part: RatingPart, value: float | None) -> str:
+def shown(part: RatingPart, value: float | None) -> str:
+    """A value of a figure as text."""
     if value is None:
         return "unknown"
     if part.about == "worst":
-        return f"{value:.2f} bits"
+        return f"{max(value, 0.0):.2f} bits"  # below 0 is noise of the correction for bias
     return f"{value:.3f}" if part.about in ("auc", "canaries") else f"{100 * value:.2g}%"

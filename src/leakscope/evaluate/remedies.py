@@ -28,7 +28,7 @@ OVERCONFIDENCE = 0.05
 LOST_ACCURACY = 0.005
 """An earlier checkpoint may be this much less accurate than the last."""
 _LEVEL = 0.95
-_CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
+CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
 _WEIGHT_DECAY = 0.01
 _STEPS_OF_LEAVES = (5, 10, 20, 50)
 _UNKNOWN_COST = "Unknown before it is measured: accuracy on new records may fall, or rise."
@@ -65,7 +65,7 @@ def remedies(results: AuditResults) -> tuple[Remedy, ...]:
 
 def _leakage(results: AuditResults) -> Iterator[Remedy]:
     """Defences can be tried on models that leakscope trains."""
-    if results.rating.level not in _CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
+    if results.rating.level not in CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
         return
     auc = results.headline.auc.value or 0.0
     yield Remedy(
@@ -160,15 +160,22 @@ def _overconfidence(results: AuditResults) -> Iterator[Remedy]:
     )
 
 
-def _groups(results: AuditResults) -> Iterator[Remedy]:
-    """Groups whose AUC lies above that of all records, with intervals widened for the number of groups."""
+def groups_above(results: AuditResults) -> list[tuple[str, GroupFigures]] | None:
+    """Groups, by column, whose AUC lies above that of all records; None where that cannot be tested.
+
+    Intervals are widened for the number of groups. Groups of fewer than `FEWEST_RECORDS` are not tested.
+    """
     strongest = results.attacks[results.strongest_attack]
     groups = [(column, group) for column, groups in strongest.groups.items() for group in groups]
     top = strongest.auc.high
-    if top is None or not groups:
-        return
+    if top is None or not any(g.records >= FEWEST_RECORDS and g.auc.low is not None for _, g in groups):
+        return None
     widening = float(special.ndtri(1 - (1 - _LEVEL) / 2 / len(groups)) / special.ndtri((1 + _LEVEL) / 2))
-    above = [(c, g) for c, g in groups if g.records >= FEWEST_RECORDS and _low(g, widening) > top]
+    return [(c, g) for c, g in groups if g.records >= FEWEST_RECORDS and _low(g, widening) > top]
+
+
+def _groups(results: AuditResults) -> Iterator[Remedy]:
+    strongest, above = results.attacks[results.strongest_attack], groups_above(results)
     if not above:
         return
     named = "; ".join(

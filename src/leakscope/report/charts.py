@@ -144,6 +144,15 @@ def label(text: str) -> str:
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def distinct_labels(texts: Sequence[str]) -> list[str]:
+    """Labels of categories, numbered where they are the same once shortened: one would hide the other."""
+    labels = [label(text) for text in texts]
+    return [
+        f"{name} ({labels[: at + 1].count(name)})" if labels.count(name) > 1 else name
+        for at, name in enumerate(labels)
+    ]
+
+
 def script_json(value: Any) -> Markup:
     """JSON for a script element; no text in it can close the element."""
     text = json.dumps(to_jsonable(value), separators=(",", ":"))

@@ -48,7 +48,7 @@ class Gauge:
         digits = 1 if self.end - self.start < 0.1 else 0
         return f"{100 * value:.{digits}f}%"
 
-    def svg(self) -> Markup:
+    def html(self) -> Markup:
         """The gauge as inline SVG, with a text description."""
         ticks = [self.start + (self.end - self.start) * k / 5 for k in range(6)]
         scale = {"width": _WIDTH, "left": _LEFT, "right": _WIDTH - _RIGHT}

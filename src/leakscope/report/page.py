@@ -5,10 +5,11 @@
     page.markdown()       report.md as text, for a pull request
     page.write(folder)    both, and the charts' PNG files in figures/; a redacted page is one file of its own
 
-A page starts with title, `headline`, an optional gauge, `facts` about the run and `limits` of what it says;
-one `Section` after another follows, listed in a menu. Style, scripts, plotly and numbers are embedded. A
-strict content security policy lets the browser run our scripts, identified by their hashes, and load nothing
-else. Text from data is escaped by jinja2 here, and set through `textContent` in scripts.
+A page starts with title, badges, `headline`, an optional picture, `actions`, `facts` about the run and
+`limits` of what it says; one `Section` after another follows, listed in a menu, and at the end the words that
+need explaining. Style, scripts, plotly and numbers are embedded. A strict content security policy lets the
+browser run our scripts, identified by their hashes, and load nothing else. Text from data is escaped by
+jinja2 here, and set through `textContent` in scripts.
 
 A page may name further scripts of assets/ in `scripts`. `window.leakscope` offers them:
 
@@ -43,7 +44,10 @@ from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_
 from leakscope.report.charts import Chart, Grid
 from leakscope.report.embed import Embeddable, embedded, packed
 from leakscope.report.gauge import Gauge
+from leakscope.report.levels import Levels
+from leakscope.report.paper import margin_boxes
 from leakscope.report.templates import template
+from leakscope.report.words import words_in
 
 PAGE, MARKDOWN = "report.html", "report.md"
 REDACTED_PAGE = "report-redacted.html"
@@ -97,7 +101,9 @@ class Page:
         limits: what the page does not say, one sentence each.
         provenance: facts that differ between runs of the same recipe, such as dates; report.md omits them.
         arrays: numbers for the scripts.
-        gauge: where the main figure lies relative to its limit or scale.
+        picture: where the main figures lie relative to their limits or levels; the first screen has one.
+        actions: what to do, the most important first; the first screen lists them.
+        date: when the run finished; empty where that is unknown. Printed pages have it on each sheet.
         redacted: whether single records were left out, which the page then says.
         badges: a word or two each, beside the title.
         scripts: names of the files in assets/ that this page needs in addition to page.js and charts.js.
@@ -110,7 +116,9 @@ class Page:
     limits: Sequence[str]
     provenance: Sequence[tuple[str, str]] = ()
     arrays: Mapping[str, Embeddable] = field(default_factory=dict)
-    gauge: Gauge | None = None
+    picture: Gauge | Levels | None = None
+    actions: Sequence[str] = ()
+    date: str = ""
     redacted: bool = False
     badges: Sequence[Badge] = ()
     scripts: Sequence[str] = ()
@@ -145,14 +153,17 @@ class Page:
 
     def render(self) -> str:
         """The whole page as text."""
-        code = [asset(name) for name in ("page.js", "charts.js", *self.scripts)]
+        code = [asset(name) for name in ("page.js", "words.js", "charts.js", *self.scripts)]
+        bodies = [section.html() for section in self.sections]
+        notes = [section.note for section in self.sections]
         return template(
             "page.html.j2",
             page=self,
             facts=[*self.facts, *self.provenance],
             arrays=embedded(self.arrays),
-            gauge=None if self.gauge is None else self.gauge.svg(),
-            style=Markup(asset("page.css")),
+            sections=list(zip(self.sections, bodies, strict=True)),
+            words=words_in(" ".join([*self.headline, *notes, *(body.striptags() for body in bodies)])),
+            style=Markup(asset("page.css")) + margin_boxes(self.title, self.date),
             scripts=[Markup(source) for source in code],
             plotly=pack_plotly().result(),
             policy=_policy([*code, _plotly()]),

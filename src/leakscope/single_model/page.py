@@ -74,7 +74,7 @@ def page(
         sections,
         _limits(findings, truth),
         [] if redacted else folder_facts(folder),
-        gauge=_gauge(findings, truth),
+        picture=_gauge(findings, truth),
         redacted=redacted,
     )
 

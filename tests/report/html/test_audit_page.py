@@ -13,16 +13,21 @@ import numpy as np
 import pytest
 
 from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.report.page import audit_gauge, recipe_text
+from leakscope.audits.report.page import audit_picture, recipe_text
+from leakscope.audits.report.page_figures import groups_section
+from leakscope.audits.report.page_remedies import actions
 from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
 from leakscope.disclosure import KEY, Disclosure
 from leakscope.evaluate.config import Source, SourceKind
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
-from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.rating import LEVELS
+from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
+from leakscope.report.levels import Levels
 from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
 from tests.quick_audits import quick_audits, whole_audits
@@ -68,6 +73,7 @@ def test_the_first_screen_has_verdict_gate_facts_and_limits(run: Path) -> None:
 
 def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
     wanted = [
+        "what-to-do",
         "sets",
         "roc",
         "precision",
@@ -79,8 +85,9 @@ def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
         "more",
         "method",
         "reproduce",
+        "words",
     ]
-    assert re.findall(r'<section id="(\w+)"', text(run)) == wanted
+    assert re.findall(r'<section id="([\w-]+)"', text(run)) == wanted
     assert "TPR at 1% FPR" in text(run) and "not measurable" in text(run)
     assert "leakscope verify whole" in text(run)
 
@@ -214,11 +221,11 @@ def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
     def gauge(outcome: GateOutcome, *limits: LimitOutcome) -> Gauge:
         gate = GateResult(outcome, limits)
         config = replace(results.config, gate=Gate(max_tpr=(TprLimit(0.1, 0.2),)))
-        return audit_gauge(replace(results, config=config, gate=gate))
+        return audit_picture(replace(results, config=config, gate=gate))
 
-    without_gate = audit_gauge(replace(results, gate=None))
-    auc = results.headline.auc
-    assert (without_gate.value, without_gate.limit, without_gate.start) == (auc.value, None, 0.5)
+    without_gate = audit_picture(replace(results, gate=None))
+    assert isinstance(without_gate, Levels)
+    assert max((row.level for row in without_gate.figures), key=LEVELS.index) == results.rating.level
     tpr = loss.tpr_at_fpr[0]
     failed = gauge("failed", limit("max_auc", 0.9, 0.62, "passed"), limit("max_tpr", 0.2, tpr.low, "failed"))
     assert (failed.value, failed.high, failed.limit, failed.passed) == (tpr.value, tpr.high, 0.2, False)
@@ -280,3 +287,34 @@ def test_a_recipe_as_text_whoever_trained() -> None:
 def test_a_recipe_s_stages_are_on_the_page(recipe: Recipe, sentence: str) -> None:
     assert sentence in recipe_text(recipe.description())
     assert ";" not in recipe_text(Recipe().description())
+
+
+def test_what_to_do_fits_the_outcome(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    rated = replace(results, rating=replace(results.rating, level="severe"), gate=None)
+    assert actions(rated)[-1].startswith("Set limits")
+    assert any(line.startswith("Leakage: try the defences") for line in actions(rated))
+    saved = replace(rated, config=replace(results.config, source=Source("predictions", {})), attacks={
+        label: replace(figures, groups={}) for label, figures in results.attacks.items()
+    }, fit=(), accuracy=None)  # fmt: skip
+    lines = actions(saved)
+    assert any("cannot try defences" in line for line in lines)
+    assert not any("nothing that calls for a change" in line for line in lines)
+    undecided = GateResult("inconclusive", (limit("max_epsilon", 1.0, None, "inconclusive"),))
+    assert actions(replace(results, gate=undecided))[0].startswith("Audit with more models")
+    failed = Outcome("members", "failed", "The list is wrong.")
+    assert actions(replace(results, hygiene=(failed,)))[0].startswith("Repair the audit first")
+
+
+def test_a_group_that_was_not_tested_is_not_called_safe(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    attack = results.strongest_attack
+    figures = results.attacks[attack]
+
+    def words(groups: dict[str, tuple[GroupFigures, ...]]) -> str:
+        attacks = {**results.attacks, attack: replace(figures, groups=groups)}
+        return groups_section(replace(results, attacks=attacks), 0).markdown()
+
+    every = figures.groups["city"]
+    assert "none is more exposed" in words({"city": tuple(replace(g, auc=figures.auc) for g in every)})
+    assert "was not tested" in words({"city": tuple(replace(g, records=5) for g in every)})

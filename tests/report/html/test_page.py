@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, script_json
 from leakscope.report.gauge import Gauge
 from leakscope.report.page import Badge, Page, Section, asset
+from leakscope.report.paper import css_string
+from leakscope.report.words import WORDS
 from tests.synthetic_runs import HOSTILE
 
 _VOID = {"meta", "link", "input", "br", "img", "line", "rect", "circle"}
@@ -61,7 +64,7 @@ def report(text: str = "plain") -> Page:
         sections=[Section("one", text, [text, Chart("c", figure, text, numbers, title=text)], note=text)],
         arrays={"x": np.arange(4), "ids": np.array([text])},
         limits=[text],
-        gauge=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
+        picture=Gauge(text, 0.6, 0.5, 0.7, 0.5, 1.0, limit=0.55, passed=False, reference=0.5),
         redacted=True,
         badges=[Badge(text, "bad")],
     )
@@ -129,9 +132,9 @@ def test_paragraphs_escape() -> None:
 
 def test_a_gauge_has_a_text_description() -> None:
     words = "AUC: 60.0% (95% interval 55.0% to 65.0%); the limit is 52.0%"
-    made = Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True).svg()
+    made = Gauge("AUC", 0.6, 0.55, 0.65, 0.5, 1.0, 0.52, False, percent=True).html()
     assert f'aria-label="{words}"' in made and "failed" in made
-    assert "not measurable" in Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False).svg()
+    assert "not measurable" in Gauge("TPR", None, None, None, 0.0, 1.0, 0.5, False).html()
 
 
 def luminance(colour: str) -> float:
@@ -155,3 +158,40 @@ def test_text_contrasts_with_what_it_stands_on(theme: str) -> None:
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
     for k in range(7):
         assert contrast(colours[f"--c{k}"], colours["--paper"]) >= 3, k
+
+
+VISION = {  # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB, rounded
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
+@pytest.mark.parametrize("vision", VISION)
+def test_levels_differ_in_lightness_for_color_blind_readers(theme: str, vision: str) -> None:
+    """Each level is darker than the one before, in a dark theme lighter, whatever colors a reader sees."""
+    rules = asset("page.css").split(theme, 1)[1].split("}", 1)[0]
+    levels = [re.search(rf"--l{k}: #([0-9a-f]{{6}})", rules) for k in range(5)]
+    rgb = np.array([[int(found[1][at : at + 2], 16) for at in (0, 2, 4)] for found in levels if found]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.array(VISION[vision]).T, 0, 1) @ [0.2126, 0.7152, 0.0722]
+    steps = np.diff(116 * np.cbrt(seen))  # lightness L*
+    assert len(seen) == 5 and (np.sign(steps[1:]) == np.sign(steps[1])).all() and (abs(steps[1:]) > 8).all()
+
+
+def test_a_title_cannot_leave_the_margin_of_paper() -> None:
+    for text in HOSTILE:
+        written = css_string(text)
+        assert not set(written[1:-1]) & set("\"'<>{};\n") and written[0] == written[-1] == '"'
+
+
+def test_every_word_of_a_page_is_explained_once_and_stands_in_the_glossary() -> None:
+    page = Page(
+        "t", ["The AUC of non-members."], [], [Section("s", "S", ["95% interval of the TPR"])], []
+    ).render()
+    shown = re.findall(r'id="word-([\w-]+)"', page)
+    assert shown == ["non-member", "auc", "tpr", "interval"]
+    glossary = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text()
+    for word in WORDS:
+        assert word.term.split(" (")[0] in glossary, word.term

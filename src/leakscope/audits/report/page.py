@@ -21,7 +21,7 @@ from leakscope.audits.report.page_method import (
 )
 from leakscope.audits.report.page_records import RecordRows, record_rows, records_section
 from leakscope.audits.report.page_redacted import redacted_records_section
-from leakscope.audits.report.page_remedies import what_to_do_section
+from leakscope.audits.report.page_remedies import actions, rating_picture, what_to_do_section
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.dp.page import claim_badge, claim_section
@@ -43,6 +43,7 @@ from leakscope.evaluate.sentences import (
 )
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.report.gauge import Gauge
+from leakscope.report.levels import Levels
 from leakscope.report.page import Badge, Page, Section
 from leakscope.report.roc_bands import roc_bands
 from leakscope.stats.estimate import Estimate
@@ -68,8 +69,8 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         headline=headline(results),
         facts=facts(results),
         sections=[
-            sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             what_to_do_section(results),
+            sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             *_claim_sections(results, redacted),
             roc_section(results, bands, is_secret),
             precision_section(results),
@@ -85,7 +86,9 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
         limits=[*limitations(results), *_LIMITATIONS],
         provenance=provenance(bank, is_secret),
         arrays=rows.arrays,
-        gauge=audit_gauge(results),
+        picture=audit_picture(results),
+        actions=actions(results),
+        date=finished(bank),
         redacted=redacted,
         badges=[_badge(results), *_claim_badges(results), _rating_badge(results)],
         scripts=("audit.js",),
@@ -106,6 +109,7 @@ def headline(results: AuditResults) -> list[str]:
     if has_failed_check(results):
         return [*opening, rating_sentence(results), *key_findings(results)]
     if undermining(results.hygiene):
+        opening = ["Inconclusive: the figures of this audit are unreliable.", *opening]
         return [*opening, rating_sentence(results), strongest_sentence(results), *key_findings(results)]
     is_detectable = results.rating.level not in ("none found", "inconclusive")
     verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
@@ -141,12 +145,17 @@ def provenance(bank: Bank, is_secret: bool) -> list[tuple[str, str]]:
     manifest = bank.manifest
     trained = "" if manifest.device is None else f"{manifest.device}, {manifest.seconds:,.0f} s"
     known = [
-        ("Finished", str(manifest.created).replace("T", " ").replace("+00:00", " UTC")),
+        ("Finished", finished(bank)),
         ("Trained on", trained),
         ("Design sha256", "" if is_secret else bank.identity.design.sha256[:_SHOWN_HASH]),
         ("leakscope", manifest.versions.get("leakscope", "")),
     ]
     return [(name, value) for name, value in known if value]
+
+
+def finished(bank: Bank) -> str:
+    """When the last model was trained."""
+    return str(bank.manifest.created).replace("T", " ").replace("+00:00", " UTC")
 
 
 def recipe_text(recipe: Mapping[str, Any]) -> str:
@@ -228,13 +237,12 @@ def _rating_badge(results: AuditResults) -> Badge:
     return Badge(f"Rating: {level}", "plain" if level in ("none found", "low") else "bad")
 
 
-def audit_gauge(results: AuditResults) -> Gauge | None:
-    """The gate's tightest limit or, without a gate, the AUC of the strongest attack; None if inconclusive."""
+def audit_picture(results: AuditResults) -> Gauge | Levels | None:
+    """The gate's tightest limit or, without a gate, the figures of the rating; None if inconclusive."""
     if audit_outcome(results) == "inconclusive" or undermining(results.hygiene):
         return None
     if results.gate is None or results.config.gate is None:
-        auc = results.headline.auc
-        return Gauge(_AUC, auc.value, auc.low, auc.high, 0.5, 1.0, reference=0.5, percent=True)
+        return rating_picture(results)
     limits = [limit for limit in results.gate.limits if limit.outcome == results.gate.outcome]
     return _of_limit(min(limits, key=_margin), results)
 

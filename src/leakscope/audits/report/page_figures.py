@@ -18,8 +18,11 @@ from leakscope.audits.report.cells import (
     sets_remarks,
     sets_table,
 )
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.disk.scratch import evict_pages, over_blocks
 from leakscope.evaluate.attacked import Attacked
+from leakscope.evaluate.hygiene.outcome import undermining
+from leakscope.evaluate.remedies import groups_above, remedies
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.leakage.checkpoints import CheckpointLeakage
 from leakscope.report.blocks import Absent, Body, Raw, Table
@@ -29,6 +32,7 @@ from leakscope.report.charts import (
     axis,
     band,
     colour,
+    distinct_labels,
     error_bars,
     guessing,
     label,
@@ -152,28 +156,61 @@ def groups_section(results: AuditResults, fewest_records: int) -> Section:
     shown = {name: [g for g in groups if g.records >= fewest_records] for name, groups in all_columns.items()}
     columns = {name: groups for name, groups in shown.items() if groups}
     n_small = sum(map(len, all_columns.values())) - sum(map(len, columns.values()))
-    charts = [_group_chart(k, name, columns[name], attack) for k, name in enumerate(columns)]
+    overall = results.attacks[attack].auc.value
+    charts = [_group_chart(k, name, columns[name], attack, overall) for k, name in enumerate(columns)]
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
     absent = [] if all_columns else [Absent(no_groups)]
     if n_small:
         noun = "group" if n_small == 1 else "groups"
         absent.append(Absent(f"Left out: {n_small} {noun} of fewer than {fewest_records} records."))
-    note = f"Does the risk differ between groups? Attack: {attack}. Each group has its own 95% interval."
-    reasons = [f"Not evaluated by {column}: {reason}." for column, reason in results.groups_left_out.items()]
-    return Section("groups", "Groups", [*charts, *reasons, *absent], note)
+    note = (
+        f"Does the risk differ between groups of people? Attack: {attack}. Each group has its own 95% "
+        "interval; among many groups, some differ by chance."
+    )
+    reasons = [
+        f"Not evaluated by {column}: {reason}. Merge groups to compare them."
+        for column, reason in results.groups_left_out.items()
+    ]
+    body: Body = [*(_groups_sentences(results) if charts else ()), *charts, *reasons, *absent]
+    return Section("groups", "Groups", body, note)
 
 
-def _group_chart(k: int, column: str, groups: Sequence[GroupFigures], attack: str) -> Chart:
+def _groups_sentences(results: AuditResults) -> list[str]:
+    """Which groups stand out; the rule of the remedy for groups, whose intervals allow for their number."""
+    if undermining(results.hygiene):
+        return []
+    above = groups_above(results)
+    if above is None:
+        return [
+            f"Whether a group stands out was not tested: none has {FEWEST_RECORDS} records and an interval."
+        ]
+    if above:
+        return [remedy.found for remedy in remedies(results) if remedy.finding == "groups"]
+    return [
+        f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as a "
+        "whole beyond chance."
+    ]
+
+
+def _group_chart(
+    k: int, column: str, groups: Sequence[GroupFigures], attack: str, overall: float | None
+) -> Chart:
+    """AUC by group; a dashed line is guessing, a solid one the AUC over all records."""
     defined = [group for group in groups if group.auc.value is not None]
     aucs = [group.auc for group in defined]
     at_half = {"type": "line", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper",
                "line": {"color": "var(--muted)", "dash": "dash", "width": 1}}  # fmt: skip
-    trace = {"x": [auc.value for auc in aucs], "y": [label(group.group) for group in defined],
+    trace = {"x": [auc.value for auc in aucs], "y": distinct_labels([group.group for group in defined]),
              "mode": "markers", "marker": {"color": colour(0), "size": 9}, "error_x": _intervals(aucs, 0),
              "hovertemplate": "%{x:.3f}<extra>%{y}</extra>"}  # fmt: skip
-    layout = {"xaxis": axis("AUC (0.5 is guessing)"), "shapes": [at_half],
+    over_all = {**at_half, "x0": overall, "x1": overall, "line": {"color": "var(--muted)", "width": 1}}
+    shapes = [at_half, *([] if overall is None else [over_all])]
+    layout = {"xaxis": axis("AUC"), "shapes": shapes,
               "yaxis": {"type": "category", "autorange": "reversed"}}  # fmt: skip
-    alt = f"AUC of {attack} for each group of {column}, with 95% intervals."
+    alt = (
+        f"AUC of {attack} for each group of {column}, with 95% intervals. The dashed line is guessing, the "
+        "solid line all records."
+    )
     figure = {"data": [trace], "layout": layout}
     rates = [f"TPR at {percent(point.fpr)} FPR" for point in groups[0].tpr_at_fpr]
     rows = [[g.group, f"{g.records:,}", number(g.auc), *map(rate, g.tpr_at_fpr)] for g in groups]

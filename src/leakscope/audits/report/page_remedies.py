@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from leakscope.evaluate.hygiene.outcome import undermining
-from leakscope.evaluate.rating_sentences import rating_rows
-from leakscope.evaluate.remedies import remedies
+from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.rating import LEVELS
+from leakscope.evaluate.rating_scale import Placed, placed_parts
+from leakscope.evaluate.rating_sentences import interval_of, rating_rows, shown
+from leakscope.evaluate.remedies import CALLS_FOR_A_DEFENCE, Remedy, remedies
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.report.blocks import Absent, Block, Body, Bullets, Code, Heading, Table
+from leakscope.report.levels import LeveledFigure, Levels
 from leakscope.report.page import Section
 
 _RATING = "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels."
+
+
+_PICTURE = (
+    "Each dot is a figure of this audit, each line its 95% interval. The lower end of the interval sets the "
+    "level of the figure. The rating is the highest level; exposed records and a failed gate can raise it."
+)
+_NAMES = {
+    "auc": "On average over all records (AUC)",
+    "worst": "On the most exposed 1% of records (bits)",
+    "canaries": "On canaries (AUC)",
+}
+"""The figures in words that a reader of the first screen knows; others have their own names."""
 
 
 def what_to_do_section(results: AuditResults) -> Section:
@@ -28,9 +44,24 @@ def _remedies(results: AuditResults) -> list[Block | str]:
         blocks.append(f"Cost: {remedy.cost[0].lower()}{remedy.cost[1:]}")
     if blocks:
         return blocks
+    return [Absent(_without_remedies(results))]
+
+
+def _without_remedies(results: AuditResults) -> str:
+    """Why there is no advice; a leak that leakscope cannot treat is still a leak."""
     if undermining(results.hygiene):
-        return [Absent("Nothing follows from figures that cannot be trusted: repair the audit first.")]
-    return [Absent("The audit found nothing that calls for a change of data or training.")]
+        return "Nothing follows from figures that cannot be trusted: repair the audit first."
+    if results.rating.level in CALLS_FOR_A_DEFENCE:
+        return (
+            f"The rating is {results.rating.level}, and leakscope did not train this model, so it cannot try "
+            "defences on it. Train the model again with a defence, and audit it again; docs/defences.md "
+            "lists what can be changed."
+        )
+    if results.rating.level == "inconclusive":
+        return (
+            "The audit found nothing, and could have missed a high leak: audit with more models or records."
+        )
+    return "The audit found nothing that calls for a change of data or training."
 
 
 def _gate(results: AuditResults) -> list[Block | str]:
@@ -40,9 +71,45 @@ def _gate(results: AuditResults) -> list[Block | str]:
     return [Heading("Suggested gate"), Code(suggested.toml), Bullets(suggested.reasons)]
 
 
+def actions(results: AuditResults) -> list[str]:
+    """What to do in one line each, for the first screen."""
+    is_void = bool(undermining(results.hygiene))
+    first = []
+    if is_void:
+        first = ["Repair the audit first: nothing follows from its figures."]
+    elif audit_outcome(results) == "inconclusive":
+        first = ["Audit with more models or records: these cannot decide every limit or claim."]
+    advised = [_in_one_line(remedy) for remedy in remedies(results)]
+    limits = "Set limits that the next audit must keep; the section below suggests some."
+    unset = [limits] if results.gate is None and not is_void else []
+    advised = advised or ([] if first else [_without_remedies(results)])
+    return [*first, *advised, *unset]
+
+
+def _in_one_line(remedy: Remedy) -> str:
+    """The finding and the first sentence of the advice."""
+    advice = remedy.advice.partition(". ")[0].rstrip(".")
+    return f"{remedy.finding.capitalize()}: {advice[0].lower()}{advice[1:]}."
+
+
+def rating_picture(results: AuditResults) -> Levels | None:
+    """The figures of the rating on the scale of levels; None where none has an interval."""
+    figures = [_leveled(placed) for placed in placed_parts(results)]
+    return Levels(LEVELS, figures, _PICTURE) if figures else None
+
+
+def _leveled(placed: Placed) -> LeveledFigure:
+    part = placed.part
+    value = f"{shown(part, part.value)} ({interval_of(part)})"
+    name = _NAMES.get(part.about, part.what)
+    return LeveledFigure(name, value, part.level, placed.value, placed.low, placed.high)
+
+
 def _rating(results: AuditResults) -> list[Block | str]:
     rows = rating_rows(results)
     if not rows:
         return []
     head = ["figure", "value", "95% interval", "level", "upper end"]
-    return [Heading("Rating"), Table(head, rows, _RATING)]
+    picture = None if undermining(results.hygiene) else rating_picture(results)
+    drawn = [picture] if picture is not None and results.gate is not None else []
+    return [Heading("Rating"), *drawn, Table(head, rows, _RATING)]

@@ -66,6 +66,7 @@
       const button = element("button", column.title, { type: "button", className: "sort" });
       button.addEventListener("click", () => sortBy(column));
       head.dataset.key = column.key;
+      head.dataset.title = column.title; // on paper
       head.append(button);
       row.append(head);
     }

@@ -5,10 +5,12 @@
 Object.assign(window.leakscope, (() => {
   const { unpacked, colour, onTheme, stillness, nextFrame } = window.leakscope;
   const NEAR_MS = 600, FAR_MS = 2000, LOOK_AGAIN_MS = 100; // idle time before drawing
+  const PAPER_PX = 680; // width of a chart on paper
+  const NARROW_NAME = 16; // letters of a name beside a narrow chart
 
   // ---- plotly ----
   const openings = []; // promises of work to finish first
-  let plotly = null;
+  let plotly = null, evaluatedPlotly = null;
   async function evaluated() {
     await nextFrame();
     const buffer = await unpacked(document.getElementById("plotly").textContent);
@@ -18,6 +20,7 @@ Object.assign(window.leakscope, (() => {
     document.body.append(script);
     performance.measure("plotly evaluated", { start, end: performance.now() });
     await nextFrame(); // the first chart blocks as well
+    evaluatedPlotly = window.Plotly;
     return window.Plotly;
   }
   const library = () => (plotly ??= evaluated());
@@ -52,6 +55,11 @@ Object.assign(window.leakscope, (() => {
     };
     if (narrow && (!own.legend || named.length > 2)) themed.legend = below; // above, it would cover the chart
     for (const key of new Set(["xaxis", "yaxis", ...axes])) themed[key] = { ...axis, ...(own[key] ?? {}) };
+    if (narrow && themed.yaxis.type === "category") { // long names would leave no room for the chart
+      const names = [...new Set(data.flatMap((trace) => trace.y))];
+      const ticktext = names.map((name) => (name.length > NARROW_NAME ? `${name.slice(0, NARROW_NAME - 5)}…${name.slice(-4)}` : name));
+      Object.assign(themed.yaxis, { tickvals: names, ticktext });
+    }
     return themed;
   }
 
@@ -93,6 +101,18 @@ Object.assign(window.leakscope, (() => {
     await library();
     await Promise.all(missing().slice(0, 1).map((id) => draw(id)));
   }
+  function forPaper() { // every chart at the width of a sheet, before the browser takes its picture
+    if (!evaluatedPlotly) return;
+    for (const id of ids) {
+      const { data, layout } = figure(id), plot = document.querySelector(`#${CSS.escape(id)} > .plot`);
+      const sized = { ...themedLayout(data, layout ?? {}, plot), autosize: false, width: PAPER_PX };
+      evaluatedPlotly.react(plot, coloured(data), sized, { responsive: true, displayModeBar: false });
+      const [width, height] = [PAPER_PX, Number(plot.dataset.height)];
+      plot.style.setProperty("--ratio", `${width} / ${height}`);
+      plot.querySelectorAll(".main-svg").forEach((svg) => svg.setAttribute("viewBox", `0 0 ${width} ${height}`));
+      drawn.add(id);
+    }
+  }
   let atWork = null;
   const drawAll = () => { atWork ??= drawMissing().finally(() => { atWork = null; }); };
   function follow() {
@@ -110,7 +130,12 @@ Object.assign(window.leakscope, (() => {
       before.filter((id) => near.has(id) || !ids.includes(id)).forEach((id) => draw(id));
       drawAll();
     });
-    addEventListener("beforeprint", () => missing().forEach((id) => draw(id)));
+    addEventListener("beforeprint", forPaper);
+    addEventListener("afterprint", () => {
+      document.querySelectorAll(".chart .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
+      drawn.clear();
+      drawAll();
+    });
     addEventListener("load", drawAll);
   }
   if ("DecompressionStream" in window) follow();

@@ -21,8 +21,16 @@ window.leakscope = (() => {
     chosen = wanted() === "dark" ? "light" : "dark";
     applyTheme(chosen);
   });
-  addEventListener("beforeprint", () => applyTheme("light"));
-  addEventListener("afterprint", () => applyTheme(wanted()));
+  let unfolded = []; // details that paper shows open
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    unfolded.forEach((details) => { details.open = true; });
+    applyTheme("light");
+  });
+  addEventListener("afterprint", () => {
+    unfolded.forEach((details) => { details.open = false; });
+    applyTheme(wanted());
+  });
   function element(name, text, properties = {}) {
     const made = Object.assign(document.createElement(name), properties);
     if (text !== undefined) made.textContent = text;

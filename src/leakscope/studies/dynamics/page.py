@@ -70,7 +70,7 @@ def page(results: DynamicsResults, runs: Sequence[RunRecords], folder: Path, red
         [*report.limits(results), *(on_plane.left_out if on_plane else [])],
         folder_facts(folder),
         on_plane.arrays if on_plane else {},
-        gauge=report.gauge(single) if single else None,
+        picture=report.gauge(single) if single else None,
         redacted=redacted,
         scripts=SCRIPTS if on_plane else (),
     )
