@@ -144,7 +144,8 @@ class CompiledSteps(Steps):
 
     def _take(self, order: AnyArray, weight: AnyArray, idle: AnyArray, lr: list[float]) -> None:
         """Takes these steps with all models."""
-        arrays = *map(np.ascontiguousarray, (order, weight, idle)), np.array(lr)
+        types = {np.int64: order, np.float32: weight, np.bool_: idle, np.float64: lr}
+        arrays: list[AnyArray] = [np.ascontiguousarray(values, dtype) for dtype, values in types.items()]
         training, count = self._training, self._optimizer.count
         training.n_steps, training.steps_before = len(order), int(count)
         training.order, training.row_weight, training.idle, training.lr = map(_address, arrays)
@@ -163,7 +164,8 @@ class CompiledSteps(Steps):
             others = [self._pool.submit(self._work, parts) for _ in range(n_threads - 1)]
         try:
             self._work(parts)
-        finally:  # nobody works on memory that is given back
+        finally:  # also when interrupted: nobody works on memory that is given back
+            parts.clear()
             if others:
                 wait(others)
         for other in others:
