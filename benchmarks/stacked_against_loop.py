@@ -4,7 +4,9 @@ The 60 models of the scaling study (5 widths x 3 repeats x (1 target + 3 shadows
 recipe, process and threads. The rival is a plain PyTorch loop: one model after the other,
 `torch.optim.Adam`, batches by tensor indexing (a DataLoader, which most tools use, is slower and
 is timed beside it). Both sides include initialisation and asking the models about their records.
-Rounds alternate between the two, because machines are noisy; the ratio is of medians.
+Rounds alternate between the two, because machines are noisy; the ratio is of medians. CPU seconds are
+those of all threads: on a busy machine their ratio says more. `LEAKSCOPE_COMPILE=0` trains without
+compiled steps.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +24,8 @@ from torch import Tensor, nn
 
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
+from leakscope.train.compiled import is_right
+from leakscope.train.compiler import library
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train, train_block
 from leakscope.train.losses import PLAIN
@@ -67,6 +72,19 @@ def _indexed(x: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
     return [(x[part], y[part]) for part in torch.randperm(len(x)).split(64)]
 
 
+class Taken(NamedTuple):
+    """Seconds of one round."""
+
+    wall: float
+    cpu: float
+
+
+def taken_by(work: Callable[[], None]) -> Taken:
+    """Seconds on the clock, and of all threads together."""
+    before = time.process_time()
+    return Taken(seconds(work), time.process_time() - before)
+
+
 def seconds(work: Callable[[], None]) -> float:
     started = time.perf_counter()
     work()
@@ -97,19 +115,23 @@ def main() -> None:
     records, design = population(CONFIG)
     inputs = inputs_from(records, torch.device("cpu"))
     stacked(inputs, design)  # warm-up
-    times: dict[str, list[float]] = {"stacked": [], "plain loop": [], "loop with a DataLoader": []}
+    ways: dict[str, Callable[[], None]] = {
+        "stacked": lambda: stacked(inputs, design),
+        "plain loop": lambda: plain_loop(inputs, design),
+        "loop with a DataLoader": lambda: plain_loop(inputs, design, loader=True),
+    }
+    times: dict[str, list[Taken]] = {name: [] for name in ways}
     for _ in range(rounds):
-        for _ in range(3):
-            times["stacked"].append(seconds(lambda: stacked(inputs, design)))
-        times["plain loop"].append(seconds(lambda: plain_loop(inputs, design)))
-        times["loop with a DataLoader"].append(seconds(lambda: plain_loop(inputs, design, loader=True)))
-    n_models = design.n_models * len(CONFIG.hidden_widths)
-    ours = statistics.median(times["stacked"])
-    print(f"{n_models} models, {torch.get_num_threads()} threads, torch {torch.__version__}, {rounds} rounds")
+        for name, way in ways.items():
+            times[name] += [taken_by(way) for _ in range(3 if name == "stacked" else 1)]
+    n_models, how = design.n_models * len(CONFIG.hidden_widths), "" if library(is_right) else "not "
+    print(f"{n_models} models, {torch.get_num_threads()} threads, torch {torch.__version__}, {how}compiled")
+    ours = Taken(*map(statistics.median, zip(*times["stacked"], strict=True)))
     for name, taken in times.items():
-        median = statistics.median(taken)
-        spread = f"min {min(taken):.3f}, max {max(taken):.3f}"
-        print(f"  {name:24s} {median:7.3f} s ({spread})  {median / ours:6.1f}x")
+        wall, cpu = map(statistics.median, zip(*taken, strict=True))
+        spread = f"min {min(taken).wall:.3f}, max {max(taken).wall:.3f}"
+        ratios = f"{wall / ours.wall:6.1f}x; CPU {cpu:7.3f} s {cpu / ours.cpu:6.1f}x"
+        print(f"  {name:24s} {wall:7.3f} s ({spread}) {ratios}")
     apart = parameter_difference(inputs, design)
     print(f"  stacked and serial parameters after one epoch are at most {apart:.1e} apart")
 

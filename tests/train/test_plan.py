@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from leakscope.train import plan as plan_module
 from leakscope.train.loop import inputs_from, train_block
-from leakscope.train.plan import BatchPlan, without_duplicates
+from leakscope.train.plan import BatchPlan, ranked, without_duplicates
 from leakscope.types import Design
 from tests.train.problems import CPU, class_records, mlp_recipe
 
@@ -153,3 +153,9 @@ class TestDuplicates:
             for some, r in ((design, replace(recipe, deduplicate=True)), (clean, recipe))
         )
         np.testing.assert_array_equal(found["logits"], wanted["logits"])
+
+
+def test_records_are_ranked_as_by_a_stable_sort():
+    """Ties are common among the 2^24 numbers that a generator of float32 draws from."""
+    values = np.random.default_rng(0).integers(0, 50, (3, 200)).astype(np.float32) / 64
+    np.testing.assert_array_equal(ranked(values), values.argsort(axis=1, kind="stable"))

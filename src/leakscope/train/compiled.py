@@ -64,10 +64,20 @@ def compiled_steps(stack: Stack, x: Tensor, y: Tensor, plan: Plan, recipe: Recip
     return CompiledSteps(loaded, stack, x, y, plan, recipe)
 
 
+def prepare_for(recipe: Recipe) -> None:
+    """Compiles now what training would compile with its first step, where it would."""
+    if _knows_settings(recipe):
+        library(is_right)
+
+
+def _knows_settings(recipe: Recipe) -> bool:
+    is_changed = recipe.mixup or recipe.sam_rho or recipe.entropy_weight or recipe.relax_loss
+    return not is_changed and not is_augmented(recipe) and recipe.privacy is None
+
+
 def _knows(stack: DenseStack, x: Tensor, y: Tensor, recipe: Recipe) -> bool:
-    is_plain = not (recipe.mixup or recipe.sam_rho or recipe.entropy_weight or recipe.relax_loss)
     are_tensors_plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
-    if not is_plain or is_augmented(recipe) or not are_tensors_plain or y.ndim != 1 or not len(y):
+    if not _knows_settings(recipe) or not are_tensors_plain or y.ndim != 1 or not len(y):
         return False
     n_inputs, n_outputs = stack.sizes[0], stack.sizes[-1]
     if n_inputs != x[0].numel() or sum(p[0].numel() for p in stack.parameters) > MOST_PARAMETERS:
@@ -134,7 +144,8 @@ class CompiledSteps(Steps):
 
     def _take(self, order: AnyArray, weight: AnyArray, idle: AnyArray, lr: list[float]) -> None:
         """Takes these steps with all models."""
-        arrays = *map(np.ascontiguousarray, (order, weight, idle)), np.array(lr)
+        types = {np.int64: order, np.float32: weight, np.bool_: idle, np.float64: lr}
+        arrays: list[AnyArray] = [np.ascontiguousarray(values, dtype) for dtype, values in types.items()]
         training, count = self._training, self._optimizer.count
         training.n_steps, training.steps_before = len(order), int(count)
         training.order, training.row_weight, training.idle, training.lr = map(_address, arrays)
@@ -153,8 +164,10 @@ class CompiledSteps(Steps):
             others = [self._pool.submit(self._work, parts) for _ in range(n_threads - 1)]
         try:
             self._work(parts)
-        finally:  # nobody works on memory that is given back
-            wait(others)
+        finally:  # also when interrupted: nobody works on memory that is given back
+            parts.clear()
+            if others:
+                wait(others)
         for other in others:
             other.result()
 

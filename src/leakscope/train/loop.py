@@ -27,6 +27,7 @@ from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
+from leakscope.train.compiled import prepare_for
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.launch import steps_of
@@ -200,10 +201,12 @@ def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
         return "serial", None
     nets = initial_nets(recipe, inputs, np.arange(2), seed=0)
     views = 1 if recipe.privacy is None else recipe.privacy.views
+    on_cpu = inputs.x.device.type == "cpu"
     if recipe.precision == "float32" and views == 1 and dense_layers(nets[0]) is not None:
+        if on_cpu:
+            prepare_for(recipe)  # here, so that nobody who times steps times a compiler
         return "dense", None
     n_parameters = sum(p.numel() for p in nets[0].parameters())
-    on_cpu = inputs.x.device.type == "cpu"
     if recipe.trainer == "auto" and n_parameters > _STACKED_PARAMETERS and on_cpu:
         return "serial", None
     has_convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in nets[0].modules())

@@ -14,6 +14,7 @@
 #define LANES 8
 #define LINE 16 /* numbers in a line of the cache */
 #define TILE_ROWS 6 /* times two vectors: twelve sums, and the rest of sixteen registers for what is added */
+#define NARROW_TILE_ROWS 12 /* times one vector */
 #define BETA1 0.9
 #define BETA2 0.999
 #define EPSILON 1e-8f
@@ -73,7 +74,7 @@ typedef struct {
 static inline __attribute__((always_inline)) void multiply_tile(
     const int rows, const int vectors, int64_t depth, matrix a, matrix b, float *c, finish end)
 {
-    vector sum[TILE_ROWS][2];
+    vector sum[NARROW_TILE_ROWS][2];
     for (int m = 0; m < rows; m++)
         for (int n = 0; n < vectors; n++)
             sum[m][n] = end.start ? *(const vector *)(end.start + LANES * n) : (vector){0};
@@ -110,13 +111,16 @@ static void multiply(
     for (int64_t n = 0; n < columns; n += 2 * LANES) {
         const int is_single = columns - n < 2 * LANES;
         const matrix right = {b.at + n, b.row, 1};
-        for (int64_t m = 0; m < rows; m += TILE_ROWS) {
+        for (int64_t m = 0, taken; m < rows; m += taken) {
             const matrix left = {a.at + m * a.row, a.row, a.column};
             const finish here = {
                 end.start ? end.start + n : NULL, end.gate ? end.gate + m * end.row + n : NULL, end.is_rectified, end.row};
             float *to = c + m * end.row + n;
-            switch (rows - m < TILE_ROWS ? rows - m : TILE_ROWS) {
+            taken = rows - m < TILE_ROWS ? rows - m : TILE_ROWS;
+            if (is_single && rows - m >= NARROW_TILE_ROWS) taken = NARROW_TILE_ROWS;
+            switch (taken) {
                 CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+                case NARROW_TILE_ROWS: multiply_tile(NARROW_TILE_ROWS, 1, depth, left, right, to, here);
             }
         }
     }

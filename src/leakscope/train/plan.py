@@ -113,7 +113,7 @@ class BatchPlan:
         orders = np.empty((n_epochs, self.steps, len(self._members), self.batch), dtype=np.int64)
         position = np.arange(self.steps * self.batch)
         for model, (members, rng) in enumerate(zip(self._members, self._rngs, strict=True)):
-            order = rng.random((n_epochs, len(members)), dtype=np.float32).argsort(axis=1)
+            order = ranked(rng.random((n_epochs, len(members)), dtype=np.float32))
             filled = members[order[:, position % len(members)]]
             orders[:, :, model] = filled.reshape(n_epochs, self.steps, self.batch)
         return orders
@@ -124,6 +124,19 @@ class BatchPlan:
         size = np.maximum(real.sum(axis=2, keepdims=True), 1)
         weights: npt.NDArray[np.float32] = (real / size).astype(np.float32)
         return weights
+
+
+def ranked(values: npt.NDArray[np.float32]) -> IntArray:
+    """The order of each row's values, none of them negative, from the lowest; ties by position.
+
+    As a stable `argsort`, at a fraction of its time: sorts numbers with the value's bits above its position.
+    The order of ties in numpy's default `argsort` depends on the processor.
+    """
+    keys: IntArray = values.view(np.int32).astype(np.int64) << 32
+    keys |= np.arange(values.shape[1])
+    keys.sort(axis=1)
+    keys &= 2**32 - 1
+    return keys
 
 
 def all_members(design: Design, models: IntArray, copies: IntArray | None = None) -> Lesson:
