@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,12 @@ def test_processes_share_one_pickle_of_the_table_and_train_the_same_models() -> 
         assert outcome.trained is not None
         for name, values in outcome.trained.signals.items():
             np.testing.assert_array_equal(values[0], alone[name][model])
+
+
+def test_a_table_that_cannot_be_sent_is_refused_with_a_remedy() -> None:
+    x = np.array([[age, threading.Lock()] for age in range(N)], dtype=object)
+    records = leakscope.read_table(x, people()["outcome"])
+    design, recipe = make_design("balanced", 4, N, 0), leakscope.EstimatorRecipe(TREE)
+    request = TrainingRequest(records, design, recipe, 0, device="cpu")
+    with pytest.raises(InputError, match=r"table cannot be sent to other processes .*pickle.*processes=1"):
+        ProcessPool(request, ["cpu"], 1, None)

@@ -94,6 +94,14 @@ def test_quoted_newlines(tmp_path: Path) -> None:
     np.testing.assert_array_equal(records.features, [[0, 1, 1], [1, 0, 2]])
 
 
+def test_label_ids_and_features_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("id,seen,outcome\n1,1.2.2024,\n1,2.2.2024,yes\n")
+    pattern = "label 'outcome' has no value.*; id column 'id' is not unique.*; feature 'seen' holds dates"
+    with pytest.raises(InputError, match=pattern):
+        read_table(path, "outcome", "id")
+
+
 def test_duplicate_headers(tmp_path: Path) -> None:
     assert refusal(tmp_path, "age,dose,age,outcome\n1,2,3,yes\n4,5,6,no\n") == (
         "has several columns called 'age'; rename or remove all but one"

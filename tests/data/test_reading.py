@@ -163,6 +163,13 @@ def test_what_does_not_belong_to_the_table_is_refused(options: dict[str, Any], m
     assert "\n" not in str(caught.value)
 
 
+def test_everything_wrong_is_said_at_once() -> None:
+    with pytest.raises(
+        InputError, match=r"y has 2 values.*; id column 'ids' is not unique.*; group column 'sex'"
+    ):
+        read_table(np.eye(3), [0, 1], ["a", "a", "b"], ["sex"])
+
+
 def test_one_row_is_refused() -> None:
     with pytest.raises(InputError, match="all 1 labels in 'y' are '1'; an audit needs at least two classes"):
         read_table(np.eye(1), [1])

@@ -54,6 +54,7 @@ def audit(
     outputs: OutputFilter = NO_FILTER,
     *,
     X: Any = None,
+    y: Any = None,
     estimator: Any = None,
     **settings: Any,
 ) -> Verdict:
@@ -71,14 +72,15 @@ def audit(
         progress: called with the models' worth of training that is done.
         outputs: what queries return, where records are given.
         X: a table instead of `source`: a DataFrame of pandas or polars, a numpy array or a sparse matrix.
-            Estimators get it as it is. `y`, `ids` and `groups` go with it: names of its columns, or values.
+            Estimators get it as it is.
+        y: labels of `X`: the name of a column, or one value per row.
         estimator: a classifier or regressor with scikit-learn's methods instead of `recipe`: a Pipeline,
             XGBoost, LightGBM, CatBoost.
-        **settings: `y`, `ids` and `groups` of `X`; and fields of `AuditSettings`, such as `models=64` or
-            `attacks=["eb_lira", "rmia"]`.
+        **settings: `ids` and `groups` of `X`, given as `y` is; and fields of `AuditSettings`, such as
+            `models=64` or `attacks=["eb_lira", "rmia"]`.
     """
-    given = [name for name in ("y", "ids", "groups") if name in settings]
-    roles = FrameRoles(settings.pop("y", None), settings.pop("ids", None), settings.pop("groups", ()))
+    given = [*(["y"] if y is not None else []), *(name for name in ("ids", "groups") if name in settings)]
+    roles = FrameRoles(y, settings.pop("ids", None), settings.pop("groups", ()))
     recipe = _one_recipe(recipe, estimator)
     if X is not None:
         source = _table(source, X, roles, recipe)

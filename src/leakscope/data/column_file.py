@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
-from leakscope.data.columns import Roles, encode_labels, refuse_where, require_names, unique_ids
+from leakscope.data.columns import Roles, encode_labels, noting, refuse_where, require_names, unique_ids
 from leakscope.data.csv_form import csv_separator
 from leakscope.data.read_column import ReadColumn, read_column
 from leakscope.data.suspicions import likely_mistakes
@@ -115,13 +115,20 @@ def read_column_file(path: Path, roles: Roles) -> Records:
         columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features
         if not columns:
             raise InputError(f"no feature columns are left beside {label!r}; give feature_columns")
-        encoded = encode_labels(label_values(file.column(label)), label, roles.task)
-        columns_read = _read_columns(file, columns)
+        problems: list[str] = []
+        with noting(problems):
+            encoded = encode_labels(label_values(file.column(label)), label, roles.task)
+        with noting(problems):
+            ids = ids_of(file, roles.id)
+        with noting(problems):
+            columns_read = _read_columns(file, columns)
+        if problems:
+            raise InputError("; ".join(problems))
         features, with_missing = _features(columns_read, file.n_rows)
         return Records(
             features=features,
             labels=encoded.labels,
-            ids=ids_of(file, roles.id),
+            ids=ids,
             name=path.stem,
             groups={name: group_of(file.column(name)) for name in roles.groups},
             class_names=encoded.class_names,

@@ -6,7 +6,8 @@ the first is `row-0`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -79,6 +80,15 @@ def unique_ids(ids: AnyArray, column: str) -> npt.NDArray[np.str_]:
         f"id column {column!r} is not unique: {str(ids[at])!r} is both row-{earlier} and row-{at} "
         f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column"
     )
+
+
+@contextmanager
+def noting(problems: list[str]) -> Iterator[None]:
+    """Notes what is wrong with the input instead of raising it, so that all of it can be said at once."""
+    try:
+        yield
+    except InputError as error:
+        problems.append(str(error))
 
 
 def refuse_where(bad: BoolArray, problem: str, remedy: str) -> None:

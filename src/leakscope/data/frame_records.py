@@ -20,6 +20,7 @@ from leakscope.data.columns import (
     EncodedLabels,
     Task,
     encode_labels,
+    noting,
     refuse_where,
     require_names,
     unique_ids,
@@ -66,10 +67,7 @@ def frame_records(table: Any, roles: FrameRoles) -> Records:
     if roles.task not in TASKS:
         raise InputError(f"task={roles.task!r} must be one of {', '.join(TASKS)}")
     whole = frame_of(table)
-    label = _values(whole, table, roles.label, "y")
-    encoded = encode_labels(label_values(label.series.alias(label.name)), label.name, roles.task)
-    ids = _ids(whole, table, roles.ids)
-    groups = _groups(whole, table, roles.groups)
+    encoded, ids, groups = _people(whole, table, roles)
     named = [role for role in (roles.label, roles.ids) if isinstance(role, str)]
     if len(whole.data.shape) > 2:
         return Records(
@@ -77,6 +75,23 @@ def frame_records(table: Any, roles: FrameRoles) -> Records:
         )
     frame = _features_of(whole, named, roles.features)
     return _records(frame, encoded, ids, groups, roles.name)
+
+
+def _people(
+    whole: Frame, table: Any, roles: FrameRoles
+) -> tuple[EncodedLabels, npt.NDArray[np.str_], dict[str, npt.NDArray[np.str_]]]:
+    """Labels, ids and groups; everything wrong with them is said at once."""
+    problems: list[str] = []
+    with noting(problems):
+        label = _values(whole, table, roles.label, "y")
+        encoded = encode_labels(label_values(label.series.alias(label.name)), label.name, roles.task)
+    with noting(problems):
+        ids = _ids(whole, table, roles.ids)
+    with noting(problems):
+        groups = _groups(whole, table, roles.groups)
+    if problems:
+        raise InputError("; ".join(problems))
+    return encoded, ids, groups
 
 
 def _records(

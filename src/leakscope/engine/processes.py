@@ -29,7 +29,7 @@ from leakscope.engine import parent
 from leakscope.engine.parent import SharedFile
 from leakscope.engine.request import TrainingRequest
 from leakscope.engine.schedule import Outcome
-from leakscope.engine.worker import TrainedUnit, Unit, Worker, sendable, threads_limited
+from leakscope.engine.worker import TrainedUnit, Unit, Worker, send_to, sendable, threads_limited
 from leakscope.errors import first_line
 from leakscope.frames.frame import Frame
 from leakscope.train.loop import Follow
@@ -64,13 +64,11 @@ class ProcessPool:
     ) -> None:
         folder = None if saving is None else saving.folder
         self._features, self._progress, self._frame = (SharedFile(folder) for _ in range(3))
-        with storage_errors(self._features.path):
-            for part in npy_parts(request.records.features):
-                self._features.file.write(part)
-            self._features.file.flush()
-            pickle.dump(request.records.frame, self._frame.file, protocol=5)  # once, for all processes
-            self._frame.file.flush()
-            self._progress.file.truncate(8 * len(devices))
+        try:
+            self._share(request.records, len(devices))
+        except BaseException:
+            self._close_files()
+            raise
         self._done = np.memmap(self._progress.file, np.float64, "r+")
         self._request = replace(request, records=_with_inputs(request.records, np.empty(0, np.float32), None))
         self._n_threads, self._saving = n_threads, saving
@@ -82,9 +80,21 @@ class ProcessPool:
     def __exit__(self, *_: object) -> None:
         for slot in self._slots:
             slot.executor.shutdown(wait=True, kill_workers=True)
-        self._features.close()
-        self._frame.close()
-        self._progress.close()
+        self._close_files()
+
+    def _share(self, records: Records, n_processes: int) -> None:
+        """Writes what all processes read, once."""
+        with storage_errors(self._features.path):
+            for part in npy_parts(records.features):
+                self._features.file.write(part)
+            self._features.file.flush()
+            send_to(self._frame.file, records.frame)
+            self._frame.file.flush()
+            self._progress.file.truncate(8 * n_processes)
+
+    def _close_files(self) -> None:
+        for shared in (self._features, self._frame, self._progress):
+            shared.close()
 
     def capacity(self) -> int:
         """One unit per process."""

@@ -11,7 +11,7 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ import torch
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.manifest import BlockNotes
 from leakscope.engine.request import TrainingRequest
+from leakscope.errors import InputError, first_line
+from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.train.black_box import fit_block
 from leakscope.train.loop import (
@@ -111,6 +113,23 @@ def sendable(value: Any) -> bytes:
     from joblib.externals.loky.backend.reduction import dumps
 
     return bytes(dumps(value))
+
+
+def send_to(file: IO[bytes], frame: Frame | None) -> None:
+    """Writes a user's table where other processes of this run read it.
+
+    Raises:
+        InputError: it holds something that cannot be pickled.
+    """
+    from joblib.externals.loky.backend.reduction import dump
+
+    try:
+        dump(frame, file)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"the table cannot be sent to other processes ({first_line(error)}); leave out the column, or "
+            "train in this one with leakscope.EstimatorRecipe(estimator, processes=1)"
+        ) from error
 
 
 def why_not_sendable(recipe: AnyRecipe) -> str | None:
