@@ -128,3 +128,21 @@ def test_the_seed_decides_the_model() -> None:
     outputs = [train(records, np.arange(24), seed)(records.features) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(outputs[0], outputs[1])
     assert not np.array_equal(outputs[0], outputs[2])
+
+
+class Words(Noise):
+    """Takes integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(self.words(x).mean(dim=1))
+
+
+def test_integers_reach_the_module_as_integers() -> None:
+    generator = torch.Generator().manual_seed(0)
+    data = TensorDataset(torch.randint(0, 50, (N, 3), generator=generator), torch.arange(N) % 2)
+    train, records = lightning.training_function(Words, make_trainer, 8, data), lightning.records(data)
+    assert train(records, np.arange(24), 1)(records.features).shape == (N, 2)
