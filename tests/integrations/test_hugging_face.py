@@ -14,10 +14,17 @@ from leakscope.integrations import hugging_face
 from tests.cli.command import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-hf = pytest.importorskip("transformers", reason="transformers is not installed")
-pytest.importorskip("accelerate", reason="accelerate is not installed")
 
 N = 48
+hf: Any = None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def library() -> None:
+    """Importing it takes seconds, so no other test does."""
+    global hf
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    hf = pytest.importorskip("transformers", reason="transformers is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +34,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(library: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of two tiny layers and a tokenizer of words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 

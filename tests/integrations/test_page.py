@@ -71,7 +71,7 @@ def test_a_tracker(tracker: str, run_folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_lightning(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pl = pytest.importorskip("pytorch_lightning", reason="pytorch-lightning is not installed")
-    from tests.integrations.test_lightning import Noise, make_trainer, rows
+    from tests.integrations.noise_module import Noise, make_trainer, rows
 
     names = {
         "Trainer": pl.Trainer,
@@ -147,7 +147,8 @@ def test_an_example_is_audited(
     name: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With 4 models in place of 16, and fewer epochs."""
-    pytest.importorskip("pytorch_lightning" if "lightning" in name else "transformers")
+    library = "pytorch_lightning" if "lightning" in name else "transformers"
+    pytest.importorskip(library, reason=f"{library} is not installed")
     text = (EXAMPLES / name).read_text().replace("models=16", 'models=4, attacks=["loss"]')
     text = text.replace("max_epochs=10", "max_epochs=1").replace("num_train_epochs=8", "num_train_epochs=1")
     (elsewhere / name).write_text(text)

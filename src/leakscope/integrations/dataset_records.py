@@ -59,9 +59,7 @@ class Layout:
     def features(self, tensors: Mapping[str, torch.Tensor]) -> AnyArray:
         """The inputs as features; float32 (records, numbers)."""
         for one in self.inputs:
-            values = tensors[one.name]
-            if not values.is_floating_point() and values.long().abs().max() > _LARGEST_EXACT:
-                raise InputError(f"{one.name} has integers above {_LARGEST_EXACT:,}, which float32 rounds")
+            require_exact(one.name, tensors[one.name])
         flat = [tensors[one.name].reshape(len(tensors[one.name]), -1).float() for one in self.inputs]
         return torch.cat(flat, dim=1).numpy()
 
@@ -73,6 +71,12 @@ class Layout:
             one.name: torch.tensor(part).reshape(-1, *one.shape).to(getattr(torch, one.dtype))
             for one, part in zip(self.inputs, parts, strict=True)
         }
+
+
+def require_exact(name: str, values: torch.Tensor) -> None:
+    """Raises InputError where float32 would round integers."""
+    if not values.is_floating_point() and values.long().abs().max() > _LARGEST_EXACT:
+        raise InputError(f"{name} has integers above {_LARGEST_EXACT:,}, which float32 rounds")
 
 
 def records_of(features: AnyArray, labels: torch.Tensor, class_names: Sequence[str], name: str) -> Records:

@@ -45,7 +45,9 @@ class EpochLosses:
     def monitor(self) -> Monitor:
         """The monitor; records are numbered by their positions in the training set."""
         if self._monitor is None:
-            raise InputError("no epoch was watched yet: train first, on rank zero of this process")
+            raise InputError(
+                "no epoch was watched yet: train first; of several processes, only rank zero has the monitor"
+            )
         return self._monitor
 
     def try_first_batch(self, model: Any, loader: Any, move: Callable[[Any], Any]) -> None:

@@ -114,17 +114,18 @@ def training_function(trainer: Any) -> TrainerFunction:
     unwanted = _OF_ONE_TRAINING | _QUIET.keys()
     arguments = {k: v for k, v in given.items() if v is not None and k not in unwanted}
     return TrainerFunction(
-        type(trainer), trainer.model_init, arguments, trainer.data_collator, trainer.train_dataset,
-        trainer.compute_loss_func, Layout.of(inputs),
+        type(trainer), type(trainer.args), trainer.model_init, arguments, trainer.data_collator,
+        trainer.train_dataset, trainer.compute_loss_func, Layout.of(inputs),
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainerFunction:
     """Trains one model of a population like a given trainer.
 
     Attributes:
         trainer_class: `Trainer`, or the user's subclass of it.
+        arguments_class: `TrainingArguments`, or a subclass of it.
         model_init: makes a new model.
         arguments: the training arguments that may matter.
         collator: of the trainer.
@@ -134,6 +135,7 @@ class TrainerFunction:
     """
 
     trainer_class: Any
+    arguments_class: Any
     model_init: Callable[..., Any]
     arguments: Mapping[str, Any]
     collator: Any
@@ -143,14 +145,14 @@ class TrainerFunction:
 
     def __call__(self, records: Records, indices: IntArray, seed: int) -> Callable[[AnyArray], AnyArray]:
         """Trains on the records at `indices`."""
-        from transformers import PrinterCallback, TrainingArguments
+        from transformers import PrinterCallback
 
         seed_everything(seed)
         with tempfile.TemporaryDirectory() as folder, _without_bars():
             own = {"output_dir": folder, "seed": seed, "data_seed": seed}
             trainer = self.trainer_class(
                 model_init=self.model_init,
-                args=TrainingArguments(**{**self.arguments, **_QUIET, **own}),
+                args=self.arguments_class(**{**self.arguments, **_QUIET, **own}),
                 data_collator=self.collator,
                 train_dataset=part_of(self.dataset, indices),
                 compute_loss_func=self.compute_loss,

@@ -29,7 +29,13 @@ from leakscope.audits.run import audit as run_audit
 from leakscope.code_identity.description import name_of
 from leakscope.errors import InputError
 from leakscope.evaluate.verdict import Verdict
-from leakscope.integrations.dataset_records import fixed_draws, part_of, records_of, seed_everything
+from leakscope.integrations.dataset_records import (
+    fixed_draws,
+    part_of,
+    records_of,
+    require_exact,
+    seed_everything,
+)
 from leakscope.integrations.epoch_losses import EpochLosses, Losses
 from leakscope.recipe import FunctionRecipe
 from leakscope.types import Records
@@ -96,9 +102,10 @@ def records(dataset: Any) -> Records:
     with fixed_draws():
         pairs = [dataset[at] for at in range(len(dataset))]
     labels = torch.as_tensor([float(y) if _is_real(y) else int(y) for _, y in pairs])
-    features = torch.stack([torch.as_tensor(x) for x, _ in pairs]).float().numpy()
+    inputs = torch.stack([torch.as_tensor(x) for x, _ in pairs])
+    require_exact("x", inputs)
     classes = [] if labels.is_floating_point() else list(map(str, range(int(labels.max()) + 1)))
-    return records_of(features, labels, classes, type(dataset).__name__)
+    return records_of(inputs.float().numpy(), labels, classes, type(dataset).__name__)
 
 
 def training_function(
@@ -116,6 +123,7 @@ def training_function(
         dataset: what `indices` are positions in, with its augmentation; None: the features and labels of
             the records.
     """
+    dtype = torch.float32 if dataset is None else torch.as_tensor(dataset[0][0]).dtype
 
     def train(records: Records, indices: IntArray, seed: int) -> Callable[[AnyArray], AnyArray]:
         seed_everything(seed)
@@ -125,7 +133,7 @@ def training_function(
         loader = DataLoader(rows, batch_size=batch_size, shuffle=True, generator=order)
         with _without_notes():
             make_trainer().fit(module, loader)
-        return lambda features: _outputs(module, features)
+        return lambda features: _outputs(module, features, dtype)
 
     train.__qualname__ = f"training_function({name_of(make_module)})"
     return train
@@ -151,13 +159,14 @@ def _pairs(records: Records, indices: IntArray) -> TensorDataset:
     )
 
 
-def _outputs(module: Any, features: AnyArray) -> AnyArray:
-    """Outputs of a trained module; (records, outputs)."""
+def _outputs(module: Any, features: AnyArray, dtype: torch.dtype) -> AnyArray:
+    """Outputs of a trained module, which takes inputs of this type; (records, outputs)."""
     module.eval()
     starts = range(0, len(features), _RECORDS_AT_ONCE)
     with torch.no_grad():
         parts = [torch.from_numpy(features[at : at + _RECORDS_AT_ONCE]) for at in starts]
-        return torch.cat([module(part.to(module.device)).float().cpu() for part in parts]).numpy()
+        outputs = [module(part.to(module.device, dtype)).float().cpu() for part in parts]
+    return torch.cat(outputs).numpy()
 
 
 def _is_real(label: Any) -> bool:
