@@ -205,7 +205,7 @@ def test_groups_with_long_names_have_a_row_each(run: Path, open_page: Opener) ->
     page = open_page(run / PAGE, width=390, height=844)
     page.locator("#groups-0").scroll_into_view_if_needed()
     page.wait_for_selector("#groups-0 .main-svg")
-    assert page.locator("#groups-0 .ytick").count() == 3
+    assert page.locator("#groups-0 .ytick text").count() == 3
     assert len(set(page.evaluate("leakscope.figure('groups-0').data[0].y"))) == 3
 
 
