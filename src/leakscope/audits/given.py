@@ -20,6 +20,7 @@ from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import (
     evaluation_config,
     output_facts,
+    query_facts,
     stored_signals,
     training_request,
 )
@@ -35,12 +36,13 @@ from leakscope.evaluate.config import MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, of_outputs, task_of
+from leakscope.signals.registry import Task, of_outputs, task_of
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.models.given import GivenModel
+    from leakscope.signals.queries import Asked
 
 REFERENCES = "references"
 _HEADERS = ("id", "ids", "member", "members")
@@ -91,8 +93,7 @@ class GivenTarget:
             records, self.recipe, replace(settings, signals=names), self.outputs, member_share
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
-            logits = self._answers(settings)
-            again = self._queried_again(names)
+            logits, again = self._answers(settings, names, request.asked)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -102,6 +103,7 @@ class GivenTarget:
             "records",
             "design": settings.design,
             **output_facts(self.outputs),
+            **query_facts(settings),
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -115,19 +117,25 @@ class GivenTarget:
 
         return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request)
 
-    def _answers(self, settings: ResolvedSettings) -> AnyArray:
-        """What queries of the model about every record return; float32 (records, outputs)."""
-        records, outputs = self.records, self.outputs
-        logits = self.model.outputs(records.features, records.class_names).logits
-        if outputs == NO_FILTER:
-            return logits
-        from leakscope.train.queries import random_inputs, returned
+    def _answers(
+        self, settings: ResolvedSettings, names: tuple[str, ...], asked: Asked
+    ) -> tuple[AnyArray, dict[str, AnyArray]]:
+        """What queries of the model return: about every record, float32 (records, outputs); about changed
+        records, signal -> (1, 1, records[, queries])."""
+        from leakscope.train.black_box import Answering, queried_again
+        from leakscope.train.queries import Drawn, random_inputs, returned
 
+        def predict(features: AnyArray) -> AnyArray:
+            return self.model.outputs(features, self.records.class_names).logits
+
+        logits = predict(self.records.features)
         of_random = logits[:0]
-        if outputs.random_values:
-            at_random = random_inputs(records.features, settings.seed)
-            of_random = self.model.outputs(at_random, records.class_names).logits
-        return returned(logits, of_random, outputs, settings.seed, settings.models)  # behind the references
+        if self.outputs.random_values:
+            of_random = predict(random_inputs(self.records.features, settings.seed))
+        drawn = Drawn(settings.seed, settings.models, len(logits))  # behind the references
+        again = queried_again(predict, self.records, names, asked, Answering(of_random, drawn))
+        shown = returned(logits, of_random, self.outputs, drawn)
+        return shown, {name: values[None, None] for name, values in again.items()}
 
     def _check(self) -> None:
         n_records = len(self.records)
@@ -141,20 +149,6 @@ class GivenTarget:
                 f"is_member must be bool ({n_records},) and name both members and non-members; "
                 f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
             )
-
-    def _queried_again(self, names: tuple[str, ...]) -> dict[str, AnyArray]:
-        """The signals for which the target is queried about changed records; name -> (1, 1, records)."""
-        if LABEL_ROBUSTNESS not in names:
-            return {}
-        from leakscope.signals.queries import label_robustness_of
-
-        records = self.records
-        share = label_robustness_of(
-            lambda features: self.model.outputs(features, records.class_names).logits,
-            records.features,
-            records.labels,
-        )
-        return {LABEL_ROBUSTNESS: share[None, None]}
 
     def _write_bank(
         self, folder: Path, references: Bank, logits: AnyArray, again: dict[str, AnyArray]

@@ -68,6 +68,7 @@ class TrainedPopulation:
             "models": f"{settings.models}, each trained on a random half of the records",
             "design": settings.design,
             **output_facts(self.outputs),
+            **query_facts(settings),
         }
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
@@ -125,6 +126,7 @@ def training_request(
         settings.device,
         settings.reuse,
         outputs=outputs,
+        queries=settings.queries,
     )
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
@@ -135,6 +137,11 @@ def training_request(
 def output_facts(outputs: OutputFilter) -> dict[str, str]:
     """What the report says about the answers of queries, where these are not the models' outputs."""
     return {} if outputs == NO_FILTER else {"outputs": str(outputs)}
+
+
+def query_facts(settings: ResolvedSettings) -> dict[str, str]:
+    """What the report says about several queries per record."""
+    return {} if settings.queries < 2 else {"queries": f"{settings.queries} per record"}
 
 
 def stored_signals(settings: ResolvedSettings, task: Task) -> tuple[str, ...]:

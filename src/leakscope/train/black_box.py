@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,14 +15,13 @@ from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.functions import classification_signals, regression_signals
-from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.signals.queries import label_robustness_of
-from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
+from leakscope.signals.queries import NOTHING_ELSE, Asked, label_robustness_of, query_log_odds_of
+from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.plan import rows_of
-from leakscope.train.queries import random_inputs, returned
+from leakscope.train.queries import Drawn, random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
@@ -38,12 +37,13 @@ def fit_block(
     seed: int,
     signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
-    shown: OutputFilter = NO_FILTER,
+    asked: Asked = NOTHING_ELSE,
 ) -> BlockSignals:
     """Fits models one after the other and evaluates them on their records."""
     trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
+    shown = asked.outputs
     at_random = random_inputs(records.features, seed) if shown.random_values else None
-    outputs, robustness, names = [], [], of_outputs(signal_names)
+    outputs, again, names = [], list[dict[str, AnyArray]](), of_outputs(signal_names)
     for m in models.tolist():
         if isinstance(recipe, FunctionRecipe):
             predict = _called(recipe, records, design, seed, m)
@@ -51,16 +51,40 @@ def fit_block(
             predict = _fitted(recipe, records, design, seed, m)
         answers = predict(np.array(records.features[_queried(design, m)]))
         of_random = answers[:0] if at_random is None else predict(at_random)
-        outputs.append(returned(answers, of_random, shown, seed, m))
-        if len(names) < len(signal_names):
-            robustness.append(label_robustness_of(predict, records.features, records.labels))
+        drawn = Drawn(seed, m, len(answers))
+        outputs.append(returned(answers, of_random, shown, drawn))
+        again.append(queried_again(predict, records, signal_names, asked, Answering(of_random, drawn)))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
     block = _signals_of_outputs(np.stack(outputs), labels, spread, names, trainer)
-    if robustness:
-        block.signals[LABEL_ROBUSTNESS] = np.stack(robustness)[:, None]
+    for name in again[0]:
+        block.signals[name] = np.stack([one[name] for one in again])[:, None]
     return block
+
+
+class Answering(NamedTuple):
+    """Outputs on random inputs, where queries return their values, and what decides which one answers."""
+
+    of_random_inputs: AnyArray
+    drawn: Drawn
+
+
+def queried_again(
+    predict: Predict, records: Records, signal_names: tuple[str, ...], asked: Asked, answering: Answering
+) -> dict[str, AnyArray]:
+    """The signals for which one model is queried about changed records; name -> (records[, queries])."""
+    features, labels, signals = records.features, records.labels, dict[str, AnyArray]()
+    if LABEL_ROBUSTNESS in signal_names:
+        signals[LABEL_ROBUSTNESS] = label_robustness_of(predict, features, labels)
+    if QUERY_LOG_ODDS in signal_names:
+
+        def shown(changed: AnyArray, rows: slice, query: int) -> AnyArray:
+            drawn = answering.drawn._replace(query=query)
+            return returned(predict(changed), answering.of_random_inputs, asked.outputs, drawn, rows)
+
+        signals[QUERY_LOG_ODDS] = query_log_odds_of(shown, features, labels, asked.queries)
+    return signals
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:

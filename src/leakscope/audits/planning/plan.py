@@ -36,10 +36,10 @@ from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe
+from leakscope.signals.registry import QUERY_LOG_ODDS
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
-from leakscope.types import Records
 
 SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 """What widths of intervals are computed under."""
@@ -211,7 +211,7 @@ def _disk(request: TrainingRequest, blocks: int, score_arrays: int) -> Disk:
     """The bank's arrays, and arrays of scores while they are judged; other files are small and left out."""
     records, models = request.records, request.design.n_models
     per_signal = models * len(request.recipe.evaluated_epochs) * len(records)
-    numbers = {name: per_signal * _signal_bytes(name, records) for name in request.signal_names}
+    numbers = {name: per_signal * _signal_bytes(name, request) for name in request.signal_names}
     files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
     labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
     finished = sum(files.values()) + labels_and_design
@@ -259,7 +259,7 @@ def _memory(trial: Networks | Fits, request: TrainingRequest, n_scores: int) -> 
     on_disk = is_mapped(records.features)
     held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
     parameters, workspace = trial.memory()
-    row = sum(_signal_bytes(name, records) for name in request.signal_names)
+    row = sum(_signal_bytes(name, request) for name in request.signal_names)
     signals = 2 * block_size_of(request) * len(recipe.evaluated_epochs) * len(records) * row
     judging = _judging_bytes(request, n_scores)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
@@ -277,9 +277,10 @@ def _judging_bytes(request: TrainingRequest, n_scores: int) -> int:
     return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + in_replicates)
 
 
-def _signal_bytes(name: str, records: Records) -> int:
+def _signal_bytes(name: str, request: TrainingRequest) -> int:
     """Bytes of one signal of one record."""
-    return {"correct": 1, "logits": 4 * records.n_classes}.get(name, 4)
+    several = {"correct": 1, "logits": 4 * request.records.n_classes, QUERY_LOG_ODDS: 4 * request.queries}
+    return several.get(name, 4)
 
 
 def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:
