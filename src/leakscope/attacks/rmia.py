@@ -69,34 +69,34 @@ class Rmia(SeveralQueries):
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """All ratios, block by block; then the share of smaller ratios, target by target.
 
-        Several queries are averaged for a few targets at a time, since the shares of one query are an array
-        of their own.
+        Several queries are averaged for a quarter of the targets at a time, since the shares of one query
+        are an array of their own.
         """
         if self.queries == "one":
             super().run(signals, design, targets, scores)
             self._replace_by_shares(scores)
             return
-        at_once = max(1, _SHARES_AT_ONCE // design.n_records)
+        at_once = max(1, min(_SHARES_AT_ONCE // design.n_records, -(-len(targets) // 4)))
         for start in range(0, len(targets), at_once):
             some = slice(start, start + at_once)
-            own = Blocks(signals, design, targets[some], (QUERY_LOG_ODDS,))
-            scores[some] = self._mean_shares(own)
+            self._fill_with_means(scores[some], Blocks(signals, design, targets[some], (QUERY_LOG_ODDS,)))
             evict_pages(scores)
 
-    def _mean_shares(self, blocks: Blocks) -> FloatArray:
-        """The mean over queries; (targets, records)."""
-        known = self.statistics(blocks)
-        shape = (len(blocks.targets), blocks.design.n_records)
-        total, ratios = np.zeros(shape), np.empty(shape)
+    def _fill_with_means(self, scores: FloatArray, blocks: Blocks) -> None:
+        """The mean over queries of their shares; (targets, records)."""
+        known, ratios = self.statistics(blocks), np.empty(scores.shape)
+        scores[...] = 0.0
         for one in known:
-
-            def fill(block: Block, one: _ProbabilityAndGap = one) -> None:
-                ratios[:, block.records] = self._ratio(block, one)
-
-            blocks.map(fill)
+            self._fill_with_ratios(ratios, blocks, one)
             self._replace_by_shares(ratios)
-            total += ratios
-        return total / len(known)
+            ratios /= len(known)
+            scores += ratios
+
+    def _fill_with_ratios(self, ratios: FloatArray, blocks: Blocks, known: _ProbabilityAndGap) -> None:
+        def fill(block: Block) -> None:
+            ratios[:, block.records] = self._ratio(block, known)
+
+        blocks.map(fill)
 
     def _replace_by_shares(self, ratios: FloatArray) -> None:
         for row in ratios:

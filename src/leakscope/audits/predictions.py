@@ -109,8 +109,8 @@ class SavedPredictions:
         refused = [a.label for a in settings.attacks if of_outputs(a.reads(self.task)) != a.reads(self.task)]
         if refused:
             raise InputError(
-                f"attacks={refused}: each queries the model again, which saved predictions do not allow; remove "
-                "them, or audit the model itself"
+                f"attacks={refused}: each queries the model again, which saved predictions do not allow; "
+                "remove them, or audit the model itself"
             )
 
         def collect(folder: Path, _progress: Progress) -> Evidence:

@@ -16,6 +16,7 @@ from leakscope.cli.output import (
     DataDir,
     FprBudgets,
     Out,
+    Queries,
     Quiet,
     Redact,
     Seed,
@@ -50,6 +51,7 @@ def audit(
     models: Annotated[
         int | None, typer.Option(help="Number of models; more than a finished run holds extends it.")
     ] = None,
+    queries: Queries = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
     claim: ClaimText = None,
@@ -81,6 +83,7 @@ def audit(
 
     given = {
         "models": models,
+        "queries": queries,
         "attacks": listed(attacks),
         "fpr": rates(fpr),
         "claim": claimed(claim),
