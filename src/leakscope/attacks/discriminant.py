@@ -18,9 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.disk.scratch import blocks
 
 _LEARNED_FROM = 4_000_000
 """Outputs, of all models, checkpoints and queries, from which weights are learned at most."""
+_AT_ONCE = 1 << 22  # outputs in memory as float64
 _RIDGE = 1e-3  # of the mean variance: queries may be equal, or constant
 _HARD = 1 / 3
 _FEWEST = 20  # outputs on hard records for each weight
@@ -36,11 +38,13 @@ class Scale(NamedTuple):
 def combined(outputs: AnyArray, scales: Sequence[Scale]) -> list[FloatArray]:
     """The outputs (models, checkpoints, records, queries) on each scale; float64 (models, records) each."""
     totals = [np.full((outputs.shape[0], outputs.shape[2]), -scale.centre) for scale in scales]
-    for checkpoint in range(outputs.shape[1]):
-        values = outputs[:, checkpoint].astype(np.float64)
-        for total, scale in zip(totals, scales, strict=True):
-            weights = scale.weights[checkpoint]
-            total += values @ weights if len(weights) > 1 else values[..., 0] * weights[0]
+    n_models, n_checkpoints, n_records, n_queries = outputs.shape
+    for some in blocks(n_records, max(1, _AT_ONCE // (n_models * n_queries))):
+        for checkpoint in range(n_checkpoints):
+            values = outputs[:, checkpoint, some].astype(np.float64)
+            for total, scale in zip(totals, scales, strict=True):
+                weights = scale.weights[checkpoint]
+                total[:, some] += values @ weights if n_queries > 1 else values[..., 0] * weights[0]
     return totals
 
 

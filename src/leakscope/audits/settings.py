@@ -127,7 +127,7 @@ class AuditSettings:
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
-        attacks = self._attacks(defaults)
+        attacks = self._attacks(defaults, task)
         _check_task(attacks, task)
         for attack in attacks:
             _check_written_as_text(attack)
@@ -152,12 +152,14 @@ class AuditSettings:
             config_text=self.config_text,
         )
 
-    def _attacks(self, defaults: Sequence[Attack]) -> tuple[Attack, ...]:
+    def _attacks(self, defaults: Sequence[Attack], task: Task) -> tuple[Attack, ...]:
         """Those chosen; by default those of the source, with several queries also those that read them."""
         if self.attacks is not None:
             return resolve_all(self.attacks)
         if self.queries is None:
             return tuple(defaults)
+        if task == REGRESSION:
+            raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
         several = [a.with_all_queries() for a in defaults if isinstance(a, SeveralQueries)]
         return (*defaults, *several)
 
@@ -170,8 +172,6 @@ class AuditSettings:
         if QUERY_LOG_ODDS in names and self.queries is None and "queries" in uses:
             what = f"attacks={readers} read" if readers else f"signals={QUERY_LOG_ODDS!r} is of"
             raise InputError(f"{what} several queries per record; say how many, for example queries=4")
-        if self.queries is not None and task == REGRESSION:
-            raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
         if self.queries is not None and QUERY_LOG_ODDS not in names:
             raise InputError(
                 f"queries={self.queries} would do nothing: no attack reads them; choose one that does, as "

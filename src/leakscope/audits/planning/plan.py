@@ -13,6 +13,7 @@ import torch
 from scipy import special
 
 from leakscope.array_types import FloatArray
+from leakscope.attacks.eb_lira import EbLira
 from leakscope.audits.planning.claim import PlannedClaim, plan_claim
 from leakscope.audits.planning.trial import (
     Fits,
@@ -273,8 +274,14 @@ def _judging_bytes(request: TrainingRequest, n_scores: int) -> int:
     in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * n_scores
     in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
     logits = 3 * scores * request.records.n_classes * ("logits" in request.signal_names)
+    queries = 8 * _n_steps(request) * n_models * min(n_records, EbLira().fitted_records)
     in_replicates = 8 * _REPLICATE_ARRAYS * min(n_models * n_records, SAMPLED_SCORES)
-    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + in_replicates)
+    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + queries + in_replicates)
+
+
+def _n_steps(request: TrainingRequest) -> int:
+    """Outputs of a model about a record where it is queried several times; else 0."""
+    return request.queries * len(request.recipe.evaluated_epochs) if request.queries > 1 else 0
 
 
 def _signal_bytes(name: str, request: TrainingRequest) -> int:
