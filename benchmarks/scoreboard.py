@@ -37,7 +37,7 @@ FPRS = (0.01, 0.001, 0.0001)
 MOST_CHECKPOINTS = 10
 
 Side = Literal["none", "out", "both"]
-View = Literal["last", "checkpoints", "queries", "checkpoints and queries", "taylor"]
+View = Literal["last", "image", "checkpoints", "queries", "checkpoints and queries", "taylor"]
 
 
 class Row(NamedTuple):
@@ -47,7 +47,8 @@ class Row(NamedTuple):
         name: of the attack.
         side: the references it uses.
         settings: the best of them counts.
-        view: the outputs it reads; "last": those of the last epoch; "taylor": RMIA's own signal, from all
+        view: the outputs it reads; "last": those of the last epoch, where the bank has queries the mean over
+            the image and its mirror image; "image": of the image alone; "taylor": RMIA's own signal, from all
             logits of the image.
     """
 
@@ -91,6 +92,10 @@ ROWS = (
     Row("EB-LiRA", "both", (EbLira(),)),
     Row("EB-LiRA offline", "out", (EbLira(online=False),)),
     Row("EB-LiRA, checkpoints", "both", (EbLira(checkpoints="all"),), "checkpoints"),
+    Row("LiRA, 1 query", "both", (Lira(),), "image"),
+    Row("RMIA, 1 query", "both", (Rmia(temperature=2.0),), "image"),
+    Row("EB-LiRA, 1 query", "both", (EbLira(),), "image"),
+    Row("EB-LiRA offline, 1 query", "out", (EbLira(online=False),), "image"),
     Row("LiRA offline, 18 queries", "out", (Lira(online=False, queries="all"),), "queries"),
     Row("LiRA, 18 queries", "both", (Lira(queries="all"),), "queries"),
     Row("RMIA, 18 queries", "both", (Rmia(temperature=2.0, queries="all"),), "queries"),
@@ -129,6 +134,7 @@ def read_bank(folder: Path) -> Bank:
     labels = np.load(folder / "labels.npy").astype(np.int64)
     if (folder / "log_odds_queries.npy").exists():
         views["queries"] = np.load(folder / "log_odds_queries.npy").swapaxes(1, 2)[:, None]
+        views["image"] = views["queries"][..., 0]
         # Earlier checkpoints have the mean of two queries, which here stands for each of the 18.
         earlier = views["checkpoints"][:, :-1, :, None]
         earlier = np.broadcast_to(earlier, (*earlier.shape[:3], views["queries"].shape[3]))
