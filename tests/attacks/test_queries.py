@@ -124,17 +124,20 @@ def test_a_few_references_use_the_mean_over_queries_and_not_over_checkpoints(n_r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_models", [8, 16])
 @pytest.mark.parametrize("attack", ALL, ids=label)
-def test_queries_reveal_nothing_of_models_that_learned_nothing(attack: Attack, n_models: int) -> None:
-    """Half of the populations ignore the records, half learned others; standard errors are near 0.0007."""
+def test_queries_reveal_nothing_of_models_that_learned_nothing(attack: Attack) -> None:
+    """Half of the populations ignore the records, half learned others.
+
+    A population's mean AUC has a standard deviation of about 0.005, hence 0.0014 over 12 of them; the limit
+    is four times that.
+    """
     means = []
-    for seed in range(20):
-        design = make_design(("balanced", "bernoulli")[seed // 2 % 2], n_models, 2000, seed)
-        other = make_design("bernoulli", n_models, 2000, 1000 + seed)
+    for seed in range(12):
+        design = make_design(("balanced", "bernoulli")[seed // 2 % 2], 16 if seed > 7 else 8, 2000, seed)
+        other = make_design("bernoulli", design.n_models, 2000, 1000 + seed)
         queries = population(other, 1.5 * (seed % 2), seed, own=0.7, n_checkpoints=1 + (attack == EVERYTHING))
         means.append(mean_auc(attack, queries, design))
-    assert np.mean(means) == pytest.approx(0.5, abs=0.003)
+    assert np.mean(means) == pytest.approx(0.5, abs=0.0056)
 
 
 def test_a_bank_with_one_query_and_an_option_of_no_effect_are_refused() -> None:

@@ -105,6 +105,11 @@ def log_odds_queries(shape: tuple[int, ...], number: int, mirrors: bool) -> tupl
     return known[:number]
 
 
+def noise_unit(x: Tensor, queries: tuple[Query, ...]) -> Tensor:
+    """What noise is relative to: `spread_of` the records; 0 where no query adds noise, which saves a pass."""
+    return spread_of(x) if any(how.noise for how in queries) else torch.zeros(())
+
+
 def spread_of(x: Tensor) -> Tensor:
     """Standard deviation of each feature over all records, of images that of each channel."""
     axes = (0, 2, 3) if x.ndim == 4 else (0,)
@@ -116,7 +121,7 @@ def changed(x: Tensor, spread: Tensor, queries: tuple[Query, ...], first: int) -
 
     Args:
         x: (records, ...), consecutive records.
-        spread: of all records, see `spread_of`.
+        spread: of all records, see `noise_unit`.
         queries: how records are changed.
         first: number of the first of these records among all.
     """
@@ -172,7 +177,7 @@ def query_log_odds_of(
 
 def _asked(features: AnyArray, queries: tuple[Query, ...]) -> Iterator[tuple[slice, int, AnyArray]]:
     """(Records, number of the query, changed features), in blocks of records."""
-    spread, size = spread_of(torch.from_numpy(features)), int(np.prod(features.shape[1:]))
+    spread, size = noise_unit(torch.from_numpy(features), queries), int(np.prod(features.shape[1:]))
     for rows in blocks(len(features), max(1, _AT_ONCE // max(1, size))):
         own = torch.from_numpy(np.array(features[rows]))
         for number, asked in enumerate(changed(own, spread, queries, rows.start)):

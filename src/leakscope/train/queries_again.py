@@ -14,7 +14,7 @@ from leakscope.disk.scratch import evict_pages
 from leakscope.errors import InputError
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import log_odds
-from leakscope.signals.queries import Query, changed, label_queries, spread_of
+from leakscope.signals.queries import Query, changed, label_queries, noise_unit
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS
 from leakscope.train.steps import Stack
 from leakscope.types import Design
@@ -73,7 +73,7 @@ def _asked(
     """(Records, number of the query, logits (models, records, classes)), in blocks of records."""
     if design.columns is not None:
         raise InputError(f"signals={signal!r} needs models that are queried about the same records")
-    spread = spread_of(inputs.x)
+    spread = noise_unit(inputs.x, queries)
     for start in range(0, len(inputs.x), rows):
         own = slice(start, start + rows)
         for number, asked in enumerate(changed(inputs.x[own], spread, queries, start)):
