@@ -12,7 +12,6 @@ queries at the last checkpoint counts; a mean over checkpoints would be weaker t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,17 +34,15 @@ class Scale(NamedTuple):
     centre: float
 
 
-def combined(outputs: AnyArray, scales: Sequence[Scale]) -> list[FloatArray]:
-    """The outputs (models, checkpoints, records, queries) on each scale; float64 (models, records) each."""
-    totals = [np.full((outputs.shape[0], outputs.shape[2]), -scale.centre) for scale in scales]
+def combined(outputs: AnyArray, scale: Scale) -> FloatArray:
+    """The outputs (models, checkpoints, records, queries) on a scale; float64 (models, records)."""
     n_models, n_checkpoints, n_records, n_queries = outputs.shape
+    total = np.full((n_models, n_records), -scale.centre)
     for some in blocks(n_records, max(1, _AT_ONCE // (n_models * n_queries))):
         for checkpoint in range(n_checkpoints):
-            values = outputs[:, checkpoint, some].astype(np.float64)
-            for total, scale in zip(totals, scales, strict=True):
-                weights = scale.weights[checkpoint]
-                total[:, some] += values @ weights if n_queries > 1 else values[..., 0] * weights[0]
-    return totals
+            values, weights = outputs[:, checkpoint, some].astype(np.float64), scale.weights[checkpoint]
+            total[:, some] += values @ weights if n_queries > 1 else values[..., 0] * weights[0]
+    return total
 
 
 def weights_of(outputs: AnyArray, in_mask: BoolArray) -> FloatArray:
@@ -61,8 +58,8 @@ def weights_of(outputs: AnyArray, in_mask: BoolArray) -> FloatArray:
     if usual.size == 1:
         return usual
     step = -(-outputs.size // _LEARNED_FROM)
-    some = np.moveaxis(outputs[:, :, ::step], (1, 3), (0, 1)).astype(np.float64)
-    some = np.ascontiguousarray(some.reshape(usual.size, len(outputs), -1))  # (weights, models, records)
+    some = np.moveaxis(outputs[:, :, ::step], (1, 3), (0, 1)).astype(np.float64, order="C")
+    some = some.reshape(usual.size, len(outputs), -1)  # (weights, models, records)
     moments = _Moments.of(some, in_mask[:, ::step])
     everyone = moments.discriminant(np.ones(moments.means.shape[2], dtype=np.bool_))
     if everyone is None:

@@ -129,8 +129,8 @@ class EbLira(SeveralQueries):
         scores = np.empty((len(block.targets), block.in_mask.shape[1]))
         outputs = self._outputs(*block.arrays.values())
         folds: list[_Fold] = block.statistics
-        on_scales = combined(outputs, [fold.scale for fold in folds])
-        for (rows, _, types), values in zip(folds, on_scales, strict=True):
+        for rows, scale, types in folds:
+            values = combined(outputs, scale)
             if block.partners is None:
                 scores[rows] = _ratios(types, values, block.in_mask, block.targets[rows])
             else:
@@ -211,7 +211,7 @@ def _prepared(
 def _on_scale(outputs: AnyArray, in_mask: BoolArray) -> tuple[Scale, FloatArray]:
     """What combines these outputs into numbers of mean 0 and standard deviation 1, and these numbers."""
     weights = weights_of(outputs, in_mask)
-    (values,) = combined(outputs, [Scale(weights, 0.0)])
+    values = combined(outputs, Scale(weights, 0.0))
     centre, size = float(values.mean()), float(values.std())
     size = size if size > 0 else 1.0
     values -= centre
