@@ -37,7 +37,7 @@ FPRS = (0.01, 0.001, 0.0001)
 MOST_CHECKPOINTS = 10
 
 Side = Literal["none", "out", "both"]
-View = Literal["last", "checkpoints", "queries", "checkpoints and queries", "taylor"]
+View = Literal["last", "image", "checkpoints", "queries", "checkpoints and queries", "taylor"]
 
 
 class Row(NamedTuple):
@@ -47,16 +47,15 @@ class Row(NamedTuple):
         name: of the attack.
         side: the references it uses.
         settings: the best of them counts.
-        view: the outputs it reads; "last": those of the last epoch; "taylor": RMIA's own signal, from all
+        view: the outputs it reads; "last": those of the last epoch, where the bank has queries the mean over
+            the image and its mirror image; "image": of the image alone; "taylor": RMIA's own signal, from all
             logits of the image.
-        averages: the attack scores every query by itself, and the mean of the scores counts.
     """
 
     name: str
     side: Side
     settings: tuple[Attack, ...]
     view: View = "last"
-    averages: bool = False
 
 
 ROWS = (
@@ -93,18 +92,29 @@ ROWS = (
     Row("EB-LiRA", "both", (EbLira(),)),
     Row("EB-LiRA offline", "out", (EbLira(online=False),)),
     Row("EB-LiRA, checkpoints", "both", (EbLira(checkpoints="all"),), "checkpoints"),
-    Row("LiRA, 18 queries", "both", (Lira(),), "queries", averages=True),
-    Row("RMIA, 18 queries", "both", (Rmia(temperature=2.0),), "queries", averages=True),
-    Row("RMIA offline, 18 queries", "out", (Rmia(online=False, temperature=2.0),), "queries", averages=True),
-    Row("EB-LiRA, 18 queries", "both", (EbLira(checkpoints="all"),), "queries"),
-    Row("EB-LiRA, checkpoints and queries", "both", (EbLira(checkpoints="all"),), "checkpoints and queries"),
+    Row("LiRA, 1 query", "both", (Lira(),), "image"),
+    Row("RMIA, 1 query", "both", (Rmia(temperature=2.0),), "image"),
+    Row("EB-LiRA, 1 query", "both", (EbLira(),), "image"),
+    Row("EB-LiRA offline, 1 query", "out", (EbLira(online=False),), "image"),
+    Row("LiRA offline, 18 queries", "out", (Lira(online=False, queries="all"),), "queries"),
+    Row("LiRA, 18 queries", "both", (Lira(queries="all"),), "queries"),
+    Row("RMIA, 18 queries", "both", (Rmia(temperature=2.0, queries="all"),), "queries"),
+    Row("RMIA offline, 18 queries", "out", (Rmia(online=False, temperature=2.0, queries="all"),), "queries"),
+    Row("EB-LiRA, 18 queries", "both", (EbLira(queries="all"),), "queries"),
+    Row("EB-LiRA offline, 18 queries", "out", (EbLira(online=False, queries="all"),), "queries"),
+    Row(
+        "EB-LiRA, checkpoints and queries",
+        "both",
+        (EbLira(checkpoints="all", queries="all"),),
+        "checkpoints and queries",
+    ),
     Row("RMIA, published signal", "both", (Rmia(),), "taylor"),
     Row("RMIA offline, published signal", "out", (Rmia(online=False),), "taylor"),
 )
 
 
 class Bank(NamedTuple):
-    """The signals of a bank: view -> log-odds, float16 (models, steps, records)."""
+    """The signals of a bank: view -> log-odds, float16 (models, checkpoints, records[, queries])."""
 
     name: str
     in_mask: BoolArray
@@ -123,9 +133,12 @@ def read_bank(folder: Path) -> Bank:
         views["checkpoints"] = np.stack([np.load(file) for file in files], axis=1)
     labels = np.load(folder / "labels.npy").astype(np.int64)
     if (folder / "log_odds_queries.npy").exists():
-        views["queries"] = np.load(folder / "log_odds_queries.npy")
-        both = [views["checkpoints"][:, :-1], views["queries"]]
-        views["checkpoints and queries"] = np.concatenate(both, axis=1)
+        views["queries"] = np.load(folder / "log_odds_queries.npy").swapaxes(1, 2)[:, None]
+        views["image"] = views["queries"][..., 0]
+        # Earlier checkpoints have the mean of two queries, which here stands for each of the 18.
+        earlier = views["checkpoints"][:, :-1, :, None]
+        earlier = np.broadcast_to(earlier, (*earlier.shape[:3], views["queries"].shape[3]))
+        views["checkpoints and queries"] = np.concatenate([earlier, views["queries"]], axis=1)
     if (folder / "logits_queries.npy").exists():
         views["taylor"] = taylor_log_odds(np.load(folder / "logits_queries.npy", mmap_mode="r")[:, 0], labels)
     epochs = tuple(int(file.stem[-3:]) for file in files)
@@ -173,15 +186,15 @@ def figures(bank: Bank, row: Row, target: int, size: int) -> list[float]:
     design = Design(bank.in_mask[models])
     rows = []
     for attack in row.settings:
-        parts = [outputs[:, k : k + 1] for k in range(outputs.shape[1])] if row.averages else [outputs]
-        scores = np.mean([_scores(attack, part, bank.labels, design) for part in parts], axis=0)
-        found = roc_summary(scores, design.in_mask[0], FPRS)
+        found = roc_summary(_scores(attack, outputs, bank.labels, design), design.in_mask[0], FPRS)
         rows.append([found.auc, *(point.tpr for point in found.points)])
     return [round(float(value), 6) for value in np.array(rows).max(axis=0)]
 
 
 def _scores(attack: Attack, outputs: FloatArray, labels: IntArray, design: Design) -> FloatArray:
-    arrays = {"log_odds": outputs, "loss": np.logaddexp(0.0, -outputs)}
+    arrays = {"query_log_odds": outputs}
+    if outputs.ndim == 3:
+        arrays = {"log_odds": outputs, "loss": np.logaddexp(0.0, -outputs)}
     signals = Signals(arrays, tuple(range(1, 1 + outputs.shape[1])), labels)
     return attack(signals, design, np.array([0])).values[0]
 

@@ -26,9 +26,10 @@ ONLINE = (
     "EB-LiRA",
 )  # fmt: skip
 MORE = (
-    "RMIA offline, published signal", "RMIA offline, 18 queries", "RMIA, published signal",
-    "RMIA, 18 queries", "LiRA, 18 queries", "EB-LiRA, 18 queries", "EB-LiRA, checkpoints",
-    "EB-LiRA, checkpoints and queries",
+    "RMIA offline, published signal", "RMIA offline, 18 queries", "LiRA offline, 18 queries",
+    "EB-LiRA offline, 1 query", "EB-LiRA offline, 18 queries", "RMIA, published signal", "RMIA, 1 query",
+    "RMIA, 18 queries", "LiRA, 1 query", "LiRA, 18 queries", "EB-LiRA, 1 query", "EB-LiRA, 18 queries",
+    "EB-LiRA, checkpoints", "EB-LiRA, checkpoints and queries",
 )  # fmt: skip
 
 
@@ -181,9 +182,12 @@ _BUYS = (
     """**1 reference**: a record is IN or OUT in it, never both. LiRA, RMIA and the calibrated attack take the
     missing side from the difference between the reference's outputs on its own records and on others.
     EB-LiRA learns both laws from all records.""",
+    """**2 references**: half of the records have one on each side, a quarter two IN, a quarter two OUT. That
+    is enough to learn how to weigh checkpoints and queries. With one reference, `eb_lira` takes the mean over
+    the queries at the last checkpoint.""",
     """**References that saw none of the records** (OUT only): `eb_lira(online=false)` learns from the
     target's own outputs how members differ. Attacks that need an IN side refuse, and name the option that
-    does not.""",
+    does not. Several queries are averaged there.""",
     "The best attack of a cell is the one with the highest TPR at 0.1%, chosen in hindsight.",
 )
 

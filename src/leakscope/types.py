@@ -257,7 +257,8 @@ class Design:
 class Signals:
     """The signals of a bank's models: one array per signal, all (models, checkpoints, columns).
 
-    `logits`, when stored, has one more axis: (models, checkpoints, columns, classes).
+    Two signals have one more axis where they are stored: `logits` (models, checkpoints, columns, classes) and
+    `query_log_odds` (models, checkpoints, columns, queries).
     `epochs` are the checkpoints' epochs; `labels` is (models, columns) or (columns,).
     """
 
@@ -266,7 +267,7 @@ class Signals:
     labels: AnyArray
 
     def last(self, name: str) -> AnyArray:
-        """Signal `name` at the last checkpoint; (models, columns[, classes])."""
+        """Signal `name` at the last checkpoint; (models, columns[, classes or queries])."""
         if name not in self.arrays:
             stored = ", ".join(sorted(self.arrays))
             raise InputError(f"this bank has no signal {name!r} (it has {stored}); add it to `signals`")

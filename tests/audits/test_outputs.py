@@ -19,7 +19,7 @@ from leakscope.errors import BankMismatchError, InputError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.signals.output_filter import OutputFilter
-from leakscope.train.queries import RANDOM_INPUTS, random_inputs, returned
+from leakscope.train.queries import RANDOM_INPUTS, Drawn, random_inputs, returned
 from leakscope.types import Records
 from tests.engine import small_population
 from tests.engine.small_population import RECIPE, noise, records, regression_records
@@ -106,9 +106,9 @@ def test_outputs_that_cannot_be_written_to_are_filtered() -> None:
     """A user's function may return an array that belongs to somebody else."""
     logits = np.zeros((4, 3), dtype=np.float32)
     logits.setflags(write=False)
-    assert returned(logits, logits, OutputFilter(), 0, 0) is logits
+    assert returned(logits, logits, OutputFilter(), Drawn(0, 0, len(logits))) is logits
     for outputs in FILTERS:
-        found = returned(logits, np.zeros((RANDOM_INPUTS, 3), np.float32), outputs, 0, 0)
+        found = returned(logits, np.zeros((RANDOM_INPUTS, 3), np.float32), outputs, Drawn(0, 0, len(logits)))
         assert np.isfinite(found).all() and found.dtype == np.float32
     assert (logits == 0).all()
 

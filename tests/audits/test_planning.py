@@ -77,11 +77,12 @@ def test_disk_is_what_a_bank_takes(
         finish(self, about)
 
     monkeypatch.setattr(Bank, "finish", counted_finish)
-    planned = small_cost(recipe=recipe, models=7, design="bernoulli", signals=("logits", "entropy"))
-    complete(tmp_path, recipe, signals=tuple(planned.disk.signals))
+    several = {"queries": 3, "signals": ("logits", "entropy", "query_log_odds")}
+    planned = small_cost(recipe=recipe, models=7, design="bernoulli", **several)
+    complete(tmp_path, recipe, signals=tuple(planned.disk.signals), queries=3)
     arrays = {path.stem: path.stat().st_size for path in tmp_path.glob("signals/*.npy")}
     assert planned.disk.signals == arrays
-    assert {"logits", "entropy", "correct"} <= set(arrays)
+    assert {"logits", "entropy", "correct", "query_log_odds"} <= set(arrays)
     assert planned.disk.finished == sum(path.stat().st_size for path in tmp_path.rglob("*.npy"))
     assert planned.disk.peak == planned.disk.finished + sum(in_blocks)
     assert planned.training.blocks == 3

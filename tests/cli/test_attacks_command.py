@@ -24,7 +24,7 @@ def test_every_attack_is_listed_with_what_it_needs() -> None:
     assert [line[0] for line in lines] == ["attack", *attack_classes()]
     by_name = {line[0]: line[1:] for line in lines}
     assert by_name["rmia"] == [
-        "online=true, gamma=2.0, offline_a=0.33, temperature=1.0",
+        "online=true, gamma=2.0, offline_a=0.33, temperature=1.0, queries=one",
         "log_odds",
         "scaled_residual",
         "IN and OUT; OUT with online=false",

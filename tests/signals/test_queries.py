@@ -20,7 +20,13 @@ from leakscope.data.predictions import Predictions
 from leakscope.errors import InputError
 from leakscope.models.given import FittedEstimator
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
-from leakscope.signals.queries import changed, label_robustness_of, queries_of, spread_of
+from leakscope.signals.queries import (
+    changed,
+    label_queries,
+    label_robustness_of,
+    log_odds_queries,
+    spread_of,
+)
 from leakscope.train import loop
 from leakscope.types import Records
 from tests.engine.small_population import RECIPE, complete, noise, records, regression_records, use_blocks_of
@@ -32,30 +38,31 @@ NAME = "label_robustness"
 def test_a_record_is_changed_alike_in_any_block(shape: tuple[int, ...]) -> None:
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(30, *shape)).astype(np.float32))
     spread = spread_of(x)
-    for query in range(len(queries_of(shape))):
-        whole = changed(x, spread, query, 0)
-        assert whole.shape == x.shape and torch.equal(whole[11:20], changed(x[11:20], spread, query, 11))
-    assert torch.equal(changed(x, spread, 0, 0), x)
+    queries = (*label_queries(shape), *log_odds_queries(shape, 18, mirrors=True))
+    whole, part = (list(changed(own, spread, queries, first)) for own, first in ((x, 0), (x[11:20], 11)))
+    for asked, again in zip(whole, part, strict=True):
+        assert asked.shape == x.shape and torch.equal(asked[11:20], again)
+    assert torch.equal(whole[0], x)
 
 
 def test_images_are_moved_and_mirrored_as_the_queries_say() -> None:
     image = torch.arange(20.0).reshape(1, 1, 4, 5)
-    for query, how in enumerate(queries_of((1, 4, 5))):
+    queries = (*label_queries((1, 4, 5)), *log_odds_queries((1, 4, 5), 18, mirrors=True))
+    for how, (seen,) in zip(queries, changed(image, spread_of(image), queries, 0), strict=True):
         if how.noise:
             continue
-        seen = changed(image, spread_of(image), query, 0)[0, 0]
         given = image[0, 0].flip(-1) if how.mirrored else image[0, 0]
         for row in range(4):
             for column in range(5):
                 from_row, from_column = np.clip(row - how.down, 0, 3), np.clip(column - how.right, 0, 4)
-                assert seen[row, column] == given[from_row, from_column]
+                assert seen[0, row, column] == given[from_row, from_column]
 
 
 def test_noise_has_the_scale_of_its_feature_and_differs_between_queries() -> None:
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(4000, 3)).astype(np.float32))
     x = x * torch.tensor([1.0, 10.0, 0.1])
-    spread, queries = spread_of(x), queries_of((3,))
-    first, second = (changed(x, spread, query, 0) - x for query in (1, 2))
+    spread, queries = spread_of(x), label_queries((3,))
+    first, second = (asked - x for asked in list(changed(x, spread, queries, 0))[1:3])
     assert queries[1].noise == queries[2].noise == 0.1
     # Standard deviations of 4,000 normal numbers are within 6% of their expectation by 5 standard errors.
     assert torch.allclose(first.std(dim=0) / (0.1 * spread[0]), torch.ones(3), atol=0.06)
@@ -71,7 +78,7 @@ def test_the_share_is_that_of_the_queries_which_get_the_label() -> None:
 
     near, far, wrong, other = label_robustness_of(by_sign, features, labels).tolist()
     assert far > near > 0.2 and other > 0.75 and 0 < wrong < 0.75
-    shares = np.array([near, far, wrong, other]) * len(queries_of((1,)))
+    shares = np.array([near, far, wrong, other]) * len(label_queries((1,)))
     assert np.allclose(shares, shares.round(), atol=1e-4)
 
 

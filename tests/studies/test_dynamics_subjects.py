@@ -173,6 +173,7 @@ def test_a_config_file_is_followed_over_its_epochs(config_file: Path, tmp_path: 
         (("", ""), ("--net", "cnn"), "net: the config file says so"),
         (("net = ", "estimator = "), (), "follows networks over epochs"),
         (("[model]", "[outputs]\ntop_1 = true\n[model]"), (), "leave [outputs] out"),
+        (("models = 6", "models = 6\nqueries = 4"), (), "leave `queries` out"),
         (("epochs = 4", "epochs = 0"), (), "epochs"),
         (("models = 6", "models = 7"), (), "models=7: a balanced design needs an even number"),
     ],

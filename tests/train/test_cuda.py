@@ -10,7 +10,7 @@ from leakscope.design import make_design
 from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.queries import queries_of
+from leakscope.signals.queries import label_queries
 from leakscope.train import loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
@@ -156,7 +156,7 @@ def test_changed_records_get_the_labels_that_they_get_on_the_cpu(name, monkeypat
         trainer, _ = choose_trainer(RECIPES[name], inputs)
         block = train_block(inputs, design, RECIPES[name], np.arange(6), 3, ("label_robustness",), trainer)
         shares.append(block.signals["label_robustness"])
-    n_queries = len(queries_of((1, 8, 8)))
+    n_queries = len(label_queries((1, 8, 8)))
     counts = [np.rint(share * n_queries) for share in shares]
     assert np.abs(counts[1] - counts[0]).sum() <= NEARLY_TIED * counts[0].size * n_queries
     assert len(np.unique(counts[0])) > 5

@@ -25,7 +25,14 @@ from leakscope.attacks.blocks import Block, Blocks
 from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.errors import InputError
 from leakscope.options import accepted_values, label_of
-from leakscope.signals.registry import CLASSIFICATION, REGRESSION, Task, names_of, task_of
+from leakscope.signals.registry import (
+    CLASSIFICATION,
+    QUERY_LOG_ODDS,
+    REGRESSION,
+    Task,
+    names_of,
+    task_of,
+)
 from leakscope.types import Design, Scores, Signals
 
 References = Literal["none", "out", "both"]
@@ -126,6 +133,7 @@ class Attack:
         needs = self.reads_from(signals)
         if not needs:
             raise InputError(f"attack={self.label!r} reads {', '.join(self.needs)}, which these models lack")
+        _check_stored(self, needs, signals)
         for name in needs:
             if signals.last(name).shape[:2] != design.in_mask.shape:
                 raise InputError(
@@ -195,6 +203,15 @@ def _check_class(cls: type[Attack]) -> None:
     wrong = [problem for problem, is_present in problems.items() if is_present]
     if wrong:
         raise InputError(f"attack class {cls.__name__}: {'; '.join(wrong)}")
+
+
+def _check_stored(attack: Attack, needs: tuple[str, ...], signals: Signals) -> None:
+    """Raises InputError where an attack reads several queries, and the bank has one per record."""
+    if QUERY_LOG_ODDS in needs and QUERY_LOG_ODDS not in signals.arrays:
+        raise InputError(
+            f"attack={attack.label!r} reads several queries per record, and this bank stores one; train a "
+            "bank with, for example, queries=4, or leave the option out"
+        )
 
 
 def _check_references(attack: Attack, design: Design, targets: IntArray) -> None:

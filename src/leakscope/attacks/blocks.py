@@ -14,7 +14,7 @@ the partner is the complement.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import gather_records, over_blocks
+from leakscope.signals.registry import QUERY_LOG_ODDS
 from leakscope.types import Design, Signals
 
 Result = TypeVar("Result")
@@ -41,7 +42,7 @@ class Block:
 
     Attributes:
         records: which ones.
-        arrays: signal -> (models, checkpoints, records[, classes]), as stored.
+        arrays: signal -> (models, checkpoints, records[, classes or queries]), as stored.
         in_mask: bool (models, records), true where the record was in the model's training set. A target's
             own row is unknown to an attacker and must not affect the target's scores.
         labels: (models, records), the true labels.
@@ -66,6 +67,10 @@ class Block:
     def of_targets(self, name: str) -> FloatArray:
         """A signal of the targets at the last checkpoint; float64 (targets, records[, classes])."""
         return np.asarray(self.arrays[name][self.targets, -1], dtype=np.float64)
+
+    def of_query(self, query: int) -> Block:
+        """The block of a bank in which this was the only query about each record."""
+        return replace(self, arrays={"log_odds": self.arrays[QUERY_LOG_ODDS][..., query]})
 
     def is_reference(self, row: int) -> BoolArray:
         """The models that may serve as references of target number `row`; bool (models, records)."""

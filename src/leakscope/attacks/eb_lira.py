@@ -26,8 +26,10 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack, References, cross_fit_folds
 from leakscope.attacks.blocks import Block, Blocks, equal_counts
+from leakscope.attacks.discriminant import Scale, combined, weights_of
 from leakscope.attacks.eb_lira_offline import OfflineFit, offline_fits, offline_scores
 from leakscope.attacks.label_fit import REGRESSION
+from leakscope.attacks.queries import SeveralQueries
 from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.stats.record_types import (
@@ -47,17 +49,17 @@ _FITTED_TOGETHER = 16_384
 
 
 @dataclass(frozen=True)
-class EbLira(Attack):
+class EbLira(SeveralQueries):
     """Empirical-Bayes LiRA on log-odds (of a regression: residuals).
 
     Attributes:
-        checkpoints: "last", or "all": several checkpoints (or augmented queries, stored on the same axis) are
-            first combined into one number, with the weights that best separate IN from OUT.
+        checkpoints: "last", or "all": all checkpoints are combined into one number (`discriminant.py`).
         n_types: number of kinds of records.
         fitted_records: the kinds are learned from at most this many records, drawn at random.
         seed: of that draw.
         online: IN and OUT references; offline: OUT references only, and the target's own outputs show how
             members differ.
+        queries: "one": the record itself; "all": every stored query is combined into that number.
     """
 
     checkpoints: Literal["last", "all"] = "last"
@@ -65,6 +67,7 @@ class EbLira(Attack):
     fitted_records: int = 10_000
     seed: int = 0
     online: bool = True
+    queries: Literal["one", "all"] = "one"
 
     name = "eb_lira"
     needs = ("log_odds",)
@@ -93,7 +96,7 @@ class EbLira(Attack):
         outputs = self._outputs(blocks.signals.arrays[blocks.needs[0]])
         records = self._sampled_records(blocks.design.n_records)
         sample, in_mask = (
-            gather_records(outputs, records, 2).astype(np.float64),
+            gather_records(outputs, records, 2),
             gather_records(blocks.design.in_mask, records, 1),
         )
         has_steps = REGRESSION not in blocks.needs
@@ -125,8 +128,9 @@ class EbLira(Attack):
             return offline_scores(block).round(_DECIMALS)
         scores = np.empty((len(block.targets), block.in_mask.shape[1]))
         outputs = self._outputs(*block.arrays.values())
-        for rows, scale, types in block.statistics:
-            values = scale.apply(outputs)
+        folds: list[_Fold] = block.statistics
+        for rows, scale, types in folds:
+            values = combined(outputs, scale)
             if block.partners is None:
                 scores[rows] = _ratios(types, values, block.in_mask, block.targets[rows])
             else:
@@ -135,8 +139,9 @@ class EbLira(Attack):
         return scores.round(_DECIMALS)
 
     def _outputs(self, values: AnyArray) -> AnyArray:
-        """The checkpoints to read; (models, checkpoints, records)."""
-        return values[:, -1 if self.checkpoints == "last" else 0 :]
+        """The checkpoints and queries to read; (models, checkpoints, records, queries)."""
+        read = values[:, -1 if self.checkpoints == "last" else 0 :]
+        return read if self.queries == "all" else read[..., None]
 
     def _sampled_records(self, n_records: int) -> IntArray:
         """The records that are learned from."""
@@ -173,18 +178,6 @@ class _FittedEbLira(EbLira):
         return [fold for fold in own if len(fold.rows)]
 
 
-class Scale(NamedTuple):
-    """Combines a model's checkpoints into one number of about unit size."""
-
-    weights: FloatArray  # (checkpoints,)
-    centre: float
-
-    def apply(self, outputs: AnyArray) -> FloatArray:
-        """(models, checkpoints, records) -> (models, records)."""
-        combined: FloatArray = np.einsum("mtc,t->mc", outputs, self.weights, dtype=np.float64) - self.centre
-        return combined
-
-
 class _Fold(NamedTuple):
     """What the targets at `rows` are scored with."""
 
@@ -203,52 +196,27 @@ class _Prepared(NamedTuple):
 
 
 def _prepared(
-    rows: IntArray, sample: FloatArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
+    rows: IntArray, sample: AnyArray, in_mask: BoolArray, used: BoolArray | None, has_steps: bool
 ) -> _Prepared:
     """The outputs of some of the models on one scale, as sums.
 
     Equal log-odds mean that probabilities come in steps, as a forest's do. Equal residuals mean that a model
     knows the label by heart, which must not count as coarse.
     """
-    scale = _scale(sample, in_mask)
-    values = scale.apply(sample)
+    scale, values = _on_scale(sample, in_mask)
     coarseness = resolution_variance(values) if has_steps else 0.0
     return _Prepared(rows, scale, side_sums(values, in_mask, used), coarseness)
 
 
-def _scale(outputs: FloatArray, in_mask: BoolArray) -> Scale:
-    """Weights for several checkpoints by Fisher's discriminant, and the overall center and size.
-
-    The discriminant compares the gap between IN and OUT means with the scatter around each record's own
-    means, both pooled over records with at least two models on each side.
-    """
-    weights = np.ones(1) if outputs.shape[1] == 1 else _discriminant(outputs, in_mask)
-    combined = np.einsum("mtc,t->mc", outputs, weights)
-    size = float(combined.std())
+def _on_scale(outputs: AnyArray, in_mask: BoolArray) -> tuple[Scale, FloatArray]:
+    """What combines these outputs into numbers of mean 0 and standard deviation 1, and these numbers."""
+    weights = weights_of(outputs, in_mask)
+    values = combined(outputs, Scale(weights, 0.0))
+    centre, size = float(values.mean()), float(values.std())
     size = size if size > 0 else 1.0
-    return Scale(weights / size, float(combined.mean()) / size)
-
-
-def _discriminant(outputs: FloatArray, in_mask: BoolArray) -> FloatArray:
-    n_checkpoints = outputs.shape[1]
-    last: FloatArray = np.eye(n_checkpoints)[-1]
-    both = (in_mask.sum(axis=0) > 1) & ((~in_mask).sum(axis=0) > 1)
-    if not both.any():
-        return last
-    values, mask = outputs[:, :, both], in_mask[:, None, both]
-    scatter, means = np.zeros((n_checkpoints, n_checkpoints)), []
-    for side in (mask, ~mask):
-        mean = np.where(side, values, 0.0).sum(axis=0) / side.sum(axis=0)  # (checkpoints, records)
-        off = np.where(side, values - mean, 0.0)
-        scatter += np.einsum("mtc,muc->tu", off, off)
-        means.append(mean)
-    gap = (means[0] - means[1]).mean(axis=1)
-    ridge = 1e-3 * np.trace(scatter) / n_checkpoints
-    if ridge <= 0:
-        return last
-    weights: FloatArray = np.linalg.solve(scatter + ridge * np.eye(n_checkpoints), gap)
-    total = float(np.abs(weights).sum())
-    return weights / total if total > 0 else last
+    values -= centre
+    values /= size
+    return Scale(weights / size, centre / size), values
 
 
 def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets: IntArray) -> FloatArray:

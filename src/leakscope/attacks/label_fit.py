@@ -19,6 +19,7 @@ import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
+from leakscope.signals.registry import QUERY_LOG_ODDS
 
 CLASSIFIER, REGRESSION = "log_odds", "scaled_residual"
 _DEGREES = 2.0
@@ -40,10 +41,12 @@ class LabelFit:
     @classmethod
     def to(cls, blocks: Blocks) -> LabelFit:
         """The fit for the models of these blocks."""
-        return cls(None if CLASSIFIER in blocks.needs else _noise_scale(blocks))
+        return cls(_noise_scale(blocks) if REGRESSION in blocks.needs else None)
 
     def of(self, block: Block) -> FloatArray:
-        """Log-odds, or log-densities, of the labels; float64 (models, records)."""
+        """Log-odds, or log-densities, of the labels, the mean over queries; float64 (models, records)."""
+        if QUERY_LOG_ODDS in block.arrays:
+            return np.asarray(block.arrays[QUERY_LOG_ODDS][:, -1].mean(axis=-1, dtype=np.float64))
         if self.noise_scale is None:
             return block.signal(CLASSIFIER)
         ratio = np.sinh(block.signal(REGRESSION)) / self.noise_scale

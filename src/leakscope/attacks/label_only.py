@@ -13,8 +13,8 @@ import numpy as np
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.attacks.lira import KnownValues, Lira
-from leakscope.attacks.moments import pooled
+from leakscope.attacks.lira import GaussianRatios
+from leakscope.attacks.queries import Values
 from leakscope.signals.registry import LABEL_ROBUSTNESS
 
 _OFFSET = 0.02  # half of a query of 25: keeps the log-odds of a share finite
@@ -33,18 +33,16 @@ class LabelOnly(Attack):
 
 
 @dataclass(frozen=True)
-class LabelOnlyLira(Lira):
+class LabelOnlyLira(GaussianRatios):
     """LiRA on the log-odds of that share: some records are far from the boundary in any model."""
 
     name = "label_only_lira"
     needs = (LABEL_ROBUSTNESS,)
-    needs_in_regression = None
-    default_for = ()
     source = "Carlini et al. 2022, Choquette-Choo et al. 2021"
 
-    def statistics(self, blocks: Blocks) -> KnownValues:
-        """Moments over all records, of the log-odds of the share."""
-        return KnownValues(_log_odds, pooled(blocks, _log_odds))
+    def values(self, blocks: Blocks) -> list[Values]:
+        """The log-odds of the share."""
+        return [_log_odds]
 
 
 def _log_odds(block: Block) -> FloatArray:

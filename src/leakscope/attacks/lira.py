@@ -15,23 +15,26 @@ without it. Published implementations differ silently in five choices; here each
 In a regression, the Gaussians are those of the record's residual with its sign; with the record in training,
 the residual lies closer to 0. The offline variant knows no IN side, so it reads the label's log-density.
 
+With `queries="all"` each query has its own Gaussians, and the score is the mean of the queries' scores, as in
+the released code.
+
 Leave-one-out moments come from sums, so M targets cost O(M N), not O(M^2 N); medians do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.attacks.base import Attack, Audit, References
+from leakscope.attacks.base import Attack, References
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import REGRESSION, LabelFit
-from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled
+from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pooled_each
+from leakscope.attacks.queries import SeveralQueries, Values, values_of_queries
 
 _SMALLEST_VARIANCE = 1e-12
 
@@ -39,25 +42,19 @@ _SMALLEST_VARIANCE = 1e-12
 class KnownValues(NamedTuple):
     """What Gaussians are fitted to, and its moments over all records."""
 
-    values_of: Callable[[Block], FloatArray]
+    values_of: Values
     pooled: Pooled
 
 
 @dataclass(frozen=True)
-class Lira(Attack):
-    """LiRA on log-odds (of a regression: residuals); the module's docstring explains the options."""
+class GaussianRatios(Attack):
+    """LiRA on whatever a subclass gives; the module's docstring explains the options."""
 
     online: bool = True
     variance: Literal["fixed", "record", "global"] = "fixed"
     centre: Literal["mean", "median"] = "mean"
     tail: Literal["cdf", "pdf"] = "cdf"
     leave_out: Literal["pair", "one"] = "pair"
-
-    name = "lira"
-    needs = ("log_odds",)
-    needs_in_regression: ClassVar[tuple[str, ...] | None] = (REGRESSION,)
-    default_for: ClassVar[tuple[Audit, ...]] = ("population", "references")
-    source = "Carlini et al. 2022"
 
     @property
     def references(self) -> References:
@@ -74,16 +71,25 @@ class Lira(Attack):
         """Whether a partner is left out with the target."""
         return self.leave_out == "pair"
 
-    def statistics(self, blocks: Blocks) -> KnownValues:
+    def values(self, blocks: Blocks) -> list[Values]:
+        """What Gaussians are fitted to, by query: functions of a block, float64 (models, records)."""
+        raise NotImplementedError
+
+    def statistics(self, blocks: Blocks) -> list[KnownValues]:
         """Moments over all records, of the values that Gaussians are fitted to."""
-        fit = LabelFit.to(blocks)
-        is_signed = self.online and fit.noise_scale is not None
-        values_of = partial(Block.signal, name=REGRESSION) if is_signed else fit.of
-        return KnownValues(values_of, pooled(blocks, values_of))
+        several = self.values(blocks)
+        of_all = pooled_each(blocks, several)
+        return [KnownValues(values_of, own) for values_of, own in zip(several, of_all, strict=True)]
 
     def score(self, block: Block) -> FloatArray:
-        """log N(s; in) - log N(s; out) online; how far s lies above OUT offline."""
-        known: KnownValues = block.statistics
+        """log N(s; in) - log N(s; out) online; how far s lies above OUT offline; the mean over queries."""
+        several: list[KnownValues] = block.statistics
+        total = self._score(block, several[0])
+        for known in several[1:]:
+            total += self._score(block, known)
+        return total / len(several)
+
+    def _score(self, block: Block, known: KnownValues) -> FloatArray:
         values, of_all = known.values_of(block), known.pooled
         own = both_sides(values, block, of_all.gap)
         seen = self._with_variance(*own, of_all.seen, of_all.unseen)
@@ -113,6 +119,26 @@ class Lira(Attack):
         own = (side.n > 1) & (other.n > 1) & (self.variance == "record")
         variance = np.maximum(np.where(own, side.variance, usual), _SMALLEST_VARIANCE)
         return side._replace(variance=variance)
+
+
+@dataclass(frozen=True)
+class Lira(SeveralQueries, GaussianRatios):
+    """LiRA on log-odds (of a regression: residuals); the module's docstring explains the options."""
+
+    queries: Literal["one", "all"] = "one"
+
+    name = "lira"
+    needs = ("log_odds",)
+    needs_in_regression = (REGRESSION,)
+    default_for = ("population", "references")
+    source = "Carlini et al. 2022"
+
+    def values(self, blocks: Blocks) -> list[Values]:
+        """Log-odds of each query; residuals with their sign online, in a regression."""
+        fit = LabelFit.to(blocks)
+        if self.online and fit.noise_scale is not None:
+            return [partial(Block.signal, name=REGRESSION)]
+        return values_of_queries(blocks, fit.of)
 
 
 def _with_medians(side: Side, values: FloatArray, mask: BoolArray, block: Block) -> Side:

@@ -7,7 +7,7 @@ pools all records per target; a second has each record's own moments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,15 +69,28 @@ def left_out_moments(
 
 def pooled(blocks: Blocks, values_of: Callable[[Block], FloatArray]) -> Pooled:
     """Moments of `values_of` (models, records) over all blocks, for the references of each target."""
+    return pooled_each(blocks, [values_of])[0]
+
+
+def pooled_each(blocks: Blocks, several: Sequence[Callable[[Block], FloatArray]]) -> list[Pooled]:
+    """Those of several functions, in one pass over the blocks."""
 
     def totals(block: Block) -> FloatArray:
-        values, masks = values_of(block), (block.in_mask, ~block.in_mask)
-        seen, unseen = (left_out_moments(values, mask, block.targets) for mask in masks)
-        both = (seen.n > 0) & (unseen.n > 0)
-        gap = np.where(both, seen.mean - unseen.mean, 0.0)
-        return np.stack([*_totals(seen), *_totals(unseen), gap.sum(axis=1), both.sum(axis=1)])
+        return np.stack([_sums(values_of(block), block) for values_of in several])
 
-    sums = np.sum(blocks.map(totals), axis=0)  # (12, targets)
+    return [_pooled(sums) for sums in np.sum(blocks.map(totals), axis=0)]
+
+
+def _sums(values: FloatArray, block: Block) -> FloatArray:
+    """Sums over a block's records; (12, targets)."""
+    masks = (block.in_mask, ~block.in_mask)
+    seen, unseen = (left_out_moments(values, mask, block.targets) for mask in masks)
+    both = (seen.n > 0) & (unseen.n > 0)
+    gap = np.where(both, seen.mean - unseen.mean, 0.0)
+    return np.stack([*_totals(seen), *_totals(unseen), gap.sum(axis=1), both.sum(axis=1)])
+
+
+def _pooled(sums: FloatArray) -> Pooled:
     seen, unseen = _pooled_side(sums[:5]), _pooled_side(sums[5:10])
     gap, n_both = sums[10:, :, None]
     across = np.nan_to_num(seen.mean - unseen.mean)

@@ -21,7 +21,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
-from leakscope.signals.registry import Task, task_of
+from leakscope.signals.registry import QUERY_LOG_ODDS, Task, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +67,10 @@ class FinishedRun:
         for attack in settings.attacks:
             missing = sorted(set(attack.reads(self.task)) - stored)
             if missing:
+                remedy = "queries = 4" if QUERY_LOG_ODDS in missing else f"signals = {missing}"
                 raise InputError(
                     f"{attack.label} needs the signals {', '.join(missing)}, but {self.folder} stores "
-                    f"{', '.join(sorted(stored))}; train again in another folder with signals = {missing}"
+                    f"{', '.join(sorted(stored))}; train again in another folder with {remedy}"
                 )
         budgets = tuple(dict.fromkeys([*earlier.fpr_budgets, *settings.fpr_budgets]))
         config = replace(earlier, attacks=settings.attack_specs, fpr_budgets=budgets)

@@ -22,6 +22,7 @@ from leakscope.audits.population import (
     column_lines,
     evaluation_config,
     output_facts,
+    query_facts,
     stored_signals,
     training_request,
 )
@@ -38,12 +39,13 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, of_outputs, task_of
+from leakscope.signals.registry import Task, of_outputs, task_of
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.models.given import GivenModel
+    from leakscope.signals.queries import Asked
 
 REFERENCES = "references"
 _HEADERS = ("id", "ids", "member", "members")
@@ -94,8 +96,7 @@ class GivenTarget:
             records, self.recipe, replace(settings, signals=names), self.outputs, member_share
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
-            logits = self._answers(settings)
-            again = self._queried_again(names)
+            logits, again = self._answers(settings, names, request.asked)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -106,6 +107,7 @@ class GivenTarget:
             "design": settings.design,
             **output_facts(self.outputs),
             **column_facts(records, self.recipe),
+            **query_facts(settings),
         }
         source = Source("given model", facts, settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
@@ -120,19 +122,27 @@ class GivenTarget:
         columns = column_lines(records, self.recipe)
         return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request, columns)
 
-    def _answers(self, settings: ResolvedSettings) -> AnyArray:
-        """What queries of the model about every record return; float32 (records, outputs)."""
-        records, outputs = self.records, self.outputs
-        logits = self._logits(records.features if self._table is None else self._table)
-        if outputs == NO_FILTER:
-            return logits
-        from leakscope.train.queries import random_inputs, returned
+    def _answers(
+        self, settings: ResolvedSettings, names: tuple[str, ...], asked: Asked
+    ) -> tuple[AnyArray, dict[str, AnyArray]]:
+        """What queries of the model return: about every record, float32 (records, outputs); about changed
+        records, signal -> (1, 1, records[, queries])."""
+        from leakscope.train.black_box import Answering, queried_again
+        from leakscope.train.queries import Drawn, random_inputs, returned
 
+        table = self._table
+
+        def predict(inputs: Any) -> AnyArray:
+            return self._logits(inputs if table is None else replace(table, data=inputs))
+
+        logits = self._logits(self.records.features if table is None else table)
         of_random = logits[:0]
-        if outputs.random_values:
-            at_random = random_inputs(records.features, settings.seed)
-            of_random = self._logits(at_random)
-        return returned(logits, of_random, outputs, settings.seed, settings.models)  # behind the references
+        if self.outputs.random_values:
+            of_random = self._logits(random_inputs(self.records.features, settings.seed))
+        drawn = Drawn(settings.seed, settings.models, len(logits))  # behind the references
+        again = queried_again(predict, self.records, names, asked, Answering(of_random, drawn, table))
+        shown = returned(logits, of_random, self.outputs, drawn)
+        return shown, {name: values[None, None] for name, values in again.items()}
 
     @property
     def _table(self) -> Frame | None:
@@ -156,21 +166,6 @@ class GivenTarget:
                 f"is_member must be bool ({n_records},) and name both members and non-members; "
                 f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
             )
-
-    def _queried_again(self, names: tuple[str, ...]) -> dict[str, AnyArray]:
-        """The signals for which the target is queried about changed records; name -> (1, 1, records)."""
-        if LABEL_ROBUSTNESS not in names:
-            return {}
-        from leakscope.signals.queries import label_robustness_of, table_label_robustness
-
-        records, table = self.records, self._table
-        if table is None:
-            share = label_robustness_of(self._logits, records.features, records.labels)
-        else:
-            share = table_label_robustness(
-                lambda rows: self._logits(replace(table, data=rows)), table, records.labels
-            )
-        return {LABEL_ROBUSTNESS: share[None, None]}
 
     def _write_bank(
         self, folder: Path, references: Bank, logits: AnyArray, again: dict[str, AnyArray]

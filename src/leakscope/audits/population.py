@@ -69,6 +69,7 @@ class TrainedPopulation:
             "design": settings.design,
             **output_facts(self.outputs),
             **column_facts(records, self.recipe),
+            **query_facts(settings),
         }
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
@@ -127,6 +128,7 @@ def training_request(
         settings.device,
         settings.reuse,
         outputs=outputs,
+        queries=settings.queries,
     )
     engine = engine_named(settings.engine, settings.address)
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
@@ -152,6 +154,11 @@ def column_facts(records: Records, recipe: AnyRecipe) -> dict[str, str]:
     lines = column_lines(records, recipe)
     facts = {"columns": "".join(lines[:1]), "columns to check": ". ".join(lines[1:])}
     return {name: text for name, text in facts.items() if text}
+
+
+def query_facts(settings: ResolvedSettings) -> dict[str, str]:
+    """What the report says about several queries per record."""
+    return {} if settings.queries < 2 else {"queries": f"{settings.queries} per record"}
 
 
 def stored_signals(settings: ResolvedSettings, task: Task) -> tuple[str, ...]:

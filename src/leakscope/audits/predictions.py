@@ -30,7 +30,7 @@ from leakscope.dp.coins import check_references
 from leakscope.errors import InputError
 from leakscope.evaluate.config import Source
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.signals.registry import LABEL_ROBUSTNESS, Task, own_functions, task_of
+from leakscope.signals.registry import Task, of_outputs, own_functions, task_of
 from leakscope.types import Design, digest_arrays
 
 _AUDIT: dict[References, Audit] = {"none": "alone", "out": "out_references", "both": "references"}
@@ -106,10 +106,11 @@ class SavedPredictions:
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = stored_signals(settings, self.task)
-        if LABEL_ROBUSTNESS in names:
+        refused = [a.label for a in settings.attacks if of_outputs(a.reads(self.task)) != a.reads(self.task)]
+        if refused:
             raise InputError(
-                f"{LABEL_ROBUSTNESS} queries the model again, which saved predictions do not allow; remove "
-                "label_only and label_only_lira, or audit the model itself"
+                f"attacks={refused}: each queries the model again, which saved predictions do not allow; "
+                "remove them, or audit the model itself"
             )
 
         def collect(folder: Path, _progress: Progress) -> Evidence:

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from leakscope.attacks.base import Attack
+from leakscope.attacks.queries import SeveralQueries
 from leakscope.attacks.registry import PER_RECORD, attack_classes
 from leakscope.attacks.spec import AttackSpec, resolve, resolve_all, spec_of
 from leakscope.data.canaries import Canaries
@@ -21,14 +22,14 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.presets import with_preset
 from leakscope.privacy.claim import Claim
-from leakscope.signals.registry import REGRESSION, Task
+from leakscope.signals.registry import QUERY_LOG_ODDS, REGRESSION, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
 JUDGING = frozenset({"attacks", "fpr", "gate", "claim"})
 """Settings of the evaluation, which every audit uses."""
-TRAINING = frozenset({"models", "design", "seed", "signals", "device", "engine", "address"})
+TRAINING = frozenset({"models", "design", "seed", "signals", "queries", "device", "engine", "address"})
 """Settings of the population that is trained."""
 PLANTED = frozenset({"canaries"})
 """What is planted among the records, before models are trained on them."""
@@ -42,6 +43,7 @@ _TYPES: dict[str, tuple[type[Any], str]] = {
     "models": (Integral, "64"),
     "design": (str, "'balanced'"),
     "seed": (Integral, "0"),
+    "queries": (Integral, "4"),
     "device": (str, "'cpu'"),
     "engine": (str, "'local'"),
     "address": (str, "'auto'"),
@@ -68,6 +70,8 @@ class AuditSettings:
         design: "balanced" (the default), "bernoulli" (the default with a claim) or "pairs".
         seed: all randomness derives from it; 0 by default.
         signals: signals to store in the bank beside those the attacks need.
+        queries: number of queries per record, 2 or more, whose log-odds the bank stores and attacks with
+            `queries="all"` read; by default a record is queried once.
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
         engine: training backend, "local" (the default) or "ray".
         address: of the Ray cluster, "auto" or "HOST:PORT".
@@ -87,6 +91,7 @@ class AuditSettings:
     design: Literal["balanced", "bernoulli", "pairs"] | None = None
     seed: int | None = None
     signals: Sequence[str] | None = None
+    queries: int | None = None
     device: str | None = None
     engine: Literal["local", "ray"] | None = None
     address: str | None = None
@@ -123,7 +128,7 @@ class AuditSettings:
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")
-        attacks = tuple(defaults) if self.attacks is None else resolve_all(self.attacks)
+        attacks = self._attacks(defaults, task)
         _check_task(attacks, task)
         for attack in attacks:
             _check_written_as_text(attack)
@@ -140,15 +145,41 @@ class AuditSettings:
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or ("bernoulli" if self.claim and uses & PLANTED else "balanced"),
             seed=DEFAULT_SEED if self.seed is None else self.seed,
-            signals=tuple(
-                sorted({*(self.signals or ()), *(name for a in attacks for name in a.reads(task)), *of_claim})
-            ),
+            signals=self._signals(attacks, task, {*of_claim}, uses),
+            queries=self.queries or 1,
             device=self.device or "auto",
             engine=self.engine or "local",
             address=self.address,
             reuse=bool(self.reuse),
             config_text=self.config_text,
         )
+
+    def _attacks(self, defaults: Sequence[Attack], task: Task) -> tuple[Attack, ...]:
+        """Those chosen; by default those of the source, with several queries also those that read them."""
+        if self.attacks is not None:
+            return resolve_all(self.attacks)
+        if self.queries is None:
+            return tuple(defaults)
+        if task == REGRESSION:
+            raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
+        several = [a.with_all_queries() for a in defaults if isinstance(a, SeveralQueries)]
+        return (*defaults, *several)
+
+    def _signals(
+        self, attacks: Sequence[Attack], task: Task, more: set[str], uses: frozenset[str]
+    ) -> tuple[str, ...]:
+        """The signals to store; several queries must have a number, and be read or stored on request."""
+        names = {*(self.signals or ()), *(name for a in attacks for name in a.reads(task)), *more}
+        readers = [attack.label for attack in attacks if QUERY_LOG_ODDS in attack.reads(task)]
+        if QUERY_LOG_ODDS in names and self.queries is None and "queries" in uses:
+            what = f"attacks={readers} read" if readers else f"signals={QUERY_LOG_ODDS!r} is of"
+            raise InputError(f"{what} several queries per record; say how many, for example queries=4")
+        if self.queries is not None and QUERY_LOG_ODDS not in names:
+            raise InputError(
+                f"queries={self.queries} would do nothing: no attack reads them; choose one that does, as "
+                f"eb_lira(queries=all), or store them with signals={[QUERY_LOG_ODDS]}"
+            )
+        return tuple(sorted(names))
 
 
 @dataclass(frozen=True)
@@ -169,6 +200,7 @@ class ResolvedSettings:
     design: str
     seed: int
     signals: tuple[str, ...]
+    queries: int
     device: str
     engine: Literal["local", "ray"]
     address: str | None
@@ -239,6 +271,8 @@ def _problems(settings: AuditSettings) -> list[str]:
             f"models={settings.models}: a {design} design needs an even number of models "
             f"(try {settings.models + 1})"
         )
+    if settings.queries is not None and settings.queries < 2:
+        problems.append(f"queries={settings.queries}: must be at least 2, or left out")
     if settings.seed is not None and settings.seed < 0:
         problems.append(f"seed={settings.seed}: must be 0 or more")
     for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):

@@ -16,6 +16,7 @@ from leakscope.cli.output import (
     DataDir,
     FprBudgets,
     Out,
+    Queries,
     Quiet,
     Redact,
     Seed,
@@ -53,6 +54,7 @@ def audit(
     models: Annotated[
         int | None, typer.Option(help="Number of models; more than a finished run holds extends it.")
     ] = None,
+    queries: Queries = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
     gate: GateName = None,
@@ -89,6 +91,7 @@ def audit(
     check_files(junit, summary)
     given = {
         "models": models,
+        "queries": queries,
         "attacks": listed(attacks),
         "fpr": rates(fpr),
         "claim": claimed(claim),

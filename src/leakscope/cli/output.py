@@ -42,6 +42,10 @@ Out = Annotated[Path, typer.Option(help="Run folder; an interrupted run in it re
 RunFolder = Annotated[Path, typer.Argument(help="A run folder.")]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Queries = Annotated[
+    int | None,
+    typer.Option(help="Queries per record, for attacks such as eb_lira(queries=all) (default: one)."),
+]
 Attacks = Annotated[
     str | None,
     typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),

@@ -13,6 +13,7 @@ from leakscope.cli.output import (
     AsJson,
     ClaimText,
     DataDir,
+    Queries,
     Quiet,
     claimed,
     console,
@@ -33,6 +34,7 @@ def plan(
         Path | None, typer.Option(help="Saved predictions instead of a TOML file.")
     ] = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
+    queries: Queries = None,
     claim: ClaimText = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -42,7 +44,7 @@ def plan(
     from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
 
-    given = {"models": models, "claim": claimed(claim)}
+    given = {"models": models, "queries": queries, "claim": claimed(claim)}
     planned = plan_audit(*configured(config, predictions, data_dir, given))
     if as_json:
         print_json(to_jsonable(planned))

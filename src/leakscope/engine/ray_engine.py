@@ -110,7 +110,7 @@ class RayPool:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._reports = ray.remote(_ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._arrays = ray.put((request.records, request.design))
-        names = ("recipe", "seed", "signals", "device", "outputs")
+        names = ("recipe", "seed", "signals", "device", "outputs", "queries")
         settings = sendable({name: getattr(request, name) for name in names})
         spec = _TaskSpec(uuid.uuid4().hex, needs, leakscope.__version__, tuple(sys.path), settings, saving)
         task = ray.remote(max_calls=0)(_train).options(  # 0: processes keep their worker between units

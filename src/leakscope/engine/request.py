@@ -17,10 +17,12 @@ from leakscope.errors import InputError
 from leakscope.models.registry import build, code_of_net, digest_of_net
 from leakscope.privacy.accounting import privacy_spent
 from leakscope.privacy.settings import PRIVACY_SPENT, Sampling
-from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, EstimatorRecipe, Recipe
+from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.signals.queries import Asked, check_queries_of_table, log_odds_queries
 from leakscope.signals.registry import (
     CLASSIFICATION,
+    QUERY_LOG_ODDS,
     REGRESSION,
     default_signals,
     find_signal,
@@ -36,7 +38,7 @@ BLOCK_SIZES = (8, 128)
 """Fewest and most networks of a block."""
 MODELS_PER_BLOCK = 16
 """Estimators, or models of a training function."""
-_BLOCK_OUTPUTS = 40_000_000  # models x checkpoints x records
+_BLOCK_OUTPUTS = 40_000_000  # models x checkpoints x records x queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,7 @@ class TrainingRequest:
         reuse: whether the user vouches that models on disk are of the same code; None: that is not offered.
         code: the code of the models that are reused, as their bank describes it; None: that of the recipe.
         outputs: what queries return.
+        queries: number of queries per record, for the signal `query_log_odds`.
     """
 
     records: Records
@@ -64,6 +67,29 @@ class TrainingRequest:
     reuse: bool | None = None
     code: Mapping[str, object] | None = None
     outputs: OutputFilter = NO_FILTER
+    queries: int = 1
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What models are asked about every record, and what they return.
+
+        Mirror images are queries where models may have been trained on them: networks with `flips`, and
+        training functions, which may do anything.
+
+        Raises:
+            InputError: there are not so many queries, or nothing would read them.
+        """
+        if self.queries < 2 and QUERY_LOG_ODDS not in self.signal_names:
+            return Asked(self.outputs)
+        if not self.records.is_classification:
+            raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
+        if self.queries < 2 or QUERY_LOG_ODDS not in self.signal_names:
+            raise InputError(
+                f"signals={QUERY_LOG_ODDS!r} and a number of queries, as queries=4, belong together"
+            )
+        mirrors = isinstance(self.recipe, FunctionRecipe) or getattr(self.recipe, "flips", False)
+        shape = tuple(self.records.features.shape[1:])
+        return Asked(self.outputs, log_odds_queries(shape, self.queries, mirrors))
 
     @cached_property
     def signal_names(self) -> tuple[str, ...]:
@@ -101,6 +127,8 @@ class TrainingRequest:
             code |= recipe.code
         if self.outputs != NO_FILTER:
             description["outputs"] = asdict(self.outputs)
+        if self.asked.queries:
+            description["queries"] = len(self.asked.queries)
         if code:
             description["code"] = self.code or code_identity(**code)
         return Identity(
@@ -109,7 +137,7 @@ class TrainingRequest:
             recipe=to_jsonable(description),
             seed=self.seed,
             signals=self.signal_names,
-            block_size=block_size(n_parameters, len(records) * len(recipe.evaluated_epochs)),
+            block_size=block_size(n_parameters, len(records) * len(recipe.evaluated_epochs) * self.queries),
         )
 
 
@@ -154,6 +182,8 @@ def _check_table(request: TrainingRequest) -> None:
         if records.reading is not None and records.reading.problems:
             raise InputError(f"{records.name}: {'; '.join(records.reading.problems)}")
         return
+    if request.queries > 1:
+        check_queries_of_table(records.frame)
     if records.frame is not None and request.outputs.random_values:
         raise InputError(
             "outputs: random_values draws features at random, and this table goes to estimators as it is; "
@@ -166,7 +196,7 @@ def block_size(n_parameters: int | None, n_outputs: int) -> int:
 
     Args:
         n_parameters: of one network; None for an estimator or a training function.
-        n_outputs: one per record and checkpoint; a block's outputs stay in memory until it is written.
+        n_outputs: one per record, query and checkpoint; a block's outputs stay in memory until it is written.
     """
     most = max(1, _BLOCK_OUTPUTS // n_outputs)
     if n_parameters is None:

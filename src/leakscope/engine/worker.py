@@ -11,6 +11,7 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ class TrainedUnit(NamedTuple):
     """A trained unit.
 
     Attributes:
-        signals: name -> (models, checkpoints, columns[, classes]).
+        signals: name -> (models, checkpoints, columns[, classes or queries]).
         notes: how it was trained.
         not_stacked_reason: why models that could have been stacked were not; None: no such reason.
         device: where it was trained.
@@ -65,7 +66,8 @@ class Worker:
         self.request, self.device = request, device
         self._not_stacked_reason: str | None = None
         if isinstance(request.recipe, Recipe):
-            self._inputs = with_standard_labels(inputs_from(request.records, device, request.outputs))
+            inputs = with_standard_labels(inputs_from(request.records, device, request.outputs))
+            self._inputs = replace(inputs, queries=request.asked.queries)
             self._trainer, self._not_stacked_reason = choose_trainer(request.recipe, self._inputs)
 
     def train(self, models: IntArray, follow: Follow = UNFOLLOWED) -> BlockSignals:
@@ -74,7 +76,7 @@ class Worker:
         common = (request.design, request.recipe, models, request.seed, request.signal_names)
         if isinstance(request.recipe, Recipe):
             return train_block(self._inputs, *common, self._trainer, follow)  # type: ignore[arg-type]
-        return fit_block(request.records, *common, follow.progress, request.outputs)  # type: ignore[arg-type]
+        return fit_block(request.records, *common, follow.progress, request.asked)  # type: ignore[arg-type]
 
     def train_unit(self, unit: Unit, follow: Follow) -> TrainedUnit:
         """Trains the unit; its signals, with what the manifest records about them."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.evaluate.rating import LEVELS
+from leakscope.evaluate.levels import LEVELS
 from leakscope.evaluate.rating_results import RatingPart
 from leakscope.evaluate.rating_sentences import threshold
 from leakscope.evaluate.results import AuditResults

@@ -1,11 +1,15 @@
 """Signals that query the model again, about changed versions of a record.
 
-A defence that hides confidences leaves predicted labels, and labels alone reveal how firmly a model holds on
-to a record: how many changed versions of it still get its label (Choquette-Choo et al. 2021). Images are
-mirrored, moved by up to two pixels and blurred by a little noise; of any other record, every feature gets
-Gaussian noise at several scales, in units of its standard deviation over all records, which is a proxy of the
-distance to the decision boundary. In a table that an estimator gets as it is, values of any type are replaced
-at random by those of another record in the same column, in several shares.
+`label_robustness`: a defence that hides confidences leaves predicted labels, and labels alone reveal how
+firmly a model holds on to a record: how many changed versions of it still get its label (Choquette-Choo et
+al. 2021). Images are mirrored, moved by up to two pixels and blurred by a little noise; of any other record,
+every feature gets Gaussian noise at several scales, in units of its standard deviation over all records,
+which is a proxy of the distance to the decision boundary. In a table that an estimator gets as it is, values
+of any type are replaced at random by those of another record in the same column, in several shares.
+
+`query_log_odds`: training that mirrors and crops images teaches a model more than one version of a record, so
+the log-odds of several versions reveal more than those of one (Carlini et al. 2022). Images are mirrored and
+moved by a pixel in eight directions; any other record gets a little noise. The record itself comes first.
 
 The changes of a record depend on its number and on the number of the query alone, so every model is asked the
 same questions, in whatever blocks and on whatever machine.
@@ -13,7 +17,7 @@ same questions, in whatever blocks and on whatever machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,14 +28,19 @@ from torch.nn import functional
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.scratch import blocks
+from leakscope.errors import InputError
 from leakscope.frames.frame import Frame
 from leakscope.randomness import Purpose, generator, skip_float32
+from leakscope.signals.functions import log_odds
+from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 
 _AT_ONCE = 8_000_000  # numbers of changed records in memory
 _SHIFTS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (2, 0), (-2, 0), (0, 2), (0, -2))
 _SCALES, _DRAWS = (0.1, 0.25, 0.5, 1.0, 2.0), 5
 _REPLACED_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6)
 _IMAGE_SCALES, _IMAGE_DRAWS = (0.1, 0.25, 0.5), 2
+_PIXEL = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+_NOISE, _MOST_NOISY = 0.1, 18
 
 
 class Query(NamedTuple):
@@ -50,12 +59,67 @@ class Query(NamedTuple):
     noise: float = 0.0
 
 
-def queries_of(shape: tuple[int, ...]) -> tuple[Query, ...]:
-    """The queries about a record of this shape: 24 about an image (channels, height, width), else 26."""
+class Asked(NamedTuple):
+    """What models are asked about every record, and what they return.
+
+    Attributes:
+        outputs: what a query returns.
+        queries: those of the signal `query_log_odds`.
+    """
+
+    outputs: OutputFilter = NO_FILTER
+    queries: tuple[Query, ...] = ()
+
+
+NOTHING_ELSE = Asked()
+"""One query per record, which returns the model's outputs."""
+
+
+def label_queries(shape: tuple[int, ...]) -> tuple[Query, ...]:
+    """Those of `label_robustness`: 24 about an image (channels, height, width), else 26."""
     if len(shape) != 3:
         return (Query(), *(Query(noise=scale) for scale in _SCALES for _ in range(_DRAWS)))
     views = [Query(mirrored, down, right) for mirrored in (False, True) for down, right in _SHIFTS]
     return (*views, *(Query(noise=scale) for scale in _IMAGE_SCALES for _ in range(_IMAGE_DRAWS)))
+
+
+def log_odds_queries(shape: tuple[int, ...], number: int, mirrors: bool) -> tuple[Query, ...]:
+    """The first `number` of those of `query_log_odds`; the first is the record itself.
+
+    Args:
+        shape: of a record; an image is (channels, height, width).
+        number: of queries per record.
+        mirrors: whether models may have been trained on mirror images.
+
+    Raises:
+        InputError: there are not so many.
+    """
+    if len(shape) == 3:
+        sides = (False, True) if mirrors else (False,)
+        known = tuple(Query(mirrored, *move) for move in _PIXEL for mirrored in sides)
+        why = "an image, its mirror image, and both moved by a pixel in eight directions"
+        if not mirrors:
+            why = "an image, and the image moved by a pixel in eight directions (training does not mirror it)"
+    else:
+        known = (Query(), *(Query(noise=_NOISE) for _ in range(_MOST_NOISY - 1)))
+        why = "a record, and the record with a little noise"
+    if number > len(known):
+        raise InputError(f"queries={number}: there are at most {len(known)}: {why}")
+    return known[:number]
+
+
+def check_queries_of_table(table: Frame | None) -> None:
+    """Refuses several queries about the rows of a table that models get as it is: noise is for features."""
+    if table is not None:
+        raise InputError(
+            "queries: several queries add noise to features, and this table goes to estimators as it is; "
+            "leave queries out"
+        )
+
+
+def noise_unit(x: Tensor, queries: tuple[Query, ...]) -> Tensor:
+    """What noise is relative to: `spread_of` the records; 0 where no query adds noise, which saves a pass."""
+    return spread_of(x) if any(how.noise for how in queries) else torch.zeros(())
 
 
 def spread_of(x: Tensor) -> Tensor:
@@ -64,27 +128,24 @@ def spread_of(x: Tensor) -> Tensor:
     return x.float().std(dim=axes, keepdim=True, correction=0)
 
 
-def changed(x: Tensor, spread: Tensor, query: int, first: int) -> Tensor:
-    """The records of one query; float32, of the shape of `x`.
+def changed(x: Tensor, spread: Tensor, queries: tuple[Query, ...], first: int) -> Iterator[Tensor]:
+    """The records of each query; float32, of the shape of `x`.
 
     Args:
         x: (records, ...), consecutive records.
-        spread: of all records, see `spread_of`.
-        query: number of the query among `queries_of`.
+        spread: of all records, see `noise_unit`.
+        queries: how records are changed.
         first: number of the first of these records among all.
     """
-    how, view = queries_of(tuple(x.shape[1:]))[query], x.float()
-    if how.mirrored:
-        view = view.flip(-1)
-    if how.down or how.right:
-        height, width = view.shape[2:]
-        reach = max(abs(how.down), abs(how.right))
-        view = functional.pad(view, (reach, reach, reach, reach), mode="replicate")
-        top, left = reach - how.down, reach - how.right
-        view = view[:, :, top : top + height, left : left + width]
-    if how.noise:
-        view = view + how.noise * spread * _noise(x, query, first)
-    return view
+    for number, how in enumerate(queries):
+        view = x.float()
+        if how.mirrored:
+            view = view.flip(-1)
+        if how.down or how.right:
+            view = _moved(view, how.down, how.right)
+        if how.noise:
+            view = view + how.noise * spread * _noise(x, number, first)
+        yield view
 
 
 def label_robustness_of(
@@ -97,17 +158,53 @@ def label_robustness_of(
         features: of all records; uint8 images stay uint8.
         labels: int64 (records,).
     """
-    spread, shape = spread_of(torch.from_numpy(features)), tuple(features.shape[1:])
-    n_queries = len(queries_of(shape))
+    queries = label_queries(tuple(features.shape[1:]))
     n_right = np.zeros(len(features), dtype=np.int64)
-    for rows in blocks(len(features), max(1, _AT_ONCE // max(1, int(np.prod(shape))))):
+    for rows, _, asked in _asked(features, queries):
+        n_right[rows] += predict(asked).argmax(axis=1) == labels[rows]
+    return (n_right / len(queries)).astype(np.float32)
+
+
+def query_log_odds_of(
+    predict: Callable[[AnyArray, slice, int], AnyArray],
+    features: AnyArray,
+    labels: AnyArray,
+    queries: tuple[Query, ...],
+) -> npt.NDArray[np.float32]:
+    """Log-odds of the label for each query; float32 (records, queries).
+
+    Args:
+        predict: (changed features, which records they are of, number of the query) -> what the query returns,
+            (records, classes) as logits or log-probabilities.
+        features: of all records; uint8 images stay uint8.
+        labels: int64 (records,).
+        queries: how records are changed.
+    """
+    values = np.empty((len(features), len(queries)), dtype=np.float32)
+    for rows, number, asked in _asked(features, queries):
+        returned = torch.from_numpy(np.array(predict(asked, rows, number), dtype=np.float32))
+        values[rows, number] = log_odds(returned, torch.from_numpy(np.array(labels[rows]))).numpy()
+    return values
+
+
+def _asked(features: AnyArray, queries: tuple[Query, ...]) -> Iterator[tuple[slice, int, AnyArray]]:
+    """(Records, number of the query, changed features), in blocks of records."""
+    spread, size = noise_unit(torch.from_numpy(features), queries), int(np.prod(features.shape[1:]))
+    for rows in blocks(len(features), max(1, _AT_ONCE // max(1, size))):
         own = torch.from_numpy(np.array(features[rows]))
-        for query in range(n_queries):
-            asked = changed(own, spread, query, rows.start)
+        for number, asked in enumerate(changed(own, spread, queries, rows.start)):
             if own.dtype == torch.uint8:
                 asked = asked.round().clamp(0, 255).to(torch.uint8)
-            n_right[rows] += predict(asked.numpy()).argmax(axis=1) == labels[rows]
-    return (n_right / n_queries).astype(np.float32)
+            yield rows, number, asked.numpy()
+
+
+def _moved(images: Tensor, down: int, right: int) -> Tensor:
+    """Images moved by so many pixels; their border is repeated."""
+    height, width = images.shape[2:]
+    reach = max(abs(down), abs(right))
+    wider = functional.pad(images, (reach, reach, reach, reach), mode="replicate")
+    top, left = reach - down, reach - right
+    return wider[:, :, top : top + height, left : left + width]
 
 
 def table_label_robustness(

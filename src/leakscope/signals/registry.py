@@ -26,7 +26,8 @@ Direction = Literal["high", "low", "none"]
 
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
-LABEL_ROBUSTNESS = "label_robustness"
+LABEL_ROBUSTNESS, QUERY_LOG_ODDS = "label_robustness", "query_log_odds"
+"""The signals that query the model again."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ SIGNALS: tuple[Signal, ...] = (
     _shipped("gradient_proxy", "logits and label", "low"),
     _shipped("logits", "logits", "none", "unchanged"),
     Signal(LABEL_ROBUSTNESS, "leakscope.signals.queries:label_robustness_of", "queries", "high"),
+    Signal(QUERY_LOG_ODDS, "leakscope.signals.queries:query_log_odds_of", "queries", "high"),
     _shipped("loss", "residual", "low", "squared_residual", task=REGRESSION, default=True),
     _shipped("scaled_residual", "residual and label spread", "none", task=REGRESSION, default=True),
 )
@@ -95,7 +97,7 @@ def names_of(task: Task) -> tuple[str, ...]:
 
 def of_outputs(names: Iterable[str]) -> tuple[str, ...]:
     """Those of the signals that a model's outputs on the records give; others query the model again."""
-    return tuple(name for name in names if name != LABEL_ROBUSTNESS)
+    return tuple(name for name in names if name not in (LABEL_ROBUSTNESS, QUERY_LOG_ODDS))
 
 
 def default_signals(task: Task) -> tuple[str, ...]:

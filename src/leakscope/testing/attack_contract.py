@@ -29,6 +29,7 @@ from leakscope.errors import InputError
 from leakscope.signals.registry import (
     CLASSIFICATION,
     LABEL_ROBUSTNESS,
+    QUERY_LOG_ODDS,
     REGRESSION,
     Task,
     names_of,
@@ -141,10 +142,13 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
     tensors = classification_signals(
         torch.from_numpy(logits.astype(np.float32)),
         torch.from_numpy(of_models),
-        tuple(dict.fromkeys([*of_outputs(names), "true_prob"])),
+        tuple(dict.fromkeys([*of_outputs(names), "true_prob", "log_odds"])),
     )
     # As many of 25 changed versions of a record get its label as its probability says.
     tensors[LABEL_ROBUSTNESS] = (25 * tensors["true_prob"]).round() / 25
+    noise = torch.from_numpy(np.random.default_rng(0).normal(size=(*of_models.shape, 2)).astype(np.float32))
+    views = [tensors["log_odds"], *(tensors["log_odds"] + noise[..., view] for view in range(2))]
+    tensors[QUERY_LOG_ODDS] = torch.stack(views, dim=-1)
     return Signals({name: tensors[name].numpy()[:, None] for name in names}, (1,), labels)
 
 

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import TrainingError
+from leakscope.frames.frame import Frame
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.functions import classification_signals, regression_signals
-from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.probabilities import log_probabilities
-from leakscope.signals.queries import label_robustness_of, table_label_robustness
-from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
+from leakscope.signals.queries import (
+    NOTHING_ELSE,
+    Asked,
+    check_queries_of_table,
+    label_robustness_of,
+    query_log_odds_of,
+    table_label_robustness,
+)
+from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
 from leakscope.signals.residuals import label_spread
 from leakscope.train.estimators import Predict, fitted_estimator
 from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.plan import rows_of
-from leakscope.train.queries import random_inputs, returned
+from leakscope.train.queries import Drawn, random_inputs, returned
 from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
@@ -37,12 +43,13 @@ def fit_block(
     seed: int,
     signal_names: tuple[str, ...],
     progress: Progress = lambda _: None,
-    shown: OutputFilter = NO_FILTER,
+    asked: Asked = NOTHING_ELSE,
 ) -> BlockSignals:
     """Fits models one after the other and evaluates them on their records."""
     trainer = "function" if isinstance(recipe, FunctionRecipe) else "estimators"
+    shown = asked.outputs
     at_random = random_inputs(records.features, seed) if shown.random_values else None
-    outputs, robustness, names = [], [], of_outputs(signal_names)
+    outputs, again, names = [], list[dict[str, AnyArray]](), of_outputs(signal_names)
     for m in models.tolist():
         if isinstance(recipe, FunctionRecipe):
             predict = _called(recipe, records, design, seed, m)
@@ -50,31 +57,64 @@ def fit_block(
             predict = fitted_estimator(recipe, records, design, seed, m)
         answers = predict(_inputs_of(recipe, records, _queried(design, m)))
         of_random = answers[:0] if at_random is None else predict(at_random)
-        outputs.append(returned(answers, of_random, shown, seed, m))
-        if len(names) < len(signal_names):
-            robustness.append(_robustness(recipe, records, predict))
+        drawn = Drawn(seed, m, len(answers))
+        outputs.append(returned(answers, of_random, shown, drawn))
+        answering = Answering(of_random, drawn, _table(recipe, records))
+        again.append(queried_again(predict, records, signal_names, asked, answering))
         progress(1)
     labels = np.stack([records.labels[_queried(design, m)] for m in models.tolist()])
     spread = 1.0 if records.is_classification else label_spread(records.labels)
     block = _signals_of_outputs(np.stack(outputs), labels, spread, names, trainer)
-    if robustness:
-        block.signals[LABEL_ROBUSTNESS] = np.stack(robustness)[:, None]
+    for name in again[0]:
+        block.signals[name] = np.stack([one[name] for one in again])[:, None]
     return block
 
 
 def _inputs_of(recipe: EstimatorRecipe | FunctionRecipe, records: Records, rows: slice | IntArray) -> Any:
     """A copy of what a model is queried with: its user's code may change it."""
-    if records.frame is None or isinstance(recipe, FunctionRecipe):
+    table = _table(recipe, records)
+    if table is None:
         return np.array(records.features[rows])
-    return records.frame.rows(None if isinstance(rows, slice) else rows)
+    return table.rows(None if isinstance(rows, slice) else rows)
 
 
-def _robustness(
-    recipe: EstimatorRecipe | FunctionRecipe, records: Records, predict: Predict
-) -> npt.NDArray[np.float32]:
-    if records.frame is None or isinstance(recipe, FunctionRecipe):
-        return label_robustness_of(predict, records.features, records.labels)
-    return table_label_robustness(predict, records.frame, records.labels)
+def _table(recipe: EstimatorRecipe | FunctionRecipe, records: Records) -> Frame | None:
+    """The table that models get as it is; None: they get features."""
+    return None if isinstance(recipe, FunctionRecipe) else records.frame
+
+
+class Answering(NamedTuple):
+    """How one model answers.
+
+    Attributes:
+        of_random_inputs: its outputs on random inputs, where queries return their values.
+        drawn: what decides which of these answers.
+        table: what the model is queried with; None: features of the records.
+    """
+
+    of_random_inputs: AnyArray
+    drawn: Drawn
+    table: Frame | None = None
+
+
+def queried_again(
+    predict: Predict, records: Records, signal_names: tuple[str, ...], asked: Asked, answering: Answering
+) -> dict[str, AnyArray]:
+    """The signals for which one model is queried about changed records; name -> (records[, queries])."""
+    features, labels, signals = records.features, records.labels, dict[str, AnyArray]()
+    if LABEL_ROBUSTNESS in signal_names and answering.table is not None:
+        signals[LABEL_ROBUSTNESS] = table_label_robustness(predict, answering.table, labels)
+    elif LABEL_ROBUSTNESS in signal_names:
+        signals[LABEL_ROBUSTNESS] = label_robustness_of(predict, features, labels)
+    if QUERY_LOG_ODDS in signal_names:
+        check_queries_of_table(answering.table)
+
+        def shown(changed: AnyArray, rows: slice, query: int) -> AnyArray:
+            drawn = answering.drawn._replace(query=query)
+            return returned(predict(changed), answering.of_random_inputs, asked.outputs, drawn, rows)
+
+        signals[QUERY_LOG_ODDS] = query_log_odds_of(shown, features, labels, asked.queries)
+    return signals
 
 
 def _queried(design: Design, model: int) -> slice | IntArray:

@@ -25,6 +25,7 @@ from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
+from leakscope.signals.queries import Query
 from leakscope.signals.residuals import label_spread
 from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.compiled import prepare_for
@@ -85,6 +86,7 @@ class Inputs:
     y_centre: float = 0.0  # what was subtracted from numeric labels to give y,
     y_unit: float = 1.0  # and what they were divided by
     outputs: OutputFilter = NO_FILTER
+    queries: tuple[Query, ...] = ()  # of the signal `query_log_odds`
     records: Records | None = None
     copies: IntArray | None = None  # int64 (records,), how often each is trained on; None: once
 
@@ -105,7 +107,7 @@ class BlockSignals:
     """The signals of a trained block.
 
     Attributes:
-        signals: name -> (models, checkpoints, columns[, classes]).
+        signals: name -> (models, checkpoints, columns[, classes or queries]).
         diverged_at: int64 (models,), the first checkpoint's epoch at which a model or its outputs
             were no longer finite; 0 for a model that converged.
         trainer: "dense", "stacked", "serial", "side_by_side" or "estimators".

@@ -2,15 +2,15 @@
 
 `OutputFilter.random_values` answers with the probabilities of random inputs. These are uniform between the
 smallest and the largest value of each feature (of each channel of images) over all records, members and not.
-There are `RANDOM_INPUTS` of them, the same for all models of a run; which one answers a query is drawn for
-every model and record.
+There are `RANDOM_INPUTS` of them, the same for all models of a run; which one answers is drawn for every
+model, record and query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +23,8 @@ from leakscope.randomness import Purpose, generator
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import LABEL_ROBUSTNESS, of_outputs
-from leakscope.train.robustness import block_label_robustness
+from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
+from leakscope.train.queries_again import block_label_robustness, block_query_log_odds
 from leakscope.types import Design
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _MORE_ON_CUDA = 8  # times as many: with small batches a GPU waits for launches
 RANDOM_INPUTS = 256
 
 
+Answers = Callable[[slice, int], Tensor]
 Outputs = Callable[[Tensor], Tensor]
 """Of a block of models: (models, rows, ...) -> (models, rows, classes)."""
 
@@ -46,25 +47,28 @@ class RandomQueries:
 
     Attributes:
         x: float32 (random inputs, ...).
-        picks: int64 (models, columns).
+        picks: int64 (queries, models, columns).
     """
 
     x: Tensor
     picks: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, models: Iterable[int], seed: int, n_columns: int) -> RandomQueries:
+    def of(
+        cls, x: Tensor, models: Iterable[int], seed: int, n_columns: int, n_queries: int = 1
+    ) -> RandomQueries:
         """Those of these models, for records `x` that are as networks see them."""
         drawn = torch.from_numpy(random_inputs(x.cpu().numpy(), seed)).to(x.device)
-        picks = np.stack([_picks(seed, model, n_columns) for model in models])
+        own = list(models)
+        picks = np.stack([[_picks(seed, m, n_columns, query) for m in own] for query in range(n_queries)])
         return cls(drawn, torch.from_numpy(picks).to(x.device))
 
-    def asked(self, outputs: Outputs) -> Callable[[slice], Tensor]:
-        """What the models answer instead: columns -> logits (models, columns, classes)."""
-        logits = outputs(self.x.expand(len(self.picks), *self.x.shape)).float()
+    def asked(self, outputs: Outputs) -> Answers:
+        """What the models answer instead: columns, query -> logits (models, columns, classes)."""
+        logits = outputs(self.x.expand(self.picks.shape[1], *self.x.shape)).float()
 
-        def answers(columns: slice) -> Tensor:
-            picks = self.picks[:, columns, None].expand(-1, -1, logits.shape[2])
+        def answers(columns: slice, query: int) -> Tensor:
+            picks = self.picks[query, :, columns, None].expand(-1, -1, logits.shape[2])
             return logits.gather(1, picks)
 
         return answers
@@ -74,7 +78,8 @@ def random_queries(inputs: Inputs, design: Design, models: IntArray, seed: int) 
     """Where queries return the values of random inputs: which."""
     if not inputs.outputs.random_values:
         return None
-    return RandomQueries.of(inputs.x, models.tolist(), seed, design.n_records)
+    n_queries = max(1, len(inputs.queries))
+    return RandomQueries.of(inputs.x, models.tolist(), seed, design.n_records, n_queries)
 
 
 def evaluate(
@@ -84,7 +89,7 @@ def evaluate(
     signal_names: tuple[str, ...],
     at_random: RandomQueries | None = None,
 ) -> dict[str, AnyArray]:
-    """The block's signals on every column of the design; (models, columns[, classes]) each."""
+    """The block's signals on every column of the design; (models, columns[, classes or queries]) each."""
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)
@@ -104,14 +109,23 @@ def evaluate(
             outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
             parts.append(regression_signals(outputs, labels, inputs.label_spread, names))
         else:
-            instead = None if answers is None else answers(slice(start, start + rows))
+            instead = None if answers is None else answers(slice(start, start + rows), 0)
             parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, names))
     signals = {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in names}
-    if len(names) < len(signal_names):  # labels alone, which no filter changes
-        signals[LABEL_ROBUSTNESS] = block_label_robustness(
-            stack, inputs.x, inputs.y, design, rows, inputs.on_disk
-        )
+    if LABEL_ROBUSTNESS in signal_names:  # labels alone, which no filter changes
+        signals[LABEL_ROBUSTNESS] = block_label_robustness(stack, inputs, design, rows)
+    if QUERY_LOG_ODDS in signal_names:
+        signals[QUERY_LOG_ODDS] = block_query_log_odds(stack, inputs, design, rows, answers)
     return signals
+
+
+class Drawn(NamedTuple):
+    """What decides which random inputs answer: the run's seed, the model, number of records, the query."""
+
+    seed: int
+    model: int
+    n_columns: int
+    query: int = 0
 
 
 def random_inputs(features: AnyArray, seed: int) -> AnyArray:
@@ -129,18 +143,22 @@ def random_inputs(features: AnyArray, seed: int) -> AnyArray:
 
 
 def returned(
-    logits: AnyArray, of_random_inputs: AnyArray, outputs: OutputFilter, seed: int, model: int
+    logits: AnyArray,
+    of_random_inputs: AnyArray,
+    outputs: OutputFilter,
+    drawn: Drawn,
+    rows: slice = slice(None),
 ) -> AnyArray:
-    """What queries of one model return; float32 (records, classes), as the logits."""
+    """What queries of one model about these records return; float32 (records, classes), as the logits."""
     if outputs == NO_FILTER:
         return logits
     answers = None
     if outputs.random_values:
-        answers = torch.from_numpy(of_random_inputs[_picks(seed, model, len(logits))])
+        answers = torch.from_numpy(of_random_inputs[_picks(*drawn)[rows]])
     shown: AnyArray = filtered(torch.from_numpy(np.array(logits)), outputs, answers).numpy()
     return shown
 
 
-def _picks(seed: int, model: int, n_columns: int) -> IntArray:
-    """The random input that answers each query of a model; int64 (columns,)."""
-    return generator(seed, model, Purpose.OUTPUTS).integers(RANDOM_INPUTS, size=n_columns)
+def _picks(seed: int, model: int, n_columns: int, query: int = 0) -> IntArray:
+    """The random input that answers a query about each record; int64 (columns,)."""
+    return generator(seed, model, Purpose.OUTPUTS, query).integers(RANDOM_INPUTS, size=n_columns)

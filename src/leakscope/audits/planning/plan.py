@@ -13,6 +13,7 @@ import torch
 from scipy import special
 
 from leakscope.array_types import FloatArray
+from leakscope.attacks.eb_lira import EbLira
 from leakscope.audits.planning.claim import PlannedClaim, plan_claim
 from leakscope.audits.planning.trial import (
     Fits,
@@ -36,10 +37,10 @@ from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe
+from leakscope.signals.registry import QUERY_LOG_ODDS
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
-from leakscope.types import Records
 
 SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 """What widths of intervals are computed under."""
@@ -214,7 +215,7 @@ def _disk(request: TrainingRequest, blocks: int, score_arrays: int) -> Disk:
     """The bank's arrays, and arrays of scores while they are judged; other files are small and left out."""
     records, models = request.records, request.design.n_models
     per_signal = models * len(request.recipe.evaluated_epochs) * len(records)
-    numbers = {name: per_signal * _signal_bytes(name, records) for name in request.signal_names}
+    numbers = {name: per_signal * _signal_bytes(name, request) for name in request.signal_names}
     files = {name: _NPY_HEADER + n_bytes for name, n_bytes in numbers.items()}
     labels_and_design = 2 * _NPY_HEADER + records.labels.nbytes + models * len(records)
     finished = sum(files.values()) + labels_and_design
@@ -263,7 +264,7 @@ def _memory(trial: Networks | Fits, request: TrainingRequest, n_scores: int) -> 
     held = (0 if on_disk else records.features.nbytes) + records.labels.nbytes + 4 * n_copied
     held += 0 if records.frame is None else records.frame.nbytes
     parameters, workspace = trial.memory()
-    row = sum(_signal_bytes(name, records) for name in request.signal_names)
+    row = sum(_signal_bytes(name, request) for name in request.signal_names)
     signals = 2 * block_size_of(request) * len(recipe.evaluated_epochs) * len(records) * row
     judging = _judging_bytes(request, n_scores)
     standardising = 2 * 4 * n_copied * is_image  # over before training begins
@@ -277,13 +278,20 @@ def _judging_bytes(request: TrainingRequest, n_scores: int) -> int:
     in_memory = 0 if scores > IN_MEMORY.in_memory_bytes else scores * n_scores
     in_blocks = 8 * _BLOCK_ARRAYS * n_models * min(n_records, RECORDS_AT_ONCE * (os.cpu_count() or 1))
     logits = 3 * scores * request.records.n_classes * ("logits" in request.signal_names)
+    queries = 8 * _n_steps(request) * n_models * min(n_records, EbLira().fitted_records)
     in_replicates = 8 * _REPLICATE_ARRAYS * min(n_models * n_records, SAMPLED_SCORES)
-    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + in_replicates)
+    return int(in_memory + in_blocks + 8 * _RECORD_VECTORS * n_records + logits + queries + in_replicates)
 
 
-def _signal_bytes(name: str, records: Records) -> int:
+def _n_steps(request: TrainingRequest) -> int:
+    """Outputs of a model about a record where it is queried several times; else 0."""
+    return request.queries * len(request.recipe.evaluated_epochs) if request.queries > 1 else 0
+
+
+def _signal_bytes(name: str, request: TrainingRequest) -> int:
     """Bytes of one signal of one record."""
-    return {"correct": 1, "logits": 4 * records.n_classes}.get(name, 4)
+    several = {"correct": 1, "logits": 4 * request.records.n_classes, QUERY_LOG_ODDS: 4 * request.queries}
+    return several.get(name, 4)
 
 
 def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:

@@ -22,7 +22,7 @@ from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals.registry import LABEL_ROBUSTNESS
+from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS
 from leakscope.train import loop
 from leakscope.train.losses import Objective
 from leakscope.train.plan import DRAWN_AT_ONCE
@@ -165,7 +165,8 @@ class Networks:
         return lambda: self._settled(next(epochs))
 
     def _queries(self, n_records: int) -> _Work:
-        some = loop.Inputs(self._inputs.x[:n_records], self._inputs.y[:n_records], self._inputs.n_outputs)
+        x, y = self._inputs.x[:n_records], self._inputs.y[:n_records]
+        some = loop.Inputs(x, y, self._inputs.n_outputs, queries=self._request.asked.queries)
         design, names = Design(self._in_mask[:, :n_records]), self._request.signal_names
         return lambda: self._settled(evaluate(self._stack, some, design, names))
 
@@ -232,9 +233,12 @@ class RandomBank(Bank):
 
     def __init__(self, request: TrainingRequest, n_models: int, records: Records) -> None:
         self.identity = request.identity
-        self._records, self._rng = records, np.random.default_rng(request.seed)
+        self._rng = np.random.default_rng(request.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
-        arrays = {name: self._random_signal(name) for name in request.identity.signals}
+        trailing = {"logits": (records.n_classes,), QUERY_LOG_ODDS: (request.queries,)}
+        arrays = {
+            name: self._random_signal(name, trailing.get(name, ())) for name in request.identity.signals
+        }
         self._signals = Signals(arrays, (1,), records.labels)
 
     @property
@@ -250,10 +254,9 @@ class RandomBank(Bank):
         """The random signals; one checkpoint."""
         return self._signals
 
-    def _random_signal(self, name: str) -> AnyArray:
+    def _random_signal(self, name: str, trailing: tuple[int, ...]) -> AnyArray:
         n_models, n_records = self._design.in_mask.shape
-        classes = (self._records.n_classes,) if name == "logits" else ()
-        shape = (n_models, 1, n_records, *classes)
+        shape = (n_models, 1, n_records, *trailing)
         if name == LABEL_ROBUSTNESS:  # a share
             return self._rng.random(shape, dtype=np.float32)
         values = self._rng.standard_normal(shape, dtype=np.float32)

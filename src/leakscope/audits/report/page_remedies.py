@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leakscope.evaluate.hygiene.outcome import undermining
+from leakscope.evaluate.levels import LEVELS
 from leakscope.evaluate.limits import audit_outcome
-from leakscope.evaluate.rating import LEVELS
 from leakscope.evaluate.rating_scale import Placed, placed_parts
 from leakscope.evaluate.rating_sentences import interval_of, rating_rows, shown
 from leakscope.evaluate.remedies import CALLS_FOR_A_DEFENCE, Remedy, remedies

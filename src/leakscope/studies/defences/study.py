@@ -220,6 +220,8 @@ def subject_of_file(path: Path, data_dir: Path | None) -> Subject:
     config = read_config(path)
     if config.data is None or config.target is not None:
         raise InputError(f"{path}: a comparison trains populations; give [data], and no [target]")
+    if config.settings.queries is not None:
+        raise InputError(f"{path}: a comparison reads one query per record; leave `queries` out")
     return Subject(config.records(data_dir), config.recipe())
 
 

@@ -46,6 +46,8 @@ def read_subject(path: Path, data_dir: Path | None, given: dict[str, Any]) -> tu
         raise InputError(f"{path}: the study trains a population; give [data], and no [target]")
     if config.outputs != NO_FILTER:
         raise InputError(f"{path}: the study follows the models' own outputs; leave [outputs] out")
+    if config.settings.queries is not None:
+        raise InputError(f"{path}: the study reads one query per record; leave `queries` out")
     recipe = config.recipe()
     if not isinstance(recipe, Recipe):
         raise InputError(f"{path}: the study follows networks over epochs; give `net` in [model]")
