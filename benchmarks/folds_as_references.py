@@ -3,8 +3,8 @@
 Each target is a random forest, trained on all folds of a partition of the digits but one. The same target is
 attacked with no references, with all models of one or two other partitions (a record is out of one or two of
 them), with models on random subsets of the same size or on random halves, and with one output per record:
-that of the model of another partition which was not trained on it. Prints the table of docs/few_references.md:
-means over targets ± half of the 95% t interval.
+that of the model of another partition which was not trained on it. Prints the table of the page: means over
+targets ± half of the 95% t interval.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def with_interval(values: list[float], scale: float, digits: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", type=int, default=20)
-    parser.add_argument("--folds", type=int, nargs="+", default=[2, 5, 10])
+    parser.add_argument("--folds", type=int, nargs="+", default=[2, 5])
     arguments = parser.parse_args()
     print("| folds | references | number | AUC | TPR at 1% FPR |")
     print("|---:|---|---:|---:|---:|")

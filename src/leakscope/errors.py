@@ -91,7 +91,11 @@ _OF_TRAIN = {
 
 def require_train(package: str = "torch") -> None:
     """Raises MissingExtraError where a package of the extra `train` is not installed."""
-    if find_spec(package) is None:
+    try:
+        is_installed = find_spec(package) is not None
+    except (ValueError, ModuleNotFoundError):  # somebody has marked it as missing
+        is_installed = False
+    if not is_installed:
         raise MissingExtraError(missing_extra(package))
 
 

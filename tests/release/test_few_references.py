@@ -69,6 +69,9 @@ def test_folds_are_references_where_they_do_not_reveal_members(way: str, tmp_pat
     else:
         assert "overlap" in failed
         assert verdict.outcome == "inconclusive"
+    if way == "a test set":
+        auc = verdict.results.attacks["eb_lira"].auc
+        assert auc.low is not None and auc.low > 0.5, "without the check, this would pass for leakage"
 
 
 def test_the_example_is_the_one_that_the_page_names() -> None:

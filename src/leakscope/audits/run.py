@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from leakscope.audits.population import TrainedPopulation
-from leakscope.audits.settings import STORED, TRAINING, AuditSettings
+from leakscope.audits.settings import STORED, AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
@@ -202,7 +202,7 @@ def _check_out(out: Path | str) -> None:
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:
     """A source with its settings, checked: raises whatever an audit or its plan refuses."""
-    if source.uses & TRAINING:
+    if "models" in source.uses:
         require_train()
     resolved = settings.resolve(source.default_attacks, source.default_fpr_budgets, source.uses, source.task)
     prepared = source.prepare(resolved)

@@ -47,7 +47,12 @@ def check_accuracy(
         )
         for target in targets.tolist()
     ]
-    p_value, own, others, side = min(deviations)
+    # References that saw none of the records, or all of them, have one side only.
+    compared = [deviation for deviation in deviations if not np.isnan(deviation[2])]
+    if not compared:
+        reason = "they share no side, members or non-members, with a target"
+        return Outcome(NAME, "not checked", f"Accuracy was not compared with that of other models: {reason}.")
+    p_value, own, others, side = min(compared)
     corrected, gap = min(p_value * len(deviations), 1.0), abs(own - others)
     numbers = {"target": own, "others": others, "p_value": corrected}
     if corrected >= ALARM or gap < _WARNS_FROM or np.isnan(p_value):
