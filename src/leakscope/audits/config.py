@@ -17,6 +17,7 @@ from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
 from leakscope.data.canaries import Canaries
+from leakscope.data.prediction_roles import PredictionColumns
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.claim import Claim
@@ -75,9 +76,13 @@ class TargetSection:
     predict: str | None = None
 
 
-@dataclass(frozen=True)
-class PredictionsSection:
-    """Saved predictions to audit without training."""
+@dataclass(frozen=True, kw_only=True)
+class PredictionsSection(PredictionColumns):
+    """Saved predictions to audit without training.
+
+    Attributes:
+        file: npz, csv or parquet; all other settings are for csv and parquet.
+    """
 
     file: Path
 
@@ -113,7 +118,7 @@ class AuditConfig:
         from leakscope.audits.predictions import SavedPredictions
 
         if self.predictions is not None:
-            return SavedPredictions(self._beside(self.predictions.file))
+            return SavedPredictions(self._beside(self.predictions.file), self.predictions)
         records, recipe = self.records(data_dir), self.recipe()
         if self.target is None:
             return TrainedPopulation(records, recipe, self.outputs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.cli import prediction_options as options
 from leakscope.cli.output import (
     AsJson,
     Attacks,
@@ -21,6 +22,7 @@ from leakscope.cli.output import (
     Seed,
     WithMembership,
     claimed,
+    console,
     listed,
     print_lines,
     rates,
@@ -35,14 +37,22 @@ if TYPE_CHECKING:
 
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
+    from leakscope.data.prediction_roles import PredictionColumns
     from leakscope.evaluate.verdict import Verdict
 
 
 def audit(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; see examples/.")] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Audit saved predictions (npz, csv, parquet); nothing is trained.")
-    ] = None,
+    predictions: options.Predictions = None,
+    label: options.Label = None,
+    id_column: options.Id = None,
+    member: options.Member = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    prediction: options.Prediction = None,
+    classes: options.Classes = None,
+    model: options.Model = None,
+    target: options.Target = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/ and the name of the file)."),
@@ -52,6 +62,9 @@ def audit(
     ] = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    max_auc: options.MaxAuc = None,
+    max_advantage: options.MaxAdvantage = None,
+    max_tpr: options.MaxTpr = None,
     claim: ClaimText = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
@@ -73,7 +86,8 @@ def audit(
 ) -> None:
     """Train a population of your model on random halves of your records, and measure what leaks.
 
-    With --predictions, audit one model by the predictions you saved.
+    With --predictions, audit one model by the predictions you saved. Columns of a csv or parquet file are
+    recognized by their names; options name those that are called otherwise.
     """
     from leakscope.audits.run import run_audit
     from leakscope.audits.settings import DEFAULT_MODELS
@@ -89,8 +103,15 @@ def audit(
         "reuse": reuse or None,
         "fresh": fresh or None,
     }
-    settings, source = configured(config, predictions, data_dir, given)
+    columns = options.prediction_columns(
+        label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
+        classes=classes, model=model, target=target,
+    )  # fmt: skip
+    settings, source = configured(config, predictions, data_dir, given, columns)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
+    settings = replace(settings, gate=options.with_limits(settings.gate, max_auc, max_advantage, max_tpr))
+    if not (quiet or as_json):
+        _show_reading(source)
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
@@ -152,26 +173,43 @@ def judge(
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
 
+def _show_reading(source: Source) -> None:
+    """How the columns of saved predictions were read: whoever sees a wrong reading can correct it."""
+    from leakscope.audits.predictions import SavedPredictions
+
+    if isinstance(source, SavedPredictions) and source.predictions.reading:
+        predictions = source.predictions
+        line = f"Read {len(predictions):,} records of {predictions.name}: {predictions.reading}."
+        print_lines(console(), [line], style="dim")
+
+
 def configured(
-    config: Path | None, predictions: Path | None, data_dir: Path | None, given: dict[str, Any]
+    config: Path | None,
+    predictions: Path | None,
+    data_dir: Path | None,
+    given: dict[str, Any],
+    columns: PredictionColumns | None = None,
 ) -> tuple[AuditSettings, Source]:
     """Settings and source from a config file or a file of predictions, with command-line options on top."""
     from leakscope.audits.config import read_config
     from leakscope.audits.predictions import SavedPredictions
     from leakscope.audits.settings import AuditSettings
+    from leakscope.data.prediction_roles import BY_NAME
 
-    options = {name: value for name, value in given.items() if value is not None}
+    columns = columns or BY_NAME
+    on_top = {name: value for name, value in given.items() if value is not None}
     if config is not None and predictions is None:
+        options.refuse_columns(columns, config)
         read = read_config(config)
         if data_dir is not None and (read.data is None or read.data.dataset is None):
             raise InputError(f"--data-dir={data_dir} would do nothing: {config} names no dataset")
-        if options.get("engine") not in (None, read.settings.engine):
-            options.setdefault("address", None)  # the config's address belongs to the config's engine
-        return replace(read.settings, **options), read.source(data_dir)
+        if on_top.get("engine") not in (None, read.settings.engine):
+            on_top.setdefault("address", None)  # the config's address belongs to the config's engine
+        return replace(read.settings, **on_top), read.source(data_dir)
     if predictions is not None and config is None:
         if data_dir is not None:
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
-        return AuditSettings(**options), SavedPredictions(predictions)
+        return AuditSettings(**on_top), SavedPredictions(predictions, columns)
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 

@@ -24,6 +24,7 @@ from leakscope.data.columns import (
     require_names,
     unique_ids,
 )
+from leakscope.data.csv_form import csv_separator
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
@@ -78,7 +79,8 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
             refuse_absurd_text(path)
             readable = Path(folder) / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
-            pl.scan_csv(path, infer_schema_length=None, glob=False).sink_parquet(readable, compression="lz4")
+            scan = pl.scan_csv(path, separator=csv_separator(path), infer_schema_length=None, glob=False)
+            scan.sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
         yield _opened(readable)
@@ -175,8 +177,6 @@ def _read_errors(path: Path) -> Iterator[None]:
 
 def _check_roles(file: ColumnFile, roles: Roles) -> str:
     """The label, once every named column is known to be there, and neither label nor id is a feature."""
-    if len(file.names) == 1 and any(mark in file.names[0] for mark in ";\t|"):
-        raise InputError(f"has one column, {file.names[0]!r}; separate the columns by commas")
     if roles.label is None:
         raise InputError(f"label is not given; name one of the columns: {', '.join(file.names)}")
     features = roles.features or ()
