@@ -6,7 +6,7 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-rest test-all lint bench clean
+.PHONY: demo test test-rest test-all lint bench reference clean
 
 # Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
 REST := slow or browser or cluster
@@ -31,6 +31,10 @@ bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a 
 	for script in $(filter-out benchmarks/against_rivals.py,$(wildcard benchmarks/*.py)); do \
 		$(BIN)/python $$script || exit 1; done
 	$(BIN)/python benchmarks/against_rivals.py --write
+
+reference: $(INSTALLED)   ## docs/config.md and its JSON schema, from the settings themselves
+	$(BIN)/leakscope config reference > docs/config.md
+	$(BIN)/leakscope config schema > docs/config.schema.json
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

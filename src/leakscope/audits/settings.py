@@ -69,7 +69,7 @@ class AuditSettings:
         signals: signals to store in the bank beside those the attacks need.
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
         engine: training backend, "local" (the default) or "ray".
-        address: of the Ray cluster, "auto" or "HOST:PORT".
+        address: address of the Ray cluster, "auto" or "HOST:PORT".
         reuse: use the models in the run folder although the code that trained them has changed, or cannot be
             compared: you know that it trains the same models.
         fresh: start over: remove what the run folder holds.

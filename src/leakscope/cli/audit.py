@@ -110,14 +110,14 @@ def audit(
     settings, source = configured(config, predictions, data_dir, given, columns)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
     settings = replace(settings, gate=options.with_limits(settings.gate, max_auc, max_advantage, max_tpr))
-    if not (quiet or as_json):
-        _show_reading(source)
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
     out = out or Path("runs") / file.stem
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
+    if not (quiet or as_json):
+        _show_reading(source)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 

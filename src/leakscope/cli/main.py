@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, waiting
+from leakscope.cli import advise, attack, audit, bank, config, data, defences, plan, runs, studies, waiting
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -48,6 +48,7 @@ app.command("compare")(runs.compare)
 app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
+app.add_typer(config.app, name="config")
 
 
 def _show_version(value: bool) -> None:
