@@ -25,7 +25,7 @@ from leakscope.privacy.settings import Privacy
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
-from leakscope.user_code import import_object, names_code, user_errors
+from leakscope.user_code import check_arguments, import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
@@ -188,6 +188,7 @@ class AuditConfig:
         if model.estimator is not None:
             example = "sklearn.ensemble:RandomForestClassifier"
             make = import_object("model.estimator", model.estimator, example, folder)
+            check_arguments("model.options", make, model.options)
             with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
                 return EstimatorRecipe(make(**model.options))
         if model.train is not None:

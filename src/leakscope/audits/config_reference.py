@@ -87,6 +87,11 @@ def config_tables() -> tuple[Table, ...]:
     return tuple(table for name, cls, names in parts for table in _with_inner(name, cls, names))
 
 
+def tables_with(setting: str) -> tuple[str, ...]:
+    """The tables that have a setting of this name."""
+    return tuple(t.name for t in config_tables() if any(own.name == setting for own in t.settings))
+
+
 def inner_table(hint: Any) -> type | None:
     """The dataclass that a table inside a table fills; None for other settings."""
     types = (part for part in value_types(hint) if isinstance(part, type) and dataclasses.is_dataclass(part))

@@ -21,8 +21,14 @@ Problems = list[str]
 
 
 def note_unknown(name: str, known: Collection[str], problems: Problems, section: str = "") -> None:
-    """Notes a setting that does not exist, with the closest that does."""
-    problems.append(f"{section}{name} is not a known setting{did_you_mean(name, known, before='; ')}")
+    """Notes a setting that does not exist, with the closest that does, or the tables that have it."""
+    hint = did_you_mean(name, known, before="; ")
+    if not hint:
+        from leakscope.audits.config_reference import tables_with
+
+        tables = [f"[{table}]" for table in tables_with(name)]
+        hint = f"; it belongs to {' or '.join(tables)}" if tables else ""
+    problems.append(f"{section}{name} is not a known setting{hint}")
 
 
 def table_values(

@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import advise, attack, audit, bank, config, data, defences, plan, runs, studies, waiting
+from leakscope.cli import (
+    advise,
+    attack,
+    audit,
+    bank,
+    config,
+    data,
+    defences,
+    init,
+    plan,
+    runs,
+    studies,
+    waiting,
+)
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -33,6 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(audit.demo)
+app.command("init")(init.init)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("judge")(audit.judge)
