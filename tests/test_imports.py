@@ -19,7 +19,8 @@ ORDER = (
     "options", "privacy", "recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "testing", "leakage", "hardness", "report", "dynamics",
-    "defences", "dp", "evaluate", "audits", "single_model", "compare", "advice", "studies", "runs", "cli",
+    "defences", "dp", "evaluate", "audits", "single_model", "compare", "advice", "studies", "runs",
+    "doctor", "cli",
 )  # fmt: skip
 """Rooms and root modules, from leaf to edge; ARCHITECTURE.md describes them in this order."""
 

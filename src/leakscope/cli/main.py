@@ -19,6 +19,7 @@ from leakscope.cli import (
     config,
     data,
     defences,
+    doctor,
     init,
     plan,
     runs,
@@ -63,6 +64,7 @@ app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
+app.command("doctor")(doctor.doctor)
 
 
 def _show_version(value: bool) -> None:
