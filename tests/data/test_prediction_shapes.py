@@ -176,12 +176,12 @@ def test_reference_models_side_by_side_and_one_after_the_other(tmp_path: Path) -
 def test_the_audited_model_has_a_name(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     long(references()).rename({"model": "fold"}).write_csv(path)
-    swapped = read(path, model="fold", target="fold-1")
+    swapped = read(path, model_column="fold", target="fold-1")
     assert swapped.is_member is not None and swapped.is_member.tolist() == [True, False, True] * 2
     with pytest.raises(
         InputError, match=r"no model 'fold-7'; .*--target \(there are: target, fold-0, fold-1\)"
     ):
-        read(path, model="fold", target="fold-7")
+        read(path, model_column="fold", target="fold-7")
 
 
 def spoiled(frame: pl.DataFrame, how: str) -> pl.DataFrame:
@@ -234,10 +234,10 @@ BASE = {"label": ANSWERS, "split": SPLIT, "prob": P_YES}
         ({"label": ["no", "yes", "no", "yes"]}, {}, "right for 0% of the records; .* --classes no"),
         ({"prob": None, "y_pred": ANSWERS}, {}, "'y_pred' seems to hold predicted classes; save prob"),
         ({"label": [1, 0, 1, 0], "prob": None, "pred": [1, 0, 0, 0]}, {}, "'pred' seems to hold predicted"),
-        ({"id": ["a", "b", "a", "c"]}, {}, "'a' is both row-0 and row-2 .* column of models with --model"),
+        ({"id": ["a", "b", "a", "c"]}, {}, "'a' is both row-0 and row-2 .* with --model-column"),
         ({"id": ["a", "b", "a", "c"], "model": ["u", "u", "v", "v"]}, {}, "no model 'target'; .*--target"),
-        ({}, {"target": "m"}, "no column names the models; add --model"),
-        ({"m": ["target"] * 4}, {"model": "m"}, "so records need ids; name them with --id"),
+        ({}, {"target": "m"}, "no column names the models; add --model-column"),
+        ({"m": ["target"] * 4}, {"model_column": "m"}, "so records need ids; name them with --id"),
         ({"prob": None, "prob_a": P_YES, "prob_b": P_YES}, {}, "holds 'no', which is none of the classes of"),
         ({"prob": None, "prob_no": P_YES, "prob_yes": P_YES}, {}, r"add up to 1 \(first: row-0, 1.8\)"),
         ({"prob": None, "prob_0": P_YES, "prob_1": [1 - p for p in P_YES]}, {},

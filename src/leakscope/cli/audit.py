@@ -51,7 +51,7 @@ def audit(
     logit: options.Logit = None,
     prediction: options.Prediction = None,
     classes: options.Classes = None,
-    model: options.Model = None,
+    model_column: options.ModelColumn = None,
     target: options.Target = None,
     out: Annotated[
         Path | None,
@@ -105,7 +105,7 @@ def audit(
     }
     columns = options.prediction_columns(
         label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
-        classes=classes, model=model, target=target,
+        classes=classes, model_column=model_column, target=target,
     )  # fmt: skip
     settings, source = configured(config, predictions, data_dir, given, columns)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))

@@ -38,7 +38,7 @@ def plan(
     logit: options.Logit = None,
     prediction: options.Prediction = None,
     classes: options.Classes = None,
-    model: options.Model = None,
+    model_column: options.ModelColumn = None,
     target: options.Target = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
     claim: ClaimText = None,
@@ -53,7 +53,7 @@ def plan(
     given = {"models": models, "claim": claimed(claim)}
     columns = options.prediction_columns(
         label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
-        classes=classes, model=model, target=target,
+        classes=classes, model_column=model_column, target=target,
     )  # fmt: skip
     planned = plan_audit(*configured(config, predictions, data_dir, given, columns))
     if as_json:

@@ -46,7 +46,7 @@ Classes = Annotated[
     _column("Classes of the columns of --prob or --logit, in their order; of one column, its class.",
             metavar="CLASS,..."),
 ]  # fmt: skip
-Model = Annotated[
+ModelColumn = Annotated[
     str | None, _column("Model of each row, if there is one row per model and record (default: model).")
 ]
 Target = Annotated[
@@ -84,7 +84,7 @@ def prediction_columns(**given: str | None) -> PredictionColumns:
 def refuse_columns(columns: PredictionColumns, config: Path) -> None:
     """Refuses options about columns beside a config file, which names them itself."""
     if columns.given:
-        options = ", ".join(f"--{name}" for name in columns.given)
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in columns.given)
         raise InputError(f"{options} would do nothing: they belong to --predictions; set them in {config}")
 
 

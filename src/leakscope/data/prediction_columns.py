@@ -66,13 +66,13 @@ def read_prediction_columns(path: Path, given: PredictionColumns = BY_NAME) -> P
         roles = _without_repeated_index(file, table_roles(file.names, given), given)
         target, classes = _target(file, roles, given)
         model = model_column(file.names, given)
-        if given.model is not None or (model is not None and repeats_records(file, roles)):
+        if given.model_column is not None or (model is not None and repeats_records(file, roles)):
             assert model is not None, "a column that is given was found"
             at = Path(folder) / "side_by_side.parquet"
             file = side_by_side(file, roles, target.names, model, given.target, at)
             _, classes = _target(file, roles, given)
         elif given.target is not None:
-            raise InputError("target names a model, but no column names the models; add --model COLUMN")
+            raise InputError("target names a model, but no column names the models; add --model-column")
         return _predictions(path.stem, file, roles, target, _labels(file, target, classes, roles, given))
 
 
@@ -213,7 +213,7 @@ def _ids(file: ColumnFile, column: str | None) -> AnyArray:
         if "not unique" not in str(error):
             raise
         raise InputError(
-            f"{error}; where rows are of several models, name the column of models with --model"
+            f"{error}; where rows are of several models, name the column of models with --model-column"
         ) from error
 
 

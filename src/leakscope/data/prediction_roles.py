@@ -48,7 +48,7 @@ class PredictionColumns:
         prediction: column of predicted numbers, of a regression; by default `output`, `y_pred`, ...
         classes: the classes of the columns of probabilities or logits, in the order of the columns; by
             default as the columns are named, else in the order of the labels, as scikit-learn orders them.
-        model: column that names the model of each row, in a file with one row per model and record; by
+        model_column: column that names the model of each row, in a file with one row per model and record; by
             default `model`, where ids repeat.
         target: the audited model in that column; the others are reference models. By default "target".
     """
@@ -60,7 +60,7 @@ class PredictionColumns:
     logit: tuple[str, ...] = ()
     prediction: str | None = None
     classes: tuple[str, ...] = ()
-    model: str | None = None
+    model_column: str | None = None
     target: str | None = None
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ def table_roles(names: Sequence[str], given: PredictionColumns) -> TableRoles:
 
 def model_column(names: Sequence[str], given: PredictionColumns) -> str | None:
     """The column that may name the model of each row."""
-    return _role(names, given.model, MODELS, "model")
+    return _role(names, given.model_column, MODELS, "model")
 
 
 def _role(names: Sequence[str], given: str | None, known: Sequence[str], role: str) -> str | None:

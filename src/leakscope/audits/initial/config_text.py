@@ -9,7 +9,7 @@ from typing import NamedTuple
 from leakscope.disk.toml_text import toml_value
 from leakscope.errors import printable
 
-SCHEMA_FILE = "leakscope.schema.json"
+SCHEMA_FILE = "leakscope-schema.json"
 _LONGEST_COMMENT = 160
 
 
