@@ -73,6 +73,21 @@ def test_limits_on_the_command_line_pass_and_come_before_those_of_a_config(tmp_p
     assert path.exists()
 
 
+def test_no_name_of_a_column_or_class_becomes_a_part_of_the_page(tmp_path: Path) -> None:
+    script = "<img src=x onerror=alert(1)>"
+    frame = pl.read_csv(scores(tmp_path / "scores.csv"), separator=";")
+    frame = frame.with_columns(pl.col("churn").str.replace("churned", script, literal=True))
+    frame.rename({"churn": f"label{script}", "customer": f"{script}id"}).write_csv(tmp_path / "hostile.csv")
+    done = run_command(
+        "audit", "--predictions", tmp_path / "hostile.csv", "--label", f"label{script}", "--member", "set",
+        "--prob", "p_churned", "--classes", script, "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert done.exit_code == 0, done
+    page, markdown = ((tmp_path / "run" / name).read_text() for name in ("report.html", "report.md"))
+    assert "<img src=x" not in page and "&lt;img src=x" in page
+    assert "<img src=x" not in markdown
+
+
 def test_swapped_labels_are_no_verdict(tmp_path: Path) -> None:
     """The column's name says which class it is about, so nothing was assumed; the check of accuracy fails."""
     path = scores(tmp_path / "scores.csv", swapped=True)
