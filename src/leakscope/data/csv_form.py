@@ -12,7 +12,7 @@ from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 
 _SEPARATORS = (",", ";", "\t", "|")
-_LONGEST_HEADER = 1 << 24  # bytes
+_USUAL_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes
 _AT_ONCE = 1 << 22
 
 
@@ -23,7 +23,11 @@ def csv_separator(path: Path) -> str:
         InputError: two columns have the same name, or the file is not UTF-8; says which and what to do.
     """
     with open_regular(path) as file:
-        head = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
+        start = file.read(_USUAL_HEADER)
+        rest = b"" if b"\n" in start else file.read(_LONGEST_HEADER)
+    head = (start + rest).decode("utf-8-sig", errors="replace")
+    if head.startswith("sep="):
+        raise InputError("begins with a line for spreadsheets, 'sep='; remove that line")
     headers = {separator: _header(head, separator) for separator in _SEPARATORS}
     separator = max(_SEPARATORS, key=lambda one: len(headers[one]))  # of equals, the first
     names = headers[separator]
@@ -69,9 +73,6 @@ def _not_utf8(path: Path, separator: str, names: list[str], offset: int) -> str:
     number = before.count(b"\n") + 1
     fields = _header(line.decode("latin-1"), separator)
     at = next((k for k, field in enumerate(fields) if not field.isascii()), len(names))
-    where = (
-        f"column {names[at]!r}, line {number:,}"
-        if number > 1 and len(fields) == len(names)
-        else f"line {number:,}"
-    )
+    is_known = number > 1 and len(fields) == len(names) and at < len(names)
+    where = f"column {names[at]!r}, line {number:,}" if is_known else f"line {number:,}"
     return f"is not UTF-8 text ({where}); save it as UTF-8, for example with `iconv -f latin1 -t utf-8`"
