@@ -185,7 +185,7 @@ def test_names_and_classes_may_hold_any_character(tmp_path: Path, name: str) -> 
         (people(), ("--estimator", "sklearn.linear_model:Ridge", "--net", "mlp"), ("exclude each other",)),
         (people(), ("--estimator", "sklearn.ensemble:RandomForestRegressor"), ("labels are classes",)),
         (people(outcome=["yes"] * N), ("--label", "outcome"), ("all labels in 'outcome' are 'yes'",)),
-        (people(outcome=["yes", None] * (N // 2)), (), ("no value in 60 rows", "row-1", "drop")),
+        (people(outcome=["yes", None] * (N // 2)), (), ("label 'outcome' has no value in 60 rows", "row-1")),
         (people(outcome=[1.5, float("nan")] * (N // 2)), (), ("'outcome' has no value in 60 rows",)),
         (people(), ("--label", "person"), ("'person' has 120 different texts in 120 rows", "--label")),
         (people(city=None, age=None, income=None), (), ("no column is left as a feature",)),
@@ -228,12 +228,14 @@ def test_models_are_fewer_where_records_are_many() -> None:
 def test_the_label_of_a_sorted_file_is_seen_to_its_end(tmp_path: Path) -> None:
     """The first rows hold one class; the other, and an empty cell, come later."""
     n = 25_000
-    frame = pl.DataFrame({"x": np.arange(n) % 7, "label": ["a"] * (n - 1000) + ["b"] * 1000})
+    frame = pl.DataFrame({"x": np.arange(n) % 7, "kind": ["a"] * (n - 1000) + ["b"] * 1000})
     assert init(tmp_path, frame).exit_code == 0
+    assert config(tmp_path)["data"]["label"] == "kind"
     (tmp_path / "my.toml").unlink()
-    frame[n - 1, "label"] = None
+    frame[n - 1, "kind"] = None
     refused = init(tmp_path, frame)
-    assert refused.exit_code == 2 and "no value in 1 rows (first: row-24999)" in refused.err
+    assert refused.exit_code == 2
+    assert "label 'kind' has no value in 1 rows (first: row-24999)" in refused.err
 
 
 @pytest.mark.slow

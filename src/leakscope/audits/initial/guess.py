@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from leakscope.audits.initial.look import Column, Look, whole_column
+from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
 from leakscope.data.columns import listed, require_names
 from leakscope.errors import InputError
 
@@ -66,11 +66,11 @@ def guess(
 
 def guess_label(look: Look, id_column: str | None = None) -> tuple[str, str]:
     """The column that is probably the label, and why."""
-    columns = [column for column in look.columns if column.name != id_column and column.n_values > 1]
-    by_name = {column.name.strip().lower(): column for column in reversed(columns)}
+    by_name = {name.strip().lower(): name for name in reversed(look.names) if name != id_column}
     for name in _LABELS:
         if name in by_name:
-            return by_name[name].name, "of its name"
+            return by_name[name], "of its name"
+    columns = [c for c in look.columns if c.name != id_column and (c.n_values > 1 or _varies_later(look, c))]
     last = columns[-1] if columns and columns[-1].name == look.names[-1] else None
     if last is not None and not last.is_unique and not last.is_free_text and last.kind != "other":
         return last.name, f"it is the last column and has {last.n_values:,} different values"
@@ -82,6 +82,12 @@ def guess_label(look: Look, id_column: str | None = None) -> tuple[str, str]:
     raise InputError(
         f"{look.path}: no column is clearly the label; name it with --label (there are: {listed(look.names)})"
     )
+
+
+def _varies_later(look: Look, column: Column) -> bool:
+    """Whether a column with one value in the first rows has others: a file may be sorted by its label."""
+    is_last = column.name == look.names[-1] and look.n_rows > FIRST_ROWS
+    return is_last and whole_column(look.path, column.name).n_unique() > 1
 
 
 def guess_id(look: Look, label: str) -> tuple[str | None, str]:
