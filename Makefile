@@ -6,7 +6,7 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-rest test-all lint bench reference clean
+.PHONY: demo test test-rest test-all lint bench clean
 
 # Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
 REST := slow or browser or cluster
@@ -32,10 +32,6 @@ bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a 
 		$(BIN)/python $$script || exit 1; done
 	$(BIN)/python benchmarks/against_rivals.py --write
 
-reference: $(INSTALLED)   ## docs/config.md and its JSON schema, from the settings themselves
-	$(BIN)/leakscope config reference > docs/config.md
-	$(BIN)/leakscope config schema > docs/config.schema.json
-
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -51,3 +47,8 @@ $(RIVALS)/.installed: benchmarks/rivals/requirements.txt
 
 clean:
 	rm -rf $(VENV) $(RIVALS) runs
+
+.PHONY: reference
+reference: $(INSTALLED)   ## docs/config.md and its JSON schema, from the settings themselves
+	$(BIN)/leakscope config reference > docs/config.md
+	$(BIN)/leakscope config schema > docs/config.schema.json

@@ -44,7 +44,7 @@ def test_a_spreadsheet_export_is_audited_at_the_first_attempt(tmp_path: Path) ->
     assert done.exit_code == 1, done
     text = " ".join(done.out.split())
     assert (
-        "Read 400 records of scores: labels from 'churn'; probabilities of 'churned' from 'p_churned'; "
+        "Read scores.csv: labels from 'churn'; probabilities of 'churned' from 'p_churned'; "
         "members from 'set'; ids from 'customer'." in text
     )
     assert "Gate failed: the AUC is at least" in text

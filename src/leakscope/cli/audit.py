@@ -22,7 +22,6 @@ from leakscope.cli.output import (
     Seed,
     WithMembership,
     claimed,
-    console,
     listed,
     print_lines,
     rates,
@@ -62,10 +61,10 @@ def audit(
     ] = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
+    claim: ClaimText = None,
     max_auc: options.MaxAuc = None,
     max_advantage: options.MaxAdvantage = None,
     max_tpr: options.MaxTpr = None,
-    claim: ClaimText = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
     ] = None,
@@ -93,6 +92,10 @@ def audit(
     from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
+    columns = options.prediction_columns(
+        label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
+        classes=classes, model_column=model_column, target=target,
+    )  # fmt: skip
     given = {
         "models": models,
         "attacks": listed(attacks),
@@ -103,21 +106,15 @@ def audit(
         "reuse": reuse or None,
         "fresh": fresh or None,
     }
-    columns = options.prediction_columns(
-        label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
-        classes=classes, model_column=model_column, target=target,
-    )  # fmt: skip
     settings, source = configured(config, predictions, data_dir, given, columns)
     settings = replace(settings, disclosure=Disclosure(redact, with_membership))
-    settings = replace(settings, gate=options.with_limits(settings.gate, max_auc, max_advantage, max_tpr))
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
     out = out or Path("runs") / file.stem
+    settings = replace(settings, gate=options.with_limits(settings.gate, max_auc, max_advantage, max_tpr))
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
-    if not (quiet or as_json):
-        _show_reading(source)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
@@ -171,16 +168,6 @@ def judge(
     verdict = run_audit(settings, FinishedRun(run), run)
     show(verdict, quiet, as_json)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
-
-
-def _show_reading(source: Source) -> None:
-    """How the columns of saved predictions were read: whoever sees a wrong reading can correct it."""
-    from leakscope.audits.predictions import SavedPredictions
-
-    if isinstance(source, SavedPredictions) and source.predictions.reading:
-        predictions = source.predictions
-        line = f"Read {len(predictions):,} records of {predictions.name}: {predictions.reading}."
-        print_lines(console(), [line], style="dim")
 
 
 def configured(
@@ -246,6 +233,9 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
 
     def show_verdict(screen: Console) -> None:
         alarms = _alarms(verdict)
+        facts = results.config.source.facts
+        if "columns" in facts:  # whoever sees a wrong reading can correct it
+            print_lines(screen, [f"Read {facts['file']}: {facts['columns']}."], style="dim")
         screen.print()
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)
