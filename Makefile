@@ -6,7 +6,7 @@ RIVALS := .venv-rivals
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-rest test-all lint docs lock bench clean
+.PHONY: demo test test-rest test-all lint docs reference lock bench clean
 
 # Tests that are slow, drive a browser or start a cluster; `make test` leaves them out.
 REST := slow or browser or cluster
@@ -58,3 +58,7 @@ $(RIVALS)/.installed: benchmarks/rivals/requirements.txt
 
 clean:
 	rm -rf $(VENV) $(RIVALS) runs build
+
+reference: $(INSTALLED)   ## docs/config.md and its JSON schema, from the settings themselves
+	$(BIN)/leakscope config reference > docs/config.md
+	$(BIN)/leakscope config schema > docs/config.schema.json

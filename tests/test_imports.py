@@ -20,7 +20,7 @@ ORDER = (
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "leakage", "hardness", "report", "dynamics",
     "defences", "dp", "evaluate", "audits", "testing", "single_model", "compare", "advice", "studies", "runs",
-    "integrations", "cli",
+    "doctor", "integrations", "cli",
 )  # fmt: skip
 """Rooms and root modules, from leaf to edge; ARCHITECTURE.md describes them in this order."""
 

@@ -20,12 +20,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from leakscope.disk.storage import open_regular, write_bytes
 from leakscope.errors import CorruptBankError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 KEY = "redaction.key"
 FEWEST_RECORDS = 20
@@ -76,6 +77,8 @@ def stay_redacted(folder: Path, wanted: Disclosure) -> None:
 
 def keyed_ids(folder: Path, ids: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:
     """The ids as a redacted page shows them: hashed with the run's own key; str (records,)."""
+    import numpy as np
+
     key = redaction_key(folder)
     return np.array([hmac.digest(key, i.encode(), hashlib.sha256).hex()[:_HEX_DIGITS] for i in ids.tolist()])
 
@@ -87,6 +90,8 @@ def is_redacted(folder: Path) -> bool:
 
 def redaction_key(folder: Path) -> bytes:
     """The run's key, created when first needed; a secret, so it does not derive from a seed."""
+    from leakscope.disk.storage import open_regular, write_bytes
+
     path = folder / KEY
     if not path.exists():
         write_bytes(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)

@@ -44,8 +44,9 @@ class Treatment:
             counts `weight` times) or "clip_more" (DP-SGD clips their gradients to `weight` times its norm).
         choice: who is flagged: "early" (the most exposed members after `epochs` epochs, as
             `leakscope.Monitor` ranks them), "random", or "listed" (the members among `records`).
-        share: of each model's members that are flagged early or at random.
-        weight: of the loss of a flagged member, for "down_weight"; of its clipping norm, for "clip_more".
+        share: share of each model's members that are flagged early or at random.
+        weight: weight of the loss of a flagged member, for "down_weight"; of its clipping norm, for
+            "clip_more".
         epochs: length of the early window; None: a quarter of the recipe's epochs.
         restart: train from scratch once members are flagged; if false, the model of the early window is
             trained on, so every flagged member has had the epochs of the window.
@@ -104,14 +105,20 @@ class Recipe:
             "package.module:factory", a function
             `factory(input_shape, n_classes, **net_options) -> torch.nn.Module`.
         net_options: keyword arguments of the factory, as sorted pairs.
-        optimizer: "sgd", "adam" or "adamw"; `momentum` and `nesterov` belong to sgd.
+        optimizer: "sgd", "adam" or "adamw".
+        lr: learning rate, at the start of its schedule.
+        momentum: momentum of sgd.
+        nesterov: Nesterov's form of momentum, of sgd.
         sam_rho: radius of sharpness-aware minimization around the optimizer (Foret et al. 2021); 0: without.
-        schedule: "constant"; "cosine" (to zero over the run); "step" (times `step_factor` after
-            each epoch of `step_epochs`).
+        weight_decay: strength of weight decay; with adamw decoupled from the gradient.
+        schedule: course of the learning rate: "constant"; "cosine" (to zero over the run); "step" (times
+            `step_factor` after each epoch of `step_epochs`).
+        step_epochs: epochs after which the "step" schedule lowers the learning rate.
+        step_factor: what the "step" schedule multiplies the learning rate by.
         label_smoothing: share of the label's probability that is spread over all classes.
         label_entropy: the least entropy of the labels that classifiers are trained on, as a share of the
             largest, log(classes); the label keeps the largest probability (HAMP, Chen and Pattabiraman 2024).
-        entropy_weight: of the entropy of the outputs, which is subtracted from the loss (HAMP).
+        entropy_weight: weight of the entropy of the outputs, which is subtracted from the loss (HAMP).
         relax_loss: the loss of a batch at which training settles: below it, ascent and flatter labels take
             turns by epoch (RelaxLoss, Chen et al. 2022); 0: without.
         mixup: each batch is mixed with a permutation of itself, by shares drawn from Beta(mixup, mixup)
@@ -119,9 +126,12 @@ class Recipe:
         deduplicate: train each model on only the first of its members that are equal in features and label.
         flips: mirror images left to right at random, each time they are trained on.
         crop: shift images by up to this many pixels in each direction at random, padded with the mean.
-        precision: of forward and backward passes in training; weights and outputs are always float32.
+        precision: number format of forward and backward passes in training; weights and outputs are always
+            float32.
         privacy: train with DP-SGD; None: without. Batches are then drawn at random at every step, and
             `batch_size` is their expected size.
+        batch_size: records per step.
+        epochs: how often a model sees each of its members.
         checkpoints: epochs after which the models are evaluated on every record; empty: the last.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
         treatment: targeted treatment of the members most exposed early in training; None: without.

@@ -7,14 +7,15 @@ to the module search path, so that nothing in them shadows an installed package,
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError, LeakscopeError
+from leakscope.errors import InputError, LeakscopeError, did_you_mean
 
 
 def names_code(text: str) -> bool:
@@ -66,6 +67,21 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
             "leakscope from the folder that holds the module, or install it"
         ) from error
     return named
+
+
+def check_arguments(setting: str, make: Any, options: Mapping[str, object]) -> None:
+    """Refuses options that a function or class does not take, with the closest that it takes."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # compiled code may have no signature
+        return
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [parameter.name for parameter in parameters]
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, known, before="; ")
+            raise InputError(f"{setting}.{name} is not an option of {getattr(make, '__name__', make)}{hint}")
 
 
 def _script_name() -> str | None:

@@ -78,6 +78,19 @@ def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
     assert verify_run(tmp_path).problems == []
 
 
+def test_swapped_labels_are_no_verdict_although_all_models_agree(tmp_path: Path) -> None:
+    """The references are as wrong as the target, so a comparison with them shows nothing."""
+    given = saved(n_references=8)
+    swapped = replace(given, labels=1 - given.labels)
+    verdict = leakscope.audit(SavedPredictions(swapped), out=tmp_path, gate=Gate(max_auc=1.0), fpr=(0.1,))
+    assert verdict.outcome == "inconclusive"
+    accuracy = next(check for check in verdict.results.hygiene if check.name == "accuracy")
+    assert (
+        accuracy.status == "failed" and "worse than a random guess among the 2 classes" in accuracy.sentence
+    )
+    assert "swapped" in accuracy.causes[0]
+
+
 @pytest.mark.slow
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     """Mean over a few models, as one in twenty intervals misses."""

@@ -17,6 +17,7 @@ from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
 from leakscope.data.canaries import Canaries
+from leakscope.data.prediction_roles import PredictionColumns
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.claim import Claim
@@ -24,17 +25,29 @@ from leakscope.privacy.settings import Privacy
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
-from leakscope.user_code import import_object, names_code, user_errors
+from leakscope.user_code import check_arguments, import_object, names_code, user_errors
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
-_SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
+SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
 
 
 @dataclass(frozen=True)
 class DataSection:
-    """Which records: a dataset by name or by "package.module:function", or a file or folder of your own."""
+    """Which records: a dataset, or a file or folder of your own.
+
+    Attributes:
+        dataset: one of `leakscope data list`, or "package.module:function" for your own reader.
+        file: a csv, parquet or npz file, or a folder of images or arrays; relative to the config file.
+        label: column (npz: array) of labels; needed for csv and parquet.
+        id: column (npz: array) of unique ids; without one, records are numbered by row.
+        groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
+        features: columns to use, in this order; by default all that have no other role.
+        task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
+        standardise: scale every column to mean 0 and standard deviation 1; true for tables by default.
+        options: arguments of the function that reads `dataset`.
+    """
 
     dataset: str | None = None
     file: Path | None = None
@@ -51,7 +64,13 @@ class DataSection:
 class ModelSection:
     """How models are made: a network, an estimator or a training function.
 
-    `options` belong to the network or the estimator.
+    Attributes:
+        net: a shipped network ("linear", "mlp", "cnn", "deep_cnn", "resnet18", "wide_resnet") or your own,
+            "package.module:factory": a function `factory(input_shape, n_classes, **options)`.
+        estimator: a scikit-learn classifier or regressor, "package.module:Class".
+        train: your own training function, "package.module:function": `train(records, indices, seed)` returns
+            a function `predict(features)`.
+        options: arguments of the network or the estimator.
     """
 
     net: str = "mlp"
@@ -62,7 +81,19 @@ class ModelSection:
 
 @dataclass(frozen=True)
 class TargetSection:
-    """A given model: its weights, an estimator's file or a function, and a file with its members' ids."""
+    """A given model: its weights, an estimator's file or a function, and a file with its members' ids.
+
+    Attributes:
+        members: file with the ids of its members, one per line.
+        weights: a .safetensors file, or a state dict saved by torch, of `net`.
+        net: network that the weights fit; by default that of `[model]`.
+        options: arguments of that network; by default those of `[model]`.
+        pixel_mean: mean of pixels / 255 per channel, with which images were standardized for the target.
+        pixel_std: their standard deviation per channel.
+        estimator: fitted scikit-learn model, .skops, .joblib or .pkl.
+        trust: load a .joblib or .pkl file, which can run code.
+        predict: "package.module:function": `predict(features)` returns logits, probabilities or numbers.
+    """
 
     members: Path
     weights: Path | None = None
@@ -75,9 +106,13 @@ class TargetSection:
     predict: str | None = None
 
 
-@dataclass(frozen=True)
-class PredictionsSection:
-    """Saved predictions to audit without training."""
+@dataclass(frozen=True, kw_only=True)
+class PredictionsSection(PredictionColumns):
+    """Saved predictions to audit without training.
+
+    Attributes:
+        file: a npz, csv or parquet file; all other settings are for csv and parquet.
+    """
 
     file: Path
 
@@ -113,7 +148,7 @@ class AuditConfig:
         from leakscope.audits.predictions import SavedPredictions
 
         if self.predictions is not None:
-            return SavedPredictions(self._beside(self.predictions.file))
+            return SavedPredictions(self._beside(self.predictions.file), self.predictions)
         records, recipe = self.records(data_dir), self.recipe()
         if self.target is None:
             return TrainedPopulation(records, recipe, self.outputs)
@@ -153,6 +188,7 @@ class AuditConfig:
         if model.estimator is not None:
             example = "sklearn.ensemble:RandomForestClassifier"
             make = import_object("model.estimator", model.estimator, example, folder)
+            check_arguments("model.options", make, model.options)
             with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
                 return EstimatorRecipe(make(**model.options))
         if model.train is not None:
@@ -219,8 +255,8 @@ def _text(path: Path) -> str:
 
 def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditConfig | None:
     for name in content:
-        if name not in _SECTIONS:
-            note_unknown(name, _SECTIONS, problems)
+        if name not in SECTIONS:
+            note_unknown(name, SECTIONS, problems)
     tables = {name: table if isinstance(table, dict) else {} for name, table in content.items()}
     _check_sections(tables, problems)
     _check_unused(tables, problems)
@@ -267,7 +303,7 @@ def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> An
 
 def _settings(path: Path, content: Toml, text: str, problems: Problems) -> AuditSettings | None:
     given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
-    of_attacks = table_values(content, "attacks", _AttacksSection, problems)
+    of_attacks = table_values(content, "attacks", AttacksSection, problems)
     if "gate" in content:
         of_gate = table_values(content, "gate", Gate, problems)
         if of_gate or not content["gate"]:  # a table whose every value was refused is not one without limits
@@ -292,11 +328,19 @@ def _settings(path: Path, content: Toml, text: str, problems: Problems) -> Audit
 
 
 @dataclass(frozen=True)
-class _AttacksSection:
-    """`[attacks]`: which attacks, judged at which false positive rates."""
+class AttacksSection:
+    """Which attacks, at which false positive rates.
 
-    names: tuple[str | Toml, ...] = ()
-    fpr: tuple[float, ...] = ()
+    Attributes:
+        names: attacks by name, as text with options such as "lira(online=false)", as tables such as
+            { name = "lira", online = false }, or your own, "package.module:Class"; by default those that the
+            source allows.
+        fpr: false positive rates at which the true positive rate is reported; by default 0.1, 0.01, 0.001
+            and 0.0001.
+    """
+
+    names: tuple[str | Toml, ...] | None = None
+    fpr: tuple[float, ...] | None = None
 
 
 def _check_sections(content: Toml, problems: Problems) -> None:

@@ -24,6 +24,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
+from leakscope.data.prediction_roles import BY_NAME, PredictionColumns
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.dp.coins import check_references
@@ -43,9 +44,11 @@ class SavedPredictions:
     Attributes:
         given: the predictions, or a npz, csv or parquet file with them (`leakscope.data.predictions`). They
             must say who is a member.
+        columns: which columns of a csv or parquet file hold what; by default they are recognized by name.
     """
 
     given: Predictions | Path | str
+    columns: PredictionColumns = BY_NAME
 
     uses: ClassVar[frozenset[str]] = JUDGING | STORED
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
@@ -60,7 +63,7 @@ class SavedPredictions:
                 f"SavedPredictions of {type(self.given).__name__}: give a npz, csv or parquet file, or "
                 "leakscope.data.predictions.Predictions"
             )
-        return read_predictions(self.given, membership="required")
+        return read_predictions(self.given, "required", self.columns)
 
     @property
     def task(self) -> Task:
@@ -103,6 +106,8 @@ class SavedPredictions:
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
         if isinstance(self.given, Path | str):
             facts["file"] = Path(self.given).name
+            facts |= {"columns": predictions.reading} if predictions.reading else {}
+            facts |= {f"--{name}": _listed(value) for name, value in self.columns.given.items()}
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = stored_signals(settings, self.task)
@@ -118,6 +123,10 @@ class SavedPredictions:
             return Evidence(bank, _metadata(predictions, members), config)
 
         return PreparedAudit(config, members[None], 1 + n_references, collect)
+
+
+def _listed(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ",".join(value)
 
 
 def _write_bank(
@@ -166,7 +175,9 @@ def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
     from leakscope.evaluate.hygiene.shift import shift_scores
 
     labels: AnyArray = predictions.labels
-    if predictions.is_classification:
+    if predictions.class_names:
+        labels = np.array(predictions.class_names, dtype=np.str_)[labels]
+    elif predictions.is_classification:
         labels = labels.astype(f"U{len(str(predictions.n_classes))}")
     shift = shift_scores(partial(_features_of, predictions), is_member)
     return RecordMetadata(predictions.ids, labels, predictions.groups, shift_scores=shift)

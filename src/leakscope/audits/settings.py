@@ -74,7 +74,7 @@ class AuditSettings:
             `queries="all"` read; by default a record is queried once.
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
         engine: training backend, "local" (the default) or "ray".
-        address: of the Ray cluster, "auto" or "HOST:PORT".
+        address: address of the Ray cluster, "auto" or "HOST:PORT".
         reuse: use the models in the run folder although the code that trained them has changed, or cannot be
             compared: you know that it trains the same models.
         fresh: start over: remove what the run folder holds.

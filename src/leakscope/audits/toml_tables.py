@@ -21,8 +21,14 @@ Problems = list[str]
 
 
 def note_unknown(name: str, known: Collection[str], problems: Problems, section: str = "") -> None:
-    """Notes a setting that does not exist, with the closest that does."""
-    problems.append(f"{section}{name} is not a known setting{did_you_mean(name, known, before='; ')}")
+    """Notes a setting that does not exist, with the closest that does, or the tables that have it."""
+    hint = did_you_mean(name, known, before="; ")
+    if not hint:
+        from leakscope.audits.config_reference import tables_with
+
+        tables = [f"[{table}]" for table in tables_with(name)]
+        hint = f"; it belongs to {' or '.join(tables)}" if tables else ""
+    problems.append(f"{section}{name} is not a known setting{hint}")
 
 
 def table_values(
@@ -43,6 +49,8 @@ def table_values(
         if inner is not None:
             values[name] = made(inner, table_values({where: value}, where, inner, problems), where, problems)
             continue
+        if not _are_known(hints[name], value, where, problems):
+            continue
         fits, checked = _fitting(hints[name], value, where, problems)
         if fits:
             values[name] = checked
@@ -53,6 +61,19 @@ def _table_type(hint: Any) -> type | None:
     """The dataclass that a table inside a table fills, of `Dataclass | None`; None for other settings."""
     types = get_args(hint) if isinstance(hint, UnionType) else ()
     return next((part for part in types if isinstance(part, type) and dataclasses.is_dataclass(part)), None)
+
+
+def _are_known(hint: Any, value: Any, where: str, problems: Problems) -> bool:
+    """Whether the tables of a list have no settings but those of their dataclass; notes each other one."""
+    of = [part for part in get_args(hint) if isinstance(part, type) and dataclasses.is_dataclass(part)]
+    if not of or not isinstance(value, list):
+        return True
+    known, before = [field.name for field in dataclasses.fields(of[0])], len(problems)
+    for at, table in enumerate(value):
+        for name in table if isinstance(table, dict) else ():
+            if name not in known:
+                note_unknown(name, known, problems, f"{where}.{at}.")
+    return len(problems) == before
 
 
 def made(cls: type[T], values: Toml, section: str, problems: Problems) -> T | None:

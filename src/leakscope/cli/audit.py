@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.cli import prediction_options as options
 from leakscope.cli.output import (
     AsJson,
     Attacks,
@@ -39,14 +40,22 @@ if TYPE_CHECKING:
 
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
+    from leakscope.data.prediction_roles import PredictionColumns
     from leakscope.evaluate.verdict import Verdict
 
 
 def audit(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; see examples/.")] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Audit saved predictions (npz, csv, parquet); nothing is trained.")
-    ] = None,
+    predictions: options.Predictions = None,
+    label: options.Label = None,
+    id_column: options.Id = None,
+    member: options.Member = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    prediction: options.Prediction = None,
+    classes: options.Classes = None,
+    model_column: options.ModelColumn = None,
+    target: options.Target = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/ and the name of the file)."),
@@ -59,6 +68,9 @@ def audit(
     fpr: FprBudgets = None,
     gate: GateName = None,
     claim: ClaimText = None,
+    max_auc: options.MaxAuc = None,
+    max_advantage: options.MaxAdvantage = None,
+    max_tpr: options.MaxTpr = None,
     engine: Annotated[
         str | None, typer.Option(help="Training backend: local or ray (default: from the config).")
     ] = None,
@@ -82,13 +94,18 @@ def audit(
 ) -> None:
     """Train a population of your model on random halves of your records, and measure what leaks.
 
-    With --predictions, audit one model by the predictions you saved.
+    With --predictions, audit one model by the predictions you saved. Columns of a csv or parquet file are
+    recognized by their names; options name those that are called otherwise.
     """
     from leakscope.audits.run import run_audit
     from leakscope.audits.settings import DEFAULT_MODELS
     from leakscope.disclosure import Disclosure
 
     check_files(junit, summary)
+    columns = options.prediction_columns(
+        label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
+        classes=classes, model_column=model_column, target=target,
+    )  # fmt: skip
     given = {
         "models": models,
         "queries": queries,
@@ -101,9 +118,9 @@ def audit(
         "fresh": fresh or None,
     }
     trackers = checked_trackers(track)
-    settings, source = configured(config, predictions, data_dir, given)
-    disclosure = Disclosure(redact, with_membership)
-    settings = replace(settings, gate=with_gate(settings.gate, gate), disclosure=disclosure)
+    settings, source = configured(config, predictions, data_dir, given, columns)
+    limits = options.with_limits(with_gate(settings.gate, gate), max_auc, max_advantage, max_tpr)
+    settings = replace(settings, gate=limits, disclosure=Disclosure(redact, with_membership))
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
@@ -177,25 +194,32 @@ def judge(
 
 
 def configured(
-    config: Path | None, predictions: Path | None, data_dir: Path | None, given: dict[str, Any]
+    config: Path | None,
+    predictions: Path | None,
+    data_dir: Path | None,
+    given: dict[str, Any],
+    columns: PredictionColumns | None = None,
 ) -> tuple[AuditSettings, Source]:
     """Settings and source from a config file or a file of predictions, with command-line options on top."""
     from leakscope.audits.config import read_config
     from leakscope.audits.predictions import SavedPredictions
     from leakscope.audits.settings import AuditSettings
+    from leakscope.data.prediction_roles import BY_NAME
 
-    options = {name: value for name, value in given.items() if value is not None}
+    columns = columns or BY_NAME
+    on_top = {name: value for name, value in given.items() if value is not None}
     if config is not None and predictions is None:
+        options.refuse_columns(columns, config)
         read = read_config(config)
         if data_dir is not None and (read.data is None or read.data.dataset is None):
             raise InputError(f"--data-dir={data_dir} would do nothing: {config} names no dataset")
-        if options.get("engine") not in (None, read.settings.engine):
-            options.setdefault("address", None)  # the config's address belongs to the config's engine
-        return replace(read.settings, **options), read.source(data_dir)
+        if on_top.get("engine") not in (None, read.settings.engine):
+            on_top.setdefault("address", None)  # the config's address belongs to the config's engine
+        return replace(read.settings, **on_top), read.source(data_dir)
     if predictions is not None and config is None:
         if data_dir is not None:
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
-        return AuditSettings(**options), SavedPredictions(predictions)
+        return AuditSettings(**on_top), SavedPredictions(predictions, columns)
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 
@@ -241,6 +265,9 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
 
     def show_verdict(screen: Console) -> None:
         alarms = _alarms(verdict)
+        facts = results.config.source.facts
+        if "columns" in facts:  # whoever sees a wrong reading can correct it
+            print_lines(screen, [f"Read {facts['file']}: {facts['columns']}."], style="dim")
         screen.print()
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)

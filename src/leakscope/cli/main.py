@@ -11,7 +11,22 @@ from typing import Annotated, Any
 import typer
 
 from leakscope import __version__
-from leakscope.cli import advise, attack, audit, bank, data, defences, plan, runs, studies, track, waiting
+from leakscope.cli import (
+    advise,
+    attack,
+    audit,
+    bank,
+    config,
+    data,
+    defences,
+    doctor,
+    init,
+    plan,
+    runs,
+    studies,
+    track,
+    waiting,
+)
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -33,6 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(audit.demo)
+app.command("init")(init.init)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("judge")(audit.judge)
@@ -50,6 +66,8 @@ app.command("card")(track.card)
 app.command("schema")(runs.schema)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
+app.add_typer(config.app, name="config")
+app.command("doctor")(doctor.doctor)
 
 
 def _show_version(value: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakscope.cli import prediction_options as options
 from leakscope.cli.audit import configured
 from leakscope.cli.output import (
     AsJson,
@@ -30,9 +31,16 @@ def plan(
     config: Annotated[
         Path | None, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")
     ] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Saved predictions instead of a TOML file.")
-    ] = None,
+    predictions: options.Predictions = None,
+    label: options.Label = None,
+    id_column: options.Id = None,
+    member: options.Member = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    prediction: options.Prediction = None,
+    classes: options.Classes = None,
+    model_column: options.ModelColumn = None,
+    target: options.Target = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
     queries: Queries = None,
     claim: ClaimText = None,
@@ -45,7 +53,11 @@ def plan(
     from leakscope.bank.run_folder import to_jsonable
 
     given = {"models": models, "queries": queries, "claim": claimed(claim)}
-    planned = plan_audit(*configured(config, predictions, data_dir, given))
+    columns = options.prediction_columns(
+        label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
+        classes=classes, model_column=model_column, target=target,
+    )  # fmt: skip
+    planned = plan_audit(*configured(config, predictions, data_dir, given, columns))
     if as_json:
         print_json(to_jsonable(planned))
     elif not quiet:

@@ -37,7 +37,7 @@ class Canaries:
             each feature (of images: of all pixels), and the label is drawn at random.
         share: share of the records that become canaries; 0.01 where neither share nor number is given.
         number: number of canaries.
-        copies: of a duplicated canary, 4 by default.
+        copies: copies of a duplicated canary, 4 by default.
         seed: decides which records become canaries, and what they become; by default the seed of the run.
             Audits that are to be merged need the same canaries, and so the same seed here.
     """

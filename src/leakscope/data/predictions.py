@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from leakscope.errors import InputError
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 from leakscope.types import regression_label_problems
 
+if TYPE_CHECKING:
+    from leakscope.data.prediction_roles import PredictionColumns
+
 Kind = Literal["logits", "probabilities", "outputs"]
 """Outputs are the numbers that a regression model predicts."""
 Membership = Literal["required", "optional"]
@@ -35,7 +38,10 @@ _MEMBER_NAMES = ("is_member", "members")
 _KINDS: tuple[Kind, ...] = ("logits", "probabilities", "outputs")
 _REFERENCE_NAMES = ("reference_logits", "reference_probabilities", "reference_outputs", "reference_members")
 _SUM_TOLERANCE = 1e-3
-_TRUE, _FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+_MOST_ROUNDING = 0.1
+_TRUE = ("true", "1", "1.0", "yes", "y", "t", "member", "in", "train", "training")
+_FALSE = ("false", "0", "0.0", "no", "n", "f", "non-member", "nonmember", "out", "test", "testing", "val",
+          "valid", "validation", "holdout")  # fmt: skip
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -55,6 +61,8 @@ class Predictions:
         kind: what was given; true and largest logits of "probabilities" are log-probabilities.
         reference_logits: float32 (references, records, classes), other models' outputs for the same records.
         reference_in_mask: bool (references, records), whom each of those was trained on.
+        class_names: what class 0, 1, ... is called; empty: the classes are only numbered.
+        reading: how the columns of a file were read, as a sentence; empty where there are none.
     """
 
     logits: Float32Array
@@ -66,6 +74,8 @@ class Predictions:
     kind: Kind = "logits"
     reference_logits: Float32Array | None = None
     reference_in_mask: BoolArray | None = None
+    class_names: tuple[str, ...] = ()
+    reading: str = ""
 
     def __post_init__(self) -> None:
         _check_shapes(self)
@@ -98,28 +108,25 @@ class Predictions:
         return int(self.logits.shape[-1])
 
 
-def read_predictions(path: Path | str, membership: Membership = "optional") -> Predictions:
-    """The predictions of one file, read by its extension.
+def read_predictions(
+    path: Path | str, membership: Membership = "optional", columns: PredictionColumns | None = None
+) -> Predictions:
+    """The predictions of one file, read by its extension; docs/predictions.md describes the format.
 
-    An npz file holds `logits` or `probabilities` (records, classes) and `labels`, and may hold `ids`,
-    `is_member` (or `members`), one array per group, and other models' outputs for the same records:
-    `reference_logits` or `reference_probabilities` (references, records, classes) with `reference_members`
-    (references, records). A csv or parquet file has columns `logit_0`, `logit_1`, ... or `prob_0`, ...,
-    `label`, and may have `id`, `is_member`, and of other models `reference_0_logit_0`, ... (or
-    `reference_0_prob_0`, ...) with `reference_0_member`; every other column is a group. What is large of such
-    a file stays on disk. A regression model's predictions are `outputs` (records,) and `reference_outputs`
-    (references, records) in an npz file, `output` and `reference_0_output` among columns; its labels are
-    numbers.
+    What is large of a csv or parquet file stays on disk.
 
     Args:
-        path: the file.
+        path: npz, csv or parquet.
         membership: "required" refuses a file that does not say who was trained on, or has one side only.
+        columns: which columns of a csv or parquet file hold what; None: they are recognized by their names.
 
     Raises:
         InputError: names the file, the value and the remedy.
     """
     from leakscope.data.prediction_columns import read_prediction_columns
+    from leakscope.data.prediction_roles import BY_NAME
 
+    columns = columns or BY_NAME
     if Path(path).suffix.lower() in PICKLES:
         raise InputError(
             f"{path}: {Path(path).suffix} is a pickle, which can run code when read, so it is refused; "
@@ -127,7 +134,14 @@ def read_predictions(path: Path | str, membership: Membership = "optional") -> P
         )
     path = user_file(path, SUFFIXES)
     try:
-        predictions = _read_npz(path) if path.suffix.lower() == ".npz" else read_prediction_columns(path)
+        if path.suffix.lower() != ".npz":
+            predictions = read_prediction_columns(path, columns)
+        elif columns.given:
+            raise InputError(
+                f"{', '.join(columns.given)} would do nothing: an npz file has arrays, no columns"
+            )
+        else:
+            predictions = _read_npz(path)
         if membership == "required":
             _require_both_sides(predictions)
     except InputError as error:
@@ -153,19 +167,18 @@ def checked_log_probabilities(
     step, n_wrong, first = np.inf, 0, ""
     for rows in row_blocks(probabilities):
         exact = probabilities[rows].astype(np.float64)
-        inside = (exact >= -_SUM_TOLERANCE) & (exact <= 1 + _SUM_TOLERANCE)  # false for NaN
-        if not inside.all():
-            raise InputError(f"{what} hold {exact[~inside][0]:g}, expected values from 0 to 1; "
-                             "save softmax outputs, or raw outputs as logits")  # fmt: skip
+        refuse_outside(exact, what)
         sums = exact.sum(axis=-1)
         wrong = np.flatnonzero(np.abs(sums - 1) > _SUM_TOLERANCE)
+        if len(wrong):
+            wrong = wrong[np.abs(sums[wrong] - 1) > _rounding(exact)]
         if len(wrong) and not n_wrong:
             first = f"row-{rows.start + wrong[0]}, {sums[wrong[0]]:.4g}"
         n_wrong += len(wrong)
         step = min(step, smallest_positive(exact))
     if n_wrong:
         raise InputError(f"{what} of {n_wrong:,} rows do not add up to 1 (first: {first}); "
-                         "save softmax outputs, or raw outputs as logits")  # fmt: skip
+                         "give all classes of a softmax, or raw outputs as logits")  # fmt: skip
     logs = np.empty(probabilities.shape, dtype=np.float32) if out is None else out
     floor = floor_of(step, probabilities.shape[-1])
     for rows in row_blocks(probabilities):
@@ -173,18 +186,48 @@ def checked_log_probabilities(
     return logs
 
 
+def refuse_outside(probabilities: AnyArray, what: str) -> None:
+    """Refuses values that are no probabilities; `what` names them."""
+    inside = (probabilities >= -_SUM_TOLERANCE) & (probabilities <= 1 + _SUM_TOLERANCE)  # false for NaN
+    if not inside.all():
+        raise InputError(f"{what} hold {probabilities[~inside][0]:g}, expected values from 0 to 1; "
+                         "divide percent by 100, and save raw outputs as logits")  # fmt: skip
+
+
+def _rounding(probabilities: AnyArray) -> float:
+    """How far the sum of a row may be from 1, where probabilities were rounded to a few digits."""
+    for digits in range(1, 4):
+        scaled = probabilities * 10**digits
+        if np.abs(scaled - np.round(scaled)).max() < 1e-4:
+            most = 0.5 * 10**-digits * probabilities.shape[-1]
+            return float(max(_SUM_TOLERANCE, min(_MOST_ROUNDING, most + 1e-6)))
+    return _SUM_TOLERANCE
+
+
+def refuse_probabilities(logits: AnyArray, what: str) -> None:
+    """Refuses logits that are probabilities: all from 0 to 1, and of several columns adding up to 1."""
+    for rows in row_blocks(logits):
+        outside = (logits[rows] < 0) | (logits[rows] > 1)
+        sums = logits[rows].sum(axis=-1, dtype=np.float64)
+        if outside.any() or (logits.shape[-1] > 1 and (np.abs(sums - 1) > _SUM_TOLERANCE).any()):
+            return
+    raise InputError(f"{what} are probabilities, from 0 to 1; save them as probabilities")
+
+
 def as_bools(values: AnyArray, what: str) -> BoolArray:
-    """Bools, zeros and ones, or the texts true and false (as a csv of Python's bools has them)."""
+    """Bools, zeros and ones, or texts: true and false, yes and no, member and non-member, train and test."""
     if values.dtype == np.bool_:
         return values
     if values.dtype.kind not in "iufU":
         raise InputError(f"{what} has type {values.dtype}; expected true or false, or 1 or 0")
-    texts = np.char.lower(values.astype(np.str_))
+    texts = np.char.lower(np.char.strip(values.astype(np.str_)))
     is_true = np.isin(texts, _TRUE)
     unknown = ~is_true & ~np.isin(texts, _FALSE)
     if unknown.any():
         first = values[unknown][0]
-        raise InputError(f"{what} holds {str(first)!r}; expected true or false, or 1 or 0, for every record")
+        raise InputError(
+            f"{what} holds {str(first)!r}; expected true or false, yes or no, 1 or 0, or train or test"
+        )
     return np.asarray(is_true)
 
 
@@ -232,6 +275,7 @@ def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
                          "classes; give a binary model both, p and 1 - p")  # fmt: skip
     if kind == "logits":
+        refuse_probabilities(outputs.reshape(-1, outputs.shape[-1]), what)
         return numeric_features(outputs, what)
     if outputs.ndim == 2:
         return checked_log_probabilities(outputs, what)
@@ -288,7 +332,10 @@ def class_indices(values: AnyArray, what: str) -> IntArray:
 def _require_both_sides(predictions: Predictions) -> None:
     is_member = predictions.is_member
     if is_member is None:
-        raise InputError("does not say who is a member; add is_member, true or false for every record")
+        raise InputError(
+            "does not say who is a member; add is_member, true or false for every record, or name the column "
+            "with --member"
+        )
     if is_member.all() or not is_member.any():
         side = "a member" if is_member.all() else "a non-member"
         raise InputError(f"every record is {side}; give records of both sides")

@@ -10,7 +10,7 @@ from torch import nn
 from leakscope.errors import InputError, did_you_mean
 from leakscope.models import nets
 from leakscope.recipe import Recipe
-from leakscope.user_code import import_object, names_code
+from leakscope.user_code import check_arguments, import_object, names_code
 
 NETS = ("cnn", "deep_cnn", "linear", "mlp", "resnet18", "wide_resnet")
 
@@ -34,6 +34,7 @@ def factory(name: str) -> Factory:
 def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """A freshly initialised network of the recipe, from torch's current random state."""
     make = factory(recipe.net)
+    check_arguments("model.options", make, dict(recipe.net_options))
     try:
         net = make(input_shape, n_classes, **dict(recipe.net_options))
     except (TypeError, ValueError) as error:

@@ -119,7 +119,9 @@ def _command(results: AuditResults) -> str:
     if source.kind != "predictions":
         n_models = results.population.models + len(results.population.diverged_models)
         pinned = {"models": n_models - len(config.targets or ()), **pinned}
-    given = ["audit.toml"] if source.toml else options({"predictions": source.facts.get("file")})
+    columns = {name[2:]: value for name, value in source.facts.items() if name.startswith("--")}
+    of_file = {"predictions": source.facts.get("file"), **columns}
+    given = ["audit.toml"] if source.toml else options(of_file)
     return str(Command(("leakscope", "audit", *given, *options(pinned))))
 
 

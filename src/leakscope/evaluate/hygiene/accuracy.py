@@ -1,7 +1,8 @@
 """Accuracy: reference models that are far more or less accurate than the target are poor references.
 
 A target without reference models is compared with guessing: outputs that know less about its own members were
-not computed from the features it was trained on.
+not computed from the features it was trained on. A target with reference models must at least not be worse
+than chance: where labels or classes were swapped, all models are equally wrong.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 0.02, 0.05
 _GROSS, _STANDARD_ERRORS, _RANGES = 0.1, 5, 3
 """A gap as large as this is no chance, even where references are too few for a test."""
+_SWAPPED = "labels, or the classes of the outputs, are swapped"
 _NEARLY_EQUAL = 1.5  # the most frequent class, relative to equal frequencies
 
 
@@ -38,6 +40,11 @@ def check_accuracy(
     if labels is not None and len(in_mask) == 1:
         members = np.array(in_mask[0])
         return _compared_with_guessing(np.asarray(correct[0])[members], labels[members])
+    if labels is not None and len(targets) == 1:
+        members = np.array(in_mask[targets[0]])
+        swapped = _worse_than_chance(np.asarray(correct[targets[0]])[members], labels[members])
+        if swapped is not None:
+            return swapped
     rates = rates_by_model(correct, in_mask)
     deviations = [
         (*_deviation(rate, n_records, target), side)
@@ -81,6 +88,19 @@ def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[
         return 1.0, own, float(others.mean())
     test = prediction_test(own, others, variance)
     return 2 * min(test.p_lower, test.p_upper), own, test.expected
+
+
+def _worse_than_chance(correct: BoolArray, labels: AnyArray) -> Outcome | None:
+    """The alarm if a model is right about its own members less often than a coin or a die would be."""
+    n, n_correct, n_classes = len(labels), int(correct.sum()), len(np.unique(labels))
+    if n_classes < 2 or special.bdtr(n_correct, n, 1 / n_classes) >= ALARM:
+        return None
+    sentence = (
+        f"The target has an accuracy of {n_correct / n:.1%} on its own members, worse than a random guess "
+        f"among the {n_classes} classes ({1 / n_classes:.1%})."
+    )
+    numbers = {"target": n_correct / n, "guessing": 1 / n_classes}
+    return Outcome(NAME, "failed", sentence, numbers, (_SWAPPED, *CAUSES[:3]))
 
 
 def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:

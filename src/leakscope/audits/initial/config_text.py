@@ -1,0 +1,99 @@
+"""The text of a first config file: settings that run, and comments that say why they are so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from leakscope.disk.toml_text import toml_value
+from leakscope.errors import printable
+
+SCHEMA_FILE = "leakscope-schema.json"
+_LONGEST_COMMENT = 160
+
+
+class Lines(NamedTuple):
+    """Settings of a table: name, value, and a comment, empty where none is needed."""
+
+    table: str
+    settings: tuple[tuple[str, object, str], ...]
+
+    def __str__(self) -> str:
+        lines = [f"[{self.table}]"]
+        for name, value, why in self.settings:
+            line = f"{name} = {toml_value(value)}"
+            lines += [f"{line}  # {_comment(why)}" if why and len(line) < 60 else line]
+            if why and len(line) >= 60:
+                lines.insert(-1, f"# {_comment(why)}")
+        return "\n".join(lines)
+
+
+class Size(NamedTuple):
+    """How much to train for so many records, so that a first audit takes minutes and not days."""
+
+    models: int
+    epochs: int
+    batch_size: int
+
+    @classmethod
+    def of(cls, n_records: int) -> Size:
+        """Fewer models and longer batches for more records."""
+        if n_records <= 20_000:
+            return cls(64, 30, 64)
+        return cls(32, 20, 256) if n_records <= 200_000 else cls(16, 10, 1024)
+
+
+def config_text(
+    out: Path, data: Lines, net: str | None, estimator: str | None, n_records: int, schema: bool
+) -> str:
+    """The whole file, which reads the records of `data` and trains a network or an estimator."""
+    size = Size.of(n_records)
+    head = [f"#:schema ./{SCHEMA_FILE}"] if schema else []
+    head += [
+        f"# leakscope audit {_comment(out.name)}",
+        "# Written by `leakscope init`. `leakscope config reference` lists every setting.",
+    ]
+    parts = ["\n".join(head), str(data), *_model(net, estimator, size), str(_population(size)), _GATE]
+    return "\n\n".join(parts) + "\n"
+
+
+def path_from(out: Path, file: Path) -> str:
+    """The path of a file as a config file at `out` writes it."""
+    whole = file.expanduser().resolve()
+    try:
+        return Path(os.path.relpath(whole, out.expanduser().resolve().parent)).as_posix()
+    except ValueError:  # on another drive
+        return whole.as_posix()
+
+
+def _model(net: str | None, estimator: str | None, size: Size) -> list[str]:
+    if estimator is not None:
+        why = "options = { ... } are its arguments"
+        return [str(Lines("model", (("estimator", estimator, why),)))]
+    why = "should be how your own model is made: a network, an estimator or a function"
+    training = (
+        ("optimizer", "adam", ""),
+        ("lr", 0.001, ""),
+        ("batch_size", size.batch_size, ""),
+        ("epochs", size.epochs, "more epochs fit the members more closely, and usually leak more"),
+    )
+    return [str(Lines("model", (("net", net, why),))), str(Lines("training", training))]
+
+
+def _population(size: Size) -> Lines:
+    why = "each is trained on a random half and is the target in turn; `leakscope plan` estimates the time"
+    return Lines("population", (("models", size.models, why), ("seed", 0, "")))
+
+
+def _comment(text: str) -> str:
+    """One line of at most a few words, whatever a column or a class is called."""
+    one = printable(" ".join(text.split()))
+    return one if len(one) <= _LONGEST_COMMENT else f"{one[:_LONGEST_COMMENT]} ..."
+
+
+_GATE = """\
+# Limits that the audit must stay within; a broken one ends the command with exit code 1.
+# [gate]
+# max_auc = 0.6
+# max_tpr = [{ fpr = 0.01, tpr = 0.05 }]"""

@@ -1,0 +1,130 @@
+"""`leakscope audit --predictions`: a csv as people have it, a gate, and no line of code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.command import run_command
+from tests.cli.test_mistakes import check_refused
+
+N = 400
+
+
+def scores(path: Path, leak: float = 2.0, swapped: bool = False) -> Path:
+    """P(churned) of a model that is surer of its members, as a European spreadsheet exports it."""
+    rng = np.random.default_rng(0)
+    churned, is_member = np.arange(N) % 2 == 1, rng.random(N) < 0.5
+    margin = rng.normal(1, 1, N) + leak * is_member
+    p = 1 / (1 + np.exp(np.where(churned != swapped, -margin, margin)))
+    frame = pl.DataFrame(
+        {
+            "customer": [f"K{i}" for i in range(N)],
+            "churn": np.where(churned, "churned", "stayed"),
+            "p_churned": [f"{value:.6f}".replace(".", ",") for value in p],
+            "set": np.where(is_member, "Train", "Test"),
+        }
+    )
+    frame.write_csv(path, separator=";")
+    return path
+
+
+COLUMNS = ("--label", "churn", "--id", "customer", "--member", "set")
+
+
+def test_a_spreadsheet_export_is_audited_at_the_first_attempt(tmp_path: Path) -> None:
+    path = scores(tmp_path / "scores.csv")
+    done = run_command(
+        "audit", "--predictions", path, *COLUMNS, "--out", tmp_path / "run", "--max-auc", "0.6"
+    )
+    assert done.exit_code == 1, done
+    text = " ".join(done.out.split())
+    assert (
+        "Read scores.csv: labels from 'churn'; probabilities of 'churned' from 'p_churned'; "
+        "members from 'set'; ids from 'customer'." in text
+    )
+    assert "Gate failed: the AUC is at least" in text
+    table = pl.read_parquet(tmp_path / "run" / "records.parquet")
+    assert set(table["label"]) == {"churned", "stayed"} and table["id"][0].startswith("K")
+    page = (tmp_path / "run" / "report.html").read_text()
+    for option in ("--label churn", "--member set", "--id customer"):
+        assert option in page
+    assert run_command("verify", tmp_path / "run").exit_code == 0
+
+
+def test_limits_on_the_command_line_pass_and_come_before_those_of_a_config(tmp_path: Path) -> None:
+    path = scores(tmp_path / "scores.csv")
+    config = tmp_path / "my.toml"
+    config.write_text(
+        "[predictions]\nfile = 'scores.csv'\nlabel = 'churn'\nid = 'customer'\nmember = 'set'\n"
+        "[gate]\nmax_auc = 0.6\n"
+    )
+    options = ("--quiet", "--out", tmp_path / "run", "--fpr", "0.1")
+    assert run_command("audit", config, *options).exit_code == 1
+    loose = ("--max-auc", "1", "--max-advantage", "1", "--max-tpr", "0.1:1")
+    passed = run_command("audit", config, *options, *loose)
+    assert passed.exit_code == 0, passed
+    gate = json.loads((tmp_path / "run" / "results.json").read_text())["gate"]
+    assert [limit["limit_on"] for limit in gate["limits"]] == ["max_auc", "max_advantage", "max_tpr"]
+    assert path.exists()
+
+
+def test_no_name_of_a_column_or_class_becomes_a_part_of_the_page(tmp_path: Path) -> None:
+    script = "<img src=x onerror=alert(1)>"
+    frame = pl.read_csv(scores(tmp_path / "scores.csv"), separator=";")
+    frame = frame.with_columns(pl.col("churn").str.replace("churned", script, literal=True))
+    frame.rename({"churn": f"label{script}", "customer": f"{script}id"}).write_csv(tmp_path / "hostile.csv")
+    done = run_command(
+        "audit", "--predictions", tmp_path / "hostile.csv", "--label", f"label{script}", "--member", "set",
+        "--prob", "p_churned", "--classes", script, "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert done.exit_code == 0, done
+    page, markdown = ((tmp_path / "run" / name).read_text() for name in ("report.html", "report.md"))
+    assert "<img src=x" not in page and "&lt;img src=x" in page
+    assert "<img src=x" not in markdown
+
+
+def test_swapped_labels_are_no_verdict(tmp_path: Path) -> None:
+    """The column's name says which class it is about, so nothing was assumed; the check of accuracy fails."""
+    path = scores(tmp_path / "scores.csv", swapped=True)
+    done = run_command(
+        "audit", "--predictions", path, *COLUMNS, "--out", tmp_path / "run", "--max-auc", "0.6"
+    )
+    assert done.exit_code == 4, done
+    assert "no better than always naming the most frequent class" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), ("has no column label", "--label", "customer, churn, p_churned, set")),
+        (("--label", "churn"), ("does not say who is a member", "--member")),
+        (("--label", "churn", "--member", "customer"), ("customer holds 'K0'", "train or test")),
+        ((*COLUMNS, "--max-auc", "60"), ("max_auc=60", "from 0 to 1")),
+        ((*COLUMNS, "--max-tpr", "0.05"), ("max_tpr='0.05'", "0.01:0.05")),
+        ((*COLUMNS, "--prob", "p_churned", "--logit", "x"), ("--prob and logit exclude each other",)),
+        ((*COLUMNS, "--models", "8"), ("models would do nothing",)),
+    ],
+)
+def test_each_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], named: tuple[str, ...]) -> None:
+    path = scores(tmp_path / "scores.csv")
+    check_refused(tmp_path, ("audit", "--predictions", path, *arguments, "--out", tmp_path / "run"), *named)
+
+
+def test_columns_belong_to_predictions_not_to_a_config(tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text("[data]\ndataset = 'digits'\n")
+    check_refused(
+        tmp_path, ("audit", config, "--label", "x"), "--label would do nothing", "belong to --predictions"
+    )
+
+
+def test_a_plan_reads_the_same_columns(tmp_path: Path) -> None:
+    path = scores(tmp_path / "scores.csv")
+    planned = run_command("plan", "--predictions", path, *COLUMNS)
+    assert planned.exit_code == 0, planned
+    assert "Nothing is trained" in planned.out
