@@ -135,7 +135,9 @@ def test_few_models_are_never_printed_as_nobody_exposed(tmp_path: Path) -> None:
 def test_two_models_are_marked_unreliable_without_a_gate_too(tmp_path: Path) -> None:
     done = audited(tmp_path, "", models=2)
     assert done.exit_code == 0
-    assert done.out.lstrip().startswith("UNRELIABLE (models): The figures of 2 models are unreliable")
+    columns, _, verdict = done.out.partition("\n\n")
+    assert columns == "2 features: a number; b number"
+    assert verdict.startswith("UNRELIABLE (models): The figures of 2 models are unreliable")
     page = (tmp_path / "run" / "report.html").read_text()
     assert 'class="badge bad">Unreliable' in page
     assert '<figure class="gauge' not in page and 'class="badge good"' not in page

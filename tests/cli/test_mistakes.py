@@ -278,13 +278,13 @@ def test_a_missing_data_folder(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """A csv file with a NaN in row 4 and a config for it."""
+    """A csv file with an infinite number in row 4 and a config for it."""
     rng = np.random.default_rng(0)
     lines = ["age,height,sick"]
     lines += [
         f"{age:.2f},{height:.2f},{'yes' if age > 0 else 'no'}" for age, height in rng.normal(size=(20, 2))
     ]
-    lines[5] = "nan,1.0,yes"
+    lines[5] = "inf,1.0,yes"
     (tmp_path / "people.csv").write_text("\n".join(lines))
     (tmp_path / "config.toml").write_text(
         "[data]\nfile = 'people.csv'\nlabel = 'sick'\n[population]\nmodels = 4"
@@ -292,14 +292,15 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nan_features_of_a_table(table: Path) -> None:
+def test_infinite_features_of_a_table(table: Path) -> None:
     check_refused(
         table,
         ("audit", table / "config.toml", "--out", table / "run"),
         "people.csv",
         "age",
-        "nan",
-        "drop or fill",
+        "infinite",
+        "row-4",
+        "correct those cells",
     )
 
 
