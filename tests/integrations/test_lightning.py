@@ -101,3 +101,17 @@ def test_integers_reach_the_module_as_integers(lit: Any) -> None:
     train = lightning.training_function(lit.Words, lit.make_trainer, 8, data)
     records = lightning.records(data)
     assert train(records, np.arange(24), 1)(records.features).shape == (lit.N, 2)
+
+
+def test_a_config_file_names_a_training_function(lit: Any, tmp_path: Path) -> None:
+    (tmp_path / "lit_training.py").write_text(
+        "from leakscope.integrations.lightning import training_function\n"
+        f"from {lit.__name__} import Noise, make_trainer\n"
+        "train = training_function(Noise, make_trainer, batch_size=24)\n"
+    )
+    (tmp_path / "audit.toml").write_text(
+        '[data]\ndataset = "gaussian"\noptions = {n_samples = 60, n_features = 8, n_classes = 2}\n'
+        '[model]\ntrain = "lit_training:train"\n[population]\nmodels = 4\n[attacks]\nnames = ["loss"]\n'
+    )
+    done = run_command("audit", tmp_path / "audit.toml", "--out", tmp_path / "run")
+    assert "4 models were each trained on a random half of 60 records" in done.out, done

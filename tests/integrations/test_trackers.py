@@ -174,12 +174,17 @@ class TestWandb:
         assert b"report-redacted.html" in sent
         assert b"results.json" not in sent and b"/report.html" not in sent
 
-    def test_the_active_run_receives_it(self, offline: Any, population: Verdict) -> None:
+    def test_the_active_run_receives_it(
+        self, offline: Any, population: Verdict, given_model: Verdict
+    ) -> None:
         with offline.init(settings=offline.Settings(silent=True)) as active:
             active.log({"loss": 1.0})
             step = active.step
-            assert leakscope.log_run(population, to="wandb") == active.id
+            for _ in range(2):
+                assert leakscope.log_run(population, to="wandb") == active.id
             assert active.step == step
+            with pytest.raises(InputError, match="the active Weights & Biases run holds another audit"):
+                leakscope.log_run(given_model, to="wandb")
             assert active.summary["leakscope/auc"] == population.results.headline.auc.value
             assert active.config["leakscope"]["seed"] == "0"
             assert offline.run is active

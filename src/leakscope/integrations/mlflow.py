@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from leakscope.errors import InputError
 from leakscope.integrations.tracked_run import PREFIX, TrackedRun
-from leakscope.integrations.tracking import refuse_into
+from leakscope.integrations.tracking import refuse_another_audit, refuse_into
 
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
 """MLflow's own defaults wait for minutes for a server that does not answer."""
@@ -62,7 +60,7 @@ def _log_to(run_id: str, run: TrackedRun) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     client = MlflowClient()
-    _check_params(client.get_run(run_id).data.params, run.params)
+    refuse_another_audit(client.get_run(run_id).data.params, run.params, "MLflow")
     now = mlflow.utils.time.get_current_time_millis()
     metrics = [Metric(name, value, now, 0) for name, value in run.metrics.items()]
     client.log_batch(run_id, metrics, tags=[RunTag(*tag) for tag in run.tags.items()])
@@ -71,13 +69,3 @@ def _log_to(run_id: str, run: TrackedRun) -> None:
         client.log_batch(run_id, params=params[at : at + _MOST_PARAMS])
     for path in run.files:
         client.log_artifact(run_id, str(path), "leakscope")
-
-
-def _check_params(stored: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Refuses a run that holds another audit, before anything is logged: MLflow's params never change."""
-    for name, value in given.items():
-        if stored.get(name, value) != value:
-            raise InputError(
-                f"the active MLflow run holds another audit ({name} is {stored[name]}, not {value}); log "
-                "this one to a run of its own"
-            )

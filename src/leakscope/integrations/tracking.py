@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, first_line
 from leakscope.evaluate.verdict import Verdict
@@ -76,6 +78,16 @@ def refuse_into(into: str | None, tracker: str) -> None:
     """Raises InputError where `into` is given although a run is active."""
     if into is not None:
         raise InputError(f"into={into!r} would do nothing: the audit is logged to the active {tracker} run")
+
+
+def refuse_another_audit(stored: Mapping[str, Any], given: Mapping[str, str], tracker: str) -> None:
+    """Raises InputError where the settings of another audit are in the active run, before any is logged."""
+    for name, value in given.items():
+        if stored.get(name, value) != value:
+            raise InputError(
+                f"the active {tracker} run holds another audit ({name} is {stored[name]}, not {value}); log "
+                "this one to a run of its own"
+            )
 
 
 def _opened(run: Run | Path | str) -> Run:

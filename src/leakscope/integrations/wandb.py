@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from leakscope.integrations.tracked_run import PREFIX, TrackedRun
-from leakscope.integrations.tracking import refuse_into
+from leakscope.integrations.tracking import refuse_another_audit, refuse_into
 
 _PROJECT = "leakscope"
 _SETTINGS = {
@@ -49,6 +49,7 @@ def _log_to(started: Any, run: TrackedRun) -> None:
     import wandb
 
     settings = {name.removeprefix(PREFIX): value for name, value in run.params.items()}
+    refuse_another_audit(dict(started.config.get("leakscope", {})), settings, "Weights & Biases")
     started.config.update({"leakscope": settings}, allow_val_change=True)
     # The summary, not the history: the audit is no step of a training that may be under way.
     started.summary.update({**run.metrics, **run.tags})
