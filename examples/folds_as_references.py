@@ -1,8 +1,9 @@
 """Models of a cross-validation as reference models: python examples/folds_as_references.py
 
-Repeated cross-validation fits the model on two partitions of the records. One model of the first is the
-target; the models of the second are its references. Each record is out of exactly one of them, whether it is
-a member of the target or not, so the references do not reveal who is a member. Models of one partition would.
+Repeated cross-validation fits the model on three partitions of the records. One model of the first is the
+target; the models of the other two are its references. Each record is out of exactly two of them, whether it
+is a member of the target or not, so the references do not reveal who is a member. The other folds of the
+target's own partition would.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ N_FOLDS = 5
 x, labels = load_digits(return_X_y=True)
 
 outputs, in_masks = [], []
-for members, _ in RepeatedKFold(n_splits=N_FOLDS, n_repeats=2, random_state=0).split(x):
+for members, _ in RepeatedKFold(n_splits=N_FOLDS, n_repeats=3, random_state=0).split(x):
     model = RandomForestClassifier(20, random_state=0).fit(x[members], labels[members])
     outputs.append(model.predict_proba(x))  # of every record, not only of the fold that was left out
     in_masks.append(np.isin(np.arange(len(x)), members))
