@@ -28,7 +28,9 @@ from leakscope.runs.verification import verify_run
 from leakscope.signals.functions import log_odds
 from leakscope.signals.output_filter import OutputFilter
 from leakscope.signals.queries import Query, changed, log_odds_queries, spread_of
+from leakscope.train.state import TrainingState
 from leakscope.types import Records
+from tests.cli.command import run_command
 from tests.engine.small_population import RECIPE, complete, count_training, noise, records, regression_records
 
 NAME = "query_log_odds"
@@ -104,6 +106,27 @@ def test_networks_return_for_the_first_query_what_they_return_for_the_record(
     assert (arrays[NAME][..., 1] != arrays["log_odds"]).mean() > 0.5
     if outputs == OutputFilter():  # noise of a tenth of a standard deviation changes little
         assert np.corrcoef(arrays[NAME][..., 1].ravel(), arrays["log_odds"].ravel())[0, 1] > 0.9
+
+
+def test_a_training_that_stops_between_checkpoints_resumes_with_their_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: dict[str, Any] = {"signals": (NAME,), "queries": 3}
+    whole = complete(tmp_path / "whole", **wanted).signals().arrays[NAME]
+    passed = TrainingState.passed
+
+    def stopped(self: TrainingState, epoch: int, steps: int) -> None:
+        passed(self, epoch, steps)
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingState, "passed", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        complete(tmp_path / "resumed", save_seconds=0, **wanted)
+    monkeypatch.setattr(TrainingState, "passed", passed)
+    assert list((tmp_path / "resumed").rglob("checkpoint-0"))
+    resumed = complete(tmp_path / "resumed", **wanted).signals().arrays[NAME]
+    assert np.array_equal(resumed, whole) and whole.shape[1] == 2
 
 
 def test_mirror_images_are_queries_where_models_may_have_seen_them() -> None:
@@ -195,4 +218,7 @@ def test_audits_without_several_queries_say_so(tmp_path: Path) -> None:
 def test_config_files_have_the_setting(tmp_path: Path) -> None:
     text = '[data]\ndataset = "digits"\n[population]\nqueries = 4\n'
     config = parse_config(text, tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_text(text)
+    done = run_command("audit", tmp_path / "a.toml", "--queries", "19", "--out", tmp_path / "run")
+    assert done.exit_code == 2 and "queries=19: there are at most 18" in done.err
     assert config.settings.queries == 4 and isinstance(config.source(None), TrainedPopulation)
