@@ -78,10 +78,13 @@ def check_arguments(setting: str, make: Any, options: Mapping[str, object]) -> N
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return
     known = [parameter.name for parameter in parameters]
+    optional = [p.name for p in parameters if p.default is not inspect.Parameter.empty]
     for name in options:
         if name not in known:
-            hint = did_you_mean(name, known, before="; ")
-            raise InputError(f"{setting}.{name} is not an option of {getattr(make, '__name__', make)}{hint}")
+            hint = did_you_mean(name, optional) or f"it takes {', '.join(optional) or 'none'}"
+            raise InputError(
+                f"{setting}: {name!r} is not an option of {getattr(make, '__name__', make)}; {hint}"
+            )
 
 
 def _script_name() -> str | None:

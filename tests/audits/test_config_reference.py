@@ -118,6 +118,30 @@ def test_unknown_settings_at_every_level(text: str, message: str) -> None:
         parsed(f'{text}\n[data]\ndataset = "digits"\n')
 
 
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("options = { widht = 4 }", "net='mlp': 'widht' is not an option of mlp; did you mean 'width'?"),
+        (
+            "estimator = 'sklearn.ensemble:RandomForestClassifier'\noptions = { n_estimator = 4 }",
+            "'n_estimator' is not an option of RandomForestClassifier; did you mean 'n_estimators'?",
+        ),
+    ],
+)
+def test_unknown_options_of_models(model: str, message: str) -> None:
+    from leakscope.models.registry import build
+
+    config = parsed(f'[model]\n{model}\n[data]\ndataset = "digits"\n')
+    with pytest.raises(InputError) as refused:
+        build(config.recipe(), (4,), 2)  # type: ignore[arg-type]
+    assert message in str(refused.value)
+
+
+def test_a_setting_in_another_table_is_sent_there() -> None:
+    with pytest.raises(InputError, match=r"training.signals is not .*; it belongs to \[population\]"):
+        parsed('[training]\nsignals = ["loss"]\n[data]\ndataset = "digits"\n')
+
+
 def test_the_schema_accepts_what_the_program_accepts() -> None:
     check = jsonschema.Draft7Validator(config_schema())
     check.check_schema(config_schema())

@@ -150,7 +150,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an estimator's unknown option": (
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\noptions = {depth = 3}",
-        ("sklearn.svm:SVC", "model.options={'depth': 3}", "depth"),
+        ("sklearn.svm:SVC", "'depth' is not an option of SVC; it takes C, kernel"),
     ),
     "training of an estimator": (
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\n[training]\nlr = 0.1",

@@ -11,6 +11,7 @@ import pytest
 from leakscope.data.prediction_roles import PredictionColumns
 from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.errors import InputError
+from leakscope.single_model.attack import attack
 
 P_YES = [0.9, 0.2, 0.7, 0.4]
 ANSWERS = ["yes", "no", "yes", "no"]
@@ -290,3 +291,14 @@ def test_names_of_columns_and_classes_may_be_anything(tmp_path: Path, text: str)
     )
     predictions = read(path, label=text, classes=("é",))
     assert probability_of_the_label(predictions) == pytest.approx([0.9, 0.8, 0.6, 0.9])
+
+
+def test_two_files_of_one_model_have_their_classes_in_one_order(tmp_path: Path) -> None:
+    """A column of another class would be compared with it."""
+    p_no = [1 - p for p in P_YES]
+    files = []
+    for name, columns in (("a", {"no": p_no, "yes": P_YES}), ("b", {"prob_yes": P_YES, "prob_no": p_no})):
+        (tmp_path / name).mkdir()
+        files.append(read(table(tmp_path / name, label=ANSWERS, split=SPLIT, **columns)))
+    with pytest.raises(InputError, match=r"the classes no, yes and private ones yes, no; .* alike"):
+        attack(files[0], files[1], tmp_path / "run")

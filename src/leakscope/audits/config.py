@@ -188,7 +188,7 @@ class AuditConfig:
         if model.estimator is not None:
             example = "sklearn.ensemble:RandomForestClassifier"
             make = import_object("model.estimator", model.estimator, example, folder)
-            check_arguments("model.options", make, model.options)
+            check_arguments(f"model.estimator={model.estimator!r}", make, model.options)
             with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
                 return EstimatorRecipe(make(**model.options))
         if model.train is not None:

@@ -34,7 +34,7 @@ def factory(name: str) -> Factory:
 def build(recipe: Recipe, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """A freshly initialised network of the recipe, from torch's current random state."""
     make = factory(recipe.net)
-    check_arguments("model.options", make, dict(recipe.net_options))
+    check_arguments(f"net={recipe.net!r}", make, dict(recipe.net_options))
     try:
         net = make(input_shape, n_classes, **dict(recipe.net_options))
     except (TypeError, ValueError) as error:

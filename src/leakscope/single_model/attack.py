@@ -111,6 +111,11 @@ def check_request(public: Predictions, private: Predictions, settings: AttackSet
             f"public predictions have {public.n_classes} classes and private ones {private.n_classes}; "
             "both must come from one model"
         )
+    if public.class_names != private.class_names and public.class_names and private.class_names:
+        raise InputError(
+            f"public predictions have the classes {', '.join(public.class_names)} and private ones "
+            f"{', '.join(private.class_names)}; name and order the columns of both files alike"
+        )
     if public.kind != private.kind:
         raise InputError(
             f"public predictions are {public.kind} and private ones {private.kind}; save both alike"

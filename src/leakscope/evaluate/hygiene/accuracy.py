@@ -26,25 +26,29 @@ _NEARLY_EQUAL = 1.5  # the most frequent class, relative to equal frequencies
 def check_accuracy(
     correct: AnyArray | None, in_mask: BoolArray, targets: IntArray, labels: AnyArray | None = None
 ) -> Outcome:
-    """Compares each target's accuracy with that of the other models, and reports the most deviant.
+    """Compares each target's accuracy with that of the others, and reports the most deviant.
 
     Args:
         correct: bool (models, records); None: the task has no accuracy.
         in_mask: bool (models, records).
         targets: indices of the targets.
-        labels: (records,), for a target without other models; None: not known.
+        labels: (records,), for a single target; None: not known.
     """
     if correct is None or (len(in_mask) == 1 and labels is None):
         reason = "the task has none" if correct is None else "there are no other models"
         return Outcome(NAME, "not checked", f"Accuracy was not compared with that of other models: {reason}.")
-    if labels is not None and len(in_mask) == 1:
-        members = np.array(in_mask[0])
-        return _compared_with_guessing(np.asarray(correct[0])[members], labels[members])
     if labels is not None and len(targets) == 1:
-        members = np.array(in_mask[targets[0]])
-        swapped = _worse_than_chance(np.asarray(correct[targets[0]])[members], labels[members])
-        if swapped is not None:
+        members = np.flatnonzero(in_mask[targets[0]])
+        of_members = correct[targets[0]][members], labels[members]
+        if len(in_mask) == 1:
+            return _compared_with_guessing(*of_members)
+        if (swapped := _worse_than_chance(*of_members)) is not None:
             return swapped
+    return _compared_with_others(correct, in_mask, targets)
+
+
+def _compared_with_others(correct: AnyArray, in_mask: BoolArray, targets: IntArray) -> Outcome:
+    """References that are far more or less accurate than a target are poor ones."""
     rates = rates_by_model(correct, in_mask)
     deviations = [
         (*_deviation(rate, n_records, target), side)
@@ -68,8 +72,8 @@ def check_accuracy(
         f"A target has an accuracy of {own:.1%} on its {side}, the other models have {others:.1%} on theirs. "
         "Attacks that use them as references are not reliable."
     )
-    causes = CAUSES if len(targets) == 1 else ()
-    return Outcome(NAME, "failed" if gap >= _FAILS_FROM else "warning", sentence, numbers, causes)
+    status: Status = "failed" if gap >= _FAILS_FROM else "warning"
+    return Outcome(NAME, status, sentence, numbers, CAUSES if len(targets) == 1 else ())
 
 
 def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[float, float, float]:
