@@ -186,7 +186,7 @@ def test_a_given_model_is_queried_as_its_references_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"queries": 1}, "queries=1: must be at least 2"),
+        ({"queries": 0}, "queries=0: must be at least 1"),
         ({"queries": "four"}, "queries='four': write for example queries=4"),
         ({"queries": 4, "attacks": ["lira", "loss"]}, "queries=4 would do nothing: no attack reads them"),
         ({"attacks": ["rmia(queries=all)"]}, r"rmia\(queries=all\)'\] read several queries.*queries=4"),

@@ -7,11 +7,11 @@ from dataclasses import FrozenInstanceError, dataclass, fields, replace
 import numpy as np
 import pytest
 
-from leakscope import testing
 from leakscope.attacks import Attack, Base, Bavaria, EbLira, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
 from leakscope.signals.registry import CLASSIFICATION, REGRESSION
+from leakscope.testing import attack_contract as testing
 from leakscope.testing import check_attack, planted_bank
 from leakscope.types import Design, Signals
 

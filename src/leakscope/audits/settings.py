@@ -70,8 +70,8 @@ class AuditSettings:
         design: "balanced" (the default), "bernoulli" (the default with a claim) or "pairs".
         seed: all randomness derives from it; 0 by default.
         signals: signals to store in the bank beside those the attacks need.
-        queries: number of queries per record, 2 or more, whose log-odds the bank stores and attacks with
-            `queries="all"` read; by default a record is queried once.
+        queries: number of queries per record. With 2 or more, the bank stores their log-odds, which attacks
+            with `queries="all"` read.
         device: "auto" (the default), "cpu", "cuda" or "cuda:N".
         engine: training backend, "local" (the default) or "ray".
         address: address of the Ray cluster, "auto" or "HOST:PORT".
@@ -154,11 +154,16 @@ class AuditSettings:
             config_text=self.config_text,
         )
 
+    @property
+    def _asks_again(self) -> bool:
+        """Whether every record is queried several times."""
+        return (self.queries or 1) > 1
+
     def _attacks(self, defaults: Sequence[Attack], task: Task) -> tuple[Attack, ...]:
         """Those chosen; by default those of the source, with several queries also those that read them."""
         if self.attacks is not None:
             return resolve_all(self.attacks)
-        if self.queries is None:
+        if not self._asks_again:
             return tuple(defaults)
         if task == REGRESSION:
             raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
@@ -171,10 +176,10 @@ class AuditSettings:
         """The signals to store; several queries must have a number, and be read or stored on request."""
         names = {*(self.signals or ()), *(name for a in attacks for name in a.reads(task)), *more}
         readers = [attack.label for attack in attacks if QUERY_LOG_ODDS in attack.reads(task)]
-        if QUERY_LOG_ODDS in names and self.queries is None and "queries" in uses:
+        if QUERY_LOG_ODDS in names and not self._asks_again and "queries" in uses:
             what = f"attacks={readers} read" if readers else f"signals={QUERY_LOG_ODDS!r} is of"
             raise InputError(f"{what} several queries per record; say how many, for example queries=4")
-        if self.queries is not None and QUERY_LOG_ODDS not in names:
+        if self._asks_again and QUERY_LOG_ODDS not in names:
             raise InputError(
                 f"queries={self.queries} would do nothing: no attack reads them; choose one that does, as "
                 f"eb_lira(queries=all), or store them with signals={[QUERY_LOG_ODDS]}"
@@ -271,8 +276,8 @@ def _problems(settings: AuditSettings) -> list[str]:
             f"models={settings.models}: a {design} design needs an even number of models "
             f"(try {settings.models + 1})"
         )
-    if settings.queries is not None and settings.queries < 2:
-        problems.append(f"queries={settings.queries}: must be at least 2, or left out")
+    if settings.queries is not None and settings.queries < 1:
+        problems.append(f"queries={settings.queries}: must be at least 1")
     if settings.seed is not None and settings.seed < 0:
         problems.append(f"seed={settings.seed}: must be 0 or more")
     for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):

@@ -266,7 +266,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     def show_verdict(screen: Console) -> None:
         alarms = _alarms(verdict)
         facts = results.config.source.facts
-        if "columns" in facts:  # whoever sees a wrong reading can correct it
+        if {"file", "columns"} <= facts.keys():  # whoever sees a wrong reading of predictions can correct it
             print_lines(screen, [f"Read {facts['file']}: {facts['columns']}."], style="dim")
         screen.print()
         for line in verdict.summary():

@@ -1,6 +1,6 @@
 """The steps of small perceptrons on a CPU, by compiled code that takes all steps of a model at a time.
 
-The code knows plain batches of records in memory, class indices or real numbers as labels, cross-entropy
+The code knows plain batches of records, class indices or real numbers as labels, cross-entropy
 (smoothed or not) or squared error, and every optimizer. Any other recipe goes through `HostSteps`, and so do
 large networks, which are as fast by batched matrix products.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from leakscope.train.losses import Objective
 from leakscope.train.mixup import Mixes
 from leakscope.train.plan import BatchPlan
 from leakscope.train.poisson import Plan
-from leakscope.train.steps import AfterStep, HostSteps, Stack, Steps
+from leakscope.train.steps import GATHERED_AT_ONCE, AfterStep, HostSteps, Stack, Steps
 from leakscope.types import Design
 
 MOST_PARAMETERS = 50_000  # of one model; torch is as fast from about twice as many on
@@ -36,6 +37,8 @@ _PARTS_PER_THREAD = 4  # on a busy machine, one thread gets further than another
 _ACTIVATIONS: dict[type[nn.Module] | None, int] = {None: 0, nn.ReLU: 1, nn.Tanh: 2}
 _OPTIMIZERS = {name: number for number, name in enumerate(OPTIMIZERS)}
 _TOLERANCE = 1e-5  # of the check; parameters are about 0.3
+
+Read = Callable[[Tensor], Tensor]
 
 if TYPE_CHECKING:
     _Pointers = ctypes.Array[ctypes.c_void_p]
@@ -55,13 +58,18 @@ class _Training(ctypes.Structure):
     )
 
 
-def compiled_steps(stack: Stack, x: Tensor, y: Tensor, plan: Plan, recipe: Recipe) -> CompiledSteps | None:
-    """The steps of a block whose recipe and networks the compiled code knows; None for any other."""
+def compiled_steps(
+    stack: Stack, x: Tensor, y: Tensor, plan: Plan, recipe: Recipe, read: Read | None = None
+) -> CompiledSteps | None:
+    """The steps of a block whose recipe and networks the compiled code knows; None for any other.
+
+    Where `x` is on disk, `read` reads the records at an index.
+    """
     if not isinstance(stack, DenseStack) or not isinstance(plan, BatchPlan):
         return None
     if not _knows(stack, x, y, recipe) or (loaded := library(is_right)) is None:
         return None
-    return CompiledSteps(loaded, stack, x, y, plan, recipe)
+    return CompiledSteps(loaded, stack, x, y, plan, recipe, read)
 
 
 def prepare_for(recipe: Recipe) -> None:
@@ -91,39 +99,51 @@ class CompiledSteps(Steps):
     """The steps of one block; models are shared out among as many threads as torch has."""
 
     def __init__(
-        self, loaded: ctypes.CDLL, stack: DenseStack, x: Tensor, y: Tensor, plan: BatchPlan, recipe: Recipe
+        self,
+        loaded: ctypes.CDLL,
+        stack: DenseStack,
+        x: Tensor,
+        y: Tensor,
+        plan: BatchPlan,
+        recipe: Recipe,
+        read: Read | None = None,
     ) -> None:
         super().__init__(stack, plan, recipe)
-        self._call, self._plan = loaded.train_perceptrons, plan
+        self._call, self._plan, self._read = loaded.train_perceptrons, plan, read
         self._inputs = x, y.contiguous()  # addresses below are valid as long as these live
         self._layers = _layers_of(stack)
         self._pointers = [*map(_pointers_to, (stack.parameters, *self._optimizer.moments))]
         self._training = self._described(stack.objective.smoothing(stack.sizes[-1]))
+        self._describe_inputs(*self._inputs)
         n_parameters = sum(p[0].numel() for p in stack.parameters)
         self._products_per_step = 3 * plan.batch * n_parameters * len(plan.models)
         self._together = max(1, int(PRODUCTS_AT_ONCE / self._products_per_step))
+        if read is not None:
+            n_numbers = len(plan.models) * plan.batch * x[0].numel()
+            self._together = min(self._together, max(1, GATHERED_AT_ONCE // n_numbers))
         self._pool: ThreadPoolExecutor | None = None
 
     def _described(self, smoothing: float) -> _Training:
         """All but the batches."""
-        (x, y), recipe, plan = self._inputs, self._recipe, self._plan
+        recipe, plan = self._recipe, self._plan
         addresses = [ctypes.addressof(pointers) for pointers in self._pointers]
-        of_labels = "numbers" if y.is_floating_point() else "classes"
-        described = _Training(
+        return _Training(
             n_layers=len(self._layers[1]),
             n_models=len(plan.models),
             batch=plan.batch,
             **dict(zip(("sizes", "activations", "is_tall"), map(_address, self._layers), strict=True)),
             **dict(zip(("values", "moments1", "moments2"), addresses, strict=False)),
-            x=x.data_ptr(),
             optimizer=_OPTIMIZERS[recipe.optimizer],
             nesterov=recipe.nesterov,
             smoothing=smoothing,
             momentum=recipe.momentum,
             weight_decay=recipe.weight_decay,
         )
-        setattr(described, of_labels, y.data_ptr())
-        return described
+
+    def _describe_inputs(self, x: Tensor, y: Tensor) -> None:
+        """Where the records of the next steps are."""
+        self._training.x = x.data_ptr()
+        setattr(self._training, "numbers" if y.is_floating_point() else "classes", y.data_ptr())
 
     def run_epoch(
         self,
@@ -143,7 +163,12 @@ class CompiledSteps(Steps):
             after_step(min(some.stop, len(order)))
 
     def _take(self, order: AnyArray, weight: AnyArray, idle: AnyArray, lr: list[float]) -> None:
-        """Takes these steps with all models."""
+        """Takes these steps with all models; of records on disk, only those of the steps are in memory."""
+        if self._read is not None:
+            records, order = np.unique(order, return_inverse=True)
+            index = torch.from_numpy(records)
+            inputs = self._read(index).contiguous(), self._inputs[1][index]
+            self._describe_inputs(*inputs)
         types = {np.int64: order, np.float32: weight, np.bool_: idle, np.float64: lr}
         arrays: list[AnyArray] = [np.ascontiguousarray(values, dtype) for dtype, values in types.items()]
         training, count = self._training, self._optimizer.count

@@ -35,5 +35,5 @@ def steps_of(
             return CapturedSteps(*arguments)
         except (RuntimeError, NotImplementedError) as error:
             note(f"steps launched one by one, not captured: {first_line(error)}")
-    compiled = compiled_steps(*arguments) if inputs.on_disk is None else None
-    return compiled or HostSteps(*arguments, inputs.rows)
+    read = None if inputs.on_disk is None else inputs.rows
+    return compiled_steps(*arguments, read) or HostSteps(*arguments, inputs.rows)
