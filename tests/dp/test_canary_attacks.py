@@ -89,6 +89,7 @@ def test_placeholders_that_were_changed_are_noticed():
         model(functional.pad(x, (1, 1, 1, 1))[:, :, :4, :4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [8, 40])
 def test_a_private_training_by_laplace_noise_is_not_refuted(n_steps):
     """Sums over steps look Gaussian; each step is epsilon = 8 / steps, and the whole claim is true."""

@@ -68,6 +68,7 @@ def test_canaries_in_several_backward_passes_reach_the_clipping() -> None:
     assert Training(0.4, poisson_sampling=False).run(parts=3).status == "refuted"
 
 
+@pytest.mark.slow
 def test_canaries_in_parts_of_a_batch_that_fit_into_memory_reach_the_clipping() -> None:
     from opacus.utils.batch_memory_manager import BatchMemoryManager
 
