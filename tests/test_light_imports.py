@@ -131,7 +131,7 @@ def test_outputs_are_judged_where_torch_is_not_installed(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
     said = without_torch("sys.argv = ['leakscope', 'demo']; main()", tmp_path, rc=2)
-    assert said.strip().splitlines()[-1].startswith("leakscope: torch is not installed")
+    assert said.strip().splitlines()[-1].startswith("leakscope: training needs torch")
     assert "leakscope[train]" in said
     assert "Traceback" not in said
     assert not (tmp_path / "runs").exists()
