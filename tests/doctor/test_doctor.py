@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata, util
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from leakscope.doctor import diagnosis, machine
 from leakscope.doctor.diagnosis import Diagnosis, diagnose, lines
 from leakscope.doctor.packages import Package, check_packages, import_problems
-from leakscope.doctor.requirements import Requirement, parsed
+from leakscope.doctor.requirements import Requirement, parsed, requirements
 from tests.cli.command import run_command
 
 COMMAND = "from leakscope.cli.main import main; main()"
@@ -140,3 +141,10 @@ def test_a_broken_numpy_is_found_and_everything_else_is_still_said(tmp_path: Pat
     assert by_name["numpy"]["status"] == "broken" and "broken on purpose" in by_name["numpy"]["problem"]
     assert by_name["typer"]["status"] == "ok"
     assert any(problem.startswith("numpy: ") for problem in found["problems"])
+
+
+def test_every_installed_requirement_is_looked_for_under_the_name_of_its_module() -> None:
+    installed = {(found.name or "").lower().replace("_", "-") for found in metadata.distributions()}
+    wanted = [one for one in requirements() if one.name.lower().replace("_", "-") in installed]
+    assert wanted
+    assert [one.name for one in wanted if util.find_spec(one.module) is None] == []

@@ -129,7 +129,7 @@ def _remedies(packages: list[Package]) -> Iterator[str]:
 def _package_line(package: Package) -> str:
     of = f" [{package.extra}]" if package.extra else ""
     state = "" if package.status == "ok" else f"  {package.status.upper()}: {package.problem}"
-    return f"  {package.name:16} {package.version or '-':14}{of}{state}"
+    return f"  {package.name:18} {package.version or '-':14}{of}{state}"
 
 
 def _folder_line(folder: Folder) -> str:

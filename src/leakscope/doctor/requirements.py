@@ -13,7 +13,16 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?\s*\(?([^;)]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _PYTHON = re.compile(r"python_version\s*(<=|>=|<|>|==)\s*['\"]([\d.]+)['\"]")
 _BOUND = re.compile(r"(<=|>=|<|>|==)\s*([\d.]+)")
-_MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "moto": "moto", "pytest-xdist": "xdist"}
+_MODULES = {
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+    "pytest-xdist": "xdist",
+    "pyyaml": "yaml",
+    "xgboost-cpu": "xgboost",
+    "mlflow-skinny": "mlflow",
+    "mkdocs-material": "material",
+}
+"""Packages whose modules have other names."""
 
 
 class Requirement(NamedTuple):
