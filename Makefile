@@ -39,14 +39,14 @@ bench: $(INSTALLED) $(RIVALS)/.installed  ## speed, always as a ratio against a 
 		$(BIN)/python $$script || exit 1; done
 	$(BIN)/python benchmarks/against_rivals.py --write
 
-$(INSTALLED): pyproject.toml requirements/cpu.txt
+$(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint requirements/cpu.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	touch $@
 
 $(VENV)/.docs-installed: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint requirements/cpu.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 # The tools we measure against want other versions of what we use, so they have an environment of their own.

@@ -59,7 +59,7 @@ def test_the_lock_file_satisfies_every_requirement_and_names_no_host() -> None:
         assert one.specifier.contains(version, prereleases=True), f"{one} but {version}; run `make lock`"
 
 
-def test_a_plain_install_needs_no_torch_and_no_extra_is_bounded_above_by_us() -> None:
+def test_a_plain_install_needs_no_torch() -> None:
     assert "torch" not in {one.name for one in required()}
     assert "torch" in {one.name for one in required("train")}
     assert missing_extra("torch") == "training needs torch: pip install 'leakscope[train]'"
