@@ -25,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -58,6 +59,11 @@ class Cell(NamedTuple):
     n_models: int
     design: str
     records: str
+
+
+def key_of(cell: Cell) -> str:
+    """The cell's name in the results."""
+    return "|".join(map(str, cell))
 
 
 def records(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,15 +106,21 @@ def _fitted(kind: str, x: np.ndarray, y: np.ndarray, seed: int) -> object:
     return ExtraTreesClassifier(25, min_samples_leaf=2, random_state=seed % 2**31).fit(x, y)
 
 
+def seed_of(cell: Cell, *numbers: int) -> int:
+    """A seed of the cell's own: cells that shared models or records would deviate from 95% together."""
+    return int(np.random.SeedSequence([crc32(key_of(cell).encode()), *numbers]).generate_state(1)[0])
+
+
 def population(cell: Cell, number: int) -> tuple[Signals, Design]:
     """The signals of one population's models."""
     import warnings
 
     warnings.simplefilter("ignore")
-    x, y = records(0 if cell.records == "same" else number + 1, N_RECORDS)
-    design = make_design(cell.design, cell.n_models, N_RECORDS, 1000 * number + cell.n_models)
+    sample = 0 if cell.records == "same" else number + 1
+    x, y = records(seed_of(cell, 0, sample), N_RECORDS)
+    design = make_design(cell.design, cell.n_models, N_RECORDS, seed_of(cell, 1, number))
     logits = np.stack([
-        logits_of(cell.kind, x, y, members, 1_000_003 * number + model)
+        logits_of(cell.kind, x, y, members, seed_of(cell, 2, number, model))
         for model, members in enumerate(design.in_mask)
     ])  # fmt: skip
     own = np.take_along_axis(logits, np.broadcast_to(y, logits.shape[:2])[..., None], 2)[..., 0]
@@ -213,7 +225,7 @@ def measured(chosen: list[Cell], n_populations: int, minutes: float, n_workers: 
     os.environ["OMP_NUM_THREADS"] = "1"  # one population per process
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _use_one_thread) as pool:
         for cell in chosen:
-            key = "|".join(map(str, cell))
+            key = key_of(cell)
             if key in results:
                 continue
             futures = [pool.submit(audited, cell, number) for number in range(n_populations)]
@@ -364,8 +376,6 @@ populations where the interval of the headline lies wholly above 0.5 although no
 - **Bits.** The variance of mean bits lies between that of permuted designs and that of a jackknife over
   models, which differ by a factor of 10 with 8 models. The interval takes their geometric mean, so with 8
   models it can be about twice as wide as necessary.
-- The columns of calibrated rates (of `loss` and `lira`) and of bits have 100 populations, in the cells that
-  have them.
 
 ## The table
 
