@@ -11,7 +11,7 @@ from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.queries import label_queries
-from leakscope.train import loop, poisson
+from leakscope.train import launch, loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
 
@@ -201,7 +201,7 @@ def test_where_a_step_cannot_be_captured_it_is_launched_step_by_step_with_a_note
     def refuse(*_):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(loop, "CapturedSteps", refuse)
+    monkeypatch.setattr(launch, "CapturedSteps", refuse)
     launched = trained_block(RECIPES["stacked cnn"], "bernoulli")
     assert "not captured: operation not permitted" in launched.note
     np.testing.assert_allclose(launched.signals["log_odds"], captured.signals["log_odds"], atol=0.02)
@@ -232,7 +232,7 @@ def test_a_captured_step_of_dp_sgd_ends_where_a_launched_one_ends(trainer, monke
     monkeypatch.setattr(poisson, "_WIDE", -2.0)
     widened, note = ended()
     assert note == ""
-    monkeypatch.setattr(loop, "CapturedSteps", _refuse)
+    monkeypatch.setattr(launch, "CapturedSteps", _refuse)
     launched, note = ended()
     assert "not captured" in note
     np.testing.assert_allclose(widened, captured, atol=0.02)
