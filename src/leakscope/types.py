@@ -44,8 +44,8 @@ class Records:
     """The records of the people whose membership is in question.
 
     Attributes:
-        features: float32 (records, ...), or uint8 (records, channels, height, width) for images; for text int32
-            (records, length), token ids, and -1 behind the end of a document.
+        features: float32 (records, ...), or uint8 (records, channels, height, width) for images; for text
+            int32 (records, length), token ids, and -1 behind the end of a document.
         labels: int64 (records,) class indices; float32 for a regression target.
         ids: str (records,), unique and stable: the same record has the same id in every run.
         name: short name of the dataset.

@@ -128,7 +128,7 @@ def distinctive_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_
 
 
 def first_words(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
-    """The beginning of each document on one line, or its first tokens where texts are unknown; str (which,)."""
+    """The beginning of each document on one line; its first tokens where texts are unknown; str (which,)."""
     if records.text is None:
         rows = take_rows(records.features, which)
         texts = ["tokens " + " ".join(map(str, row[row >= 0][: _MOST_OF_TEXT // 6])) for row in rows]
