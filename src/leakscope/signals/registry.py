@@ -183,6 +183,19 @@ def own_functions(names: Iterable[str]) -> dict[str, Callable[..., Any]]:
     return {name: _function(name) for name in sorted(names) if names_code(name)}
 
 
+def members_have_low(name: str) -> bool:
+    """Whether low values of a signal are typical of members."""
+    return any(signal.direction == "low" for signal in SIGNALS if signal.name == name)
+
+
+def has_one_value(name: str, task: Task) -> bool:
+    """Whether a signal of models of this task is one number per record whose order says who is a member."""
+    if names_code(name):
+        return task != LANGUAGE
+    directions = [s.direction for s in SIGNALS if (s.name, s.task) == (name, task) and s.inputs != "queries"]
+    return directions in (["high"], ["low"])
+
+
 def file_name(name: str) -> str:
     """The name of the file that a bank stores a signal in; a colon is not allowed in one everywhere."""
     return f"{name.replace(':', '-')}.npy"

@@ -15,10 +15,10 @@ the model's own distribution at t:
 - `standardized_lowest` is the mean of the lowest 20% of `(l - mu) / sigma` (min-k%++, Zhang et al. 2025).
 - `zlib_ratio` is `loss` divided by the bytes of the text compressed by zlib (Carlini et al. 2021).
 - `base_gap` is `mean(l - b)`.
-- `error_gap` is `P / (P + N)`: P is the sum of the positive `l - b`, N that of the negative ones without their
-  sign, over the positions where the model's most probable token is not the next one. It orders documents as
-  the ratio P / N does (EZ-MIA, Ilić et al. 2026). It is 1 where the model makes no error, as in the
-  publication, and 1/2 where nothing changed.
+- `error_gap` is `P / (P + N)`: P is the sum of the positive `l - b`, and -N that of the negative ones, over
+  the positions where the model's most probable token is not the next one. It orders documents as the ratio
+  P / N does (EZ-MIA, Ilić et al. 2026). It is 1 where the model makes no error, as in the publication, and
+  1/2 where nothing changed.
 - `log_prob_q25`, `log_prob_q50`, `log_prob_q75` are quartiles of `l`.
 - `correct` is the share of tokens that are the most probable ones.
 """
@@ -238,4 +238,3 @@ def _mean_of_lowest(values: Tensor, mask: Tensor) -> Tensor:
     n_lowest = (mask.sum(-1) * LOWEST_SHARE).floor().clamp(min=1)
     is_lowest = torch.arange(values.shape[-1], device=values.device) < n_lowest[:, None]
     return ascending.masked_fill(~is_lowest, 0.0).sum(-1) / n_lowest
-
