@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from leakscope.errors import InputError
 from leakscope.train.plan import BatchPlan, all_members, rows_of
 from leakscope.types import Records
 from tests.engine.small_population import records, regression_records
+from tests.made_up_text import text_records
 
 
 def planted(given: Records, **settings: Any) -> tuple[Records, np.ndarray]:
@@ -122,3 +124,14 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
 def test_more_canaries_than_half_of_the_records_are_refused() -> None:
     with pytest.raises(InputError, match="13 of 24 records would be canaries"):
         planted(records(), number=13)
+
+
+def test_documents_become_canaries_only_where_they_have_classes() -> None:
+    plain = text_records([f"a b {i}" for i in range(8)])
+    with pytest.raises(InputError, match="plain text has none"):
+        planted(plain, number=2)
+    classes = replace(plain, labels=np.arange(8) % 2, class_names=("spam", "ham"))
+    with pytest.raises(InputError, match="tokens of documents; choose kind='mislabelled'"):
+        planted(classes, kind="out_of_distribution", number=2)
+    changed, canaries = planted(classes, number=2)
+    assert (changed.labels[canaries] == 1 - classes.labels[canaries]).all()

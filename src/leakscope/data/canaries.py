@@ -59,6 +59,7 @@ class Canaries:
         Raises:
             InputError: the records do not allow so many canaries, or none of this kind.
         """
+        _refuse_text(records, self.kind)
         rng = generator(run_seed if self.seed is None else self.seed, 0, Purpose.CANARIES)
         chosen = np.sort(rng.choice(len(records), self._count(len(records)), replace=False))
         labels, features = records.labels.copy(), records.features
@@ -113,6 +114,17 @@ def _problems(canaries: Canaries) -> list[str]:
 def _is_number(value: object, kind: type[int] | type[float]) -> bool:
     types = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     return isinstance(value, types) and not isinstance(value, bool)
+
+
+def _refuse_text(records: Records, kind: Kind) -> None:
+    """Raises where documents cannot become canaries of this kind."""
+    if records.is_language:
+        raise InputError(f"canaries: kind={kind!r} changes labels, and plain text has none")
+    if records.is_text and kind == "out_of_distribution":
+        raise InputError(
+            "canaries: kind='out_of_distribution' changes features, and these are the tokens of documents; "
+            "choose kind='mislabelled' or 'duplicated'"
+        )
 
 
 def _other_labels(records: Records, chosen: IntArray, rng: np.random.Generator) -> AnyArray:
