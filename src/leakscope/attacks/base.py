@@ -26,9 +26,9 @@ from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
 from leakscope.errors import InputError
 from leakscope.options import accepted_values, label_of
 from leakscope.signals.registry import (
-    CLASSIFICATION,
     QUERY_LOG_ODDS,
     REGRESSION,
+    TASKS,
     Task,
     names_of,
     task_of,
@@ -92,14 +92,14 @@ class Attack:
 
     def reads(self, task: Task) -> tuple[str, ...]:
         """The signals it reads from models of this task; empty: it cannot attack them."""
-        needs = self.needs if task == CLASSIFICATION else (self.needs_in_regression or self.needs)
-        other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
-        foreign = set(names_of(other)) - set(names_of(task))
+        needs = self.needs if task != REGRESSION else (self.needs_in_regression or self.needs)
+        shipped = {name for any_task in TASKS for name in names_of(any_task)}
+        foreign = shipped - set(names_of(task))
         return () if foreign.intersection(needs) else needs
 
     def reads_from(self, signals: Signals) -> tuple[str, ...]:
         """The signals it reads from the models that these belong to."""
-        return self.reads(task_of(signals.labels))
+        return self.reads(task_of(signals.labels, signals.arrays))
 
     @property
     def leaves_pairs_out(self) -> bool:

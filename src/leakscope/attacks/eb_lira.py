@@ -60,6 +60,7 @@ class EbLira(SeveralQueries):
         online: IN and OUT references; offline: OUT references only, and the target's own outputs show how
             members differ.
         queries: "one": the record itself; "all": every stored query is combined into that number.
+        signal: the signal that is read; None: log-odds or residuals.
     """
 
     checkpoints: Literal["last", "all"] = "last"
@@ -68,6 +69,7 @@ class EbLira(SeveralQueries):
     seed: int = 0
     online: bool = True
     queries: Literal["one", "all"] = "one"
+    signal: str | None = None
 
     name = "eb_lira"
     needs = ("log_odds",)

@@ -1,6 +1,7 @@
 """How well a model's output fits a record's label: one number per model and record, higher for members.
 
-For a classifier these are the log-odds of the label. A regression model gives no probability, so one is
+For a classifier these are the log-odds of the label, and for a document those of its mean token; an attack on
+another signal reads that one. A regression model gives no probability, so one is
 assumed: the label is the output plus noise from Student's t distribution with 2 degrees of freedom. Heavy
 tails fit labels with outliers, and cost little where the noise is Gaussian (docs/regression.md has figures).
 The density is relative to its maximum, hence between 0 and 1, and 1 for a perfect prediction.
@@ -19,7 +20,7 @@ import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.signals.registry import QUERY_LOG_ODDS
+from leakscope.signals.registry import QUERY_LOG_ODDS, members_have_low
 
 CLASSIFIER, REGRESSION = "log_odds", "scaled_residual"
 _DEGREES = 2.0
@@ -33,22 +34,29 @@ class LabelFit:
     """The fit of labels to the outputs of a population.
 
     Attributes:
-        noise_scale: of regression models, in the unit of scaled residuals; None: models are classifiers.
+        noise_scale: of regression models, in the unit of scaled residuals; None: it is not assumed.
+        name: of the signal that is read as it is, where no scale is assumed.
+        sign: -1 where members have low values of it.
     """
 
     noise_scale: float | None
+    name: str = CLASSIFIER
+    sign: float = 1.0
 
     @classmethod
     def to(cls, blocks: Blocks) -> LabelFit:
         """The fit for the models of these blocks."""
-        return cls(_noise_scale(blocks) if REGRESSION in blocks.needs else None)
+        if REGRESSION in blocks.needs:
+            return cls(_noise_scale(blocks))
+        name = CLASSIFIER if QUERY_LOG_ODDS in blocks.needs else blocks.needs[0]
+        return cls(None, name, -1.0 if members_have_low(name) else 1.0)
 
     def of(self, block: Block) -> FloatArray:
         """Log-odds, or log-densities, of the labels, the mean over queries; float64 (models, records)."""
         if QUERY_LOG_ODDS in block.arrays:
             return np.asarray(block.arrays[QUERY_LOG_ODDS][:, -1].mean(axis=-1, dtype=np.float64))
         if self.noise_scale is None:
-            return block.signal(CLASSIFIER)
+            return self.sign * block.signal(self.name)
         ratio = np.sinh(block.signal(REGRESSION)) / self.noise_scale
         return np.asarray(-(_DEGREES + 1) / 2 * np.log1p(ratio**2 / _DEGREES))
 
