@@ -23,7 +23,7 @@ from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.evaluate.hygiene.shift import shift_scores, text_shift_scores
 from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
@@ -48,6 +48,8 @@ class RecordMetadata:
         shift_scores: float64, how much a record's features look like those of the first target's members, by
             a classifier trained on other records; NaN for records outside its sample. None: features unknown.
         is_canary: bool, the records that were planted; None: there are none.
+        near_copies: int64, equal numbers for documents that are nearly the same; None: they are no documents,
+            or too many.
     """
 
     ids: npt.NDArray[np.str_]
@@ -56,6 +58,7 @@ class RecordMetadata:
     duplicate_of: IntArray | None = None
     shift_scores: FloatArray | None = None
     is_canary: BoolArray | None = None
+    near_copies: IntArray | None = None
 
     @property
     def canaries(self) -> IntArray:
@@ -77,6 +80,7 @@ class RecordMetadata:
             {name: values[own] for name, values in self.groups.items()},
             first,
             None if self.shift_scores is None else self.shift_scores[own],
+            near_copies=None if self.near_copies is None else self.near_copies[own],
         )
 
     def of_units(self, units: IntArray | None, unit: str | None) -> UnitMetadata:
@@ -104,6 +108,7 @@ class RecordMetadata:
             "duplicate_of": self.duplicate_of,
             "shift_score": self.shift_scores,
             "is_canary": self.is_canary,
+            "near_copies": self.near_copies,
         }
         write_columns(
             folder / FACTS,
@@ -139,6 +144,7 @@ class RecordMetadata:
             columns.get("duplicate_of"),
             columns.get("shift_score"),
             columns.get("is_canary"),
+            columns.get("near_copies"),
         )
 
 
@@ -174,8 +180,32 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         design: who was in which training set; the shift check looks at the first model's members.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0], units=design.units)
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift, records.is_canary)
+    near_copies = None if records.text is None else records.text.near_copies
+    return RecordMetadata(
+        records.ids,
+        labels,
+        records.groups,
+        records.duplicate_of,
+        _shift_scores(records, design),
+        records.is_canary,
+        near_copies,
+    )
+
+
+def _shift_scores(records: Records, design: Design) -> FloatArray:
+    """How much each record looks like a member of the first model, by its features or its words."""
+    is_member, units = design.in_mask[0], design.units
+    if records.is_text:
+        return text_shift_scores(partial(_texts_at, records), is_member, units=units)
+    return shift_scores(partial(take_rows, records.features), is_member, units=units)
+
+
+def _texts_at(records: Records, index: IntArray) -> list[str]:
+    """Documents; where their texts are unknown, tokens take the place of words."""
+    if records.text is not None:
+        return [records.text.documents[i] for i in index.tolist()]
+    rows = take_rows(records.features, index)
+    return [" ".join(f"t{token}" for token in row[row >= 0].tolist()) for row in rows]
 
 
 def _array(series: pl.Series) -> AnyArray:
@@ -187,6 +217,7 @@ def _array(series: pl.Series) -> AnyArray:
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
     kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
+    kinds |= {"near_copies": "i"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")
