@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from leakscope.array_types import AnyArray
 from leakscope.errors import InputError, did_you_mean
 from leakscope.types import Records
@@ -129,9 +127,7 @@ def task_of(labels: AnyArray, stored: Iterable[str] = ()) -> Task:
 
 def task_of_records(records: Records) -> Task:
     """The task of models that are trained on these records; text without classes is for language models."""
-    if records.features.dtype == np.int32 and records.n_classes == 1:
-        return LANGUAGE
-    return task_of(records.labels)
+    return LANGUAGE if records.is_language else task_of(records.labels)
 
 
 def names_of(task: Task) -> tuple[str, ...]:
