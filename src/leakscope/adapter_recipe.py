@@ -75,9 +75,7 @@ class AdapterRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        problems = [
-            f"{name} does nothing to language models" for name in _NOT_OF_TEXT if getattr(self, name)
-        ]
+        problems = [f"{name} does nothing to language models" for name in _NOT_OF_TEXT if getattr(self, name)]
         if not self.base:
             problems.append("base is missing: give the folder of a model of transformers")
         if self.net_options or self.net != "language model":

@@ -16,12 +16,14 @@ from leakscope.signals.registry import (
     default_signals,
     find_signal,
     names_of,
+    of_outputs,
     task_of,
 )
 from leakscope.signals.tokens import DocumentFacts, TokenStats, document_signals, token_stats
 
 MODELS, DOCUMENTS, LENGTH, VOCABULARY = 3, 5, 9, 11
 LENGTHS = (9, 2, 6, 7, 3)
+NOT_NAIVE = {"token_log_probs", "extracted", "base_extracted"}
 ZLIB = np.array([30, 12, 21, 25, 14])
 
 
@@ -84,7 +86,9 @@ def test_every_signal_is_what_one_token_at_a_time_gives(rng: np.random.Generator
     logits, base = logits_of(rng), logits_of(rng, 1)
     signals = signals_of(logits, base, tokens)
     per_token = signals.pop("token_log_probs")
-    assert set(signals) == set(names_of(LANGUAGE)) - {"token_log_probs"}
+    for name in ("extracted", "base_extracted"):
+        assert (signals.pop(name) == -1).all()  # documents of at most 9 tokens
+    assert set(signals) == set(of_outputs(names_of(LANGUAGE))) - NOT_NAIVE
     for model in range(MODELS):
         for document, length in enumerate(LENGTHS):
             expected = naive(
@@ -172,6 +176,6 @@ def test_language_models_are_known_by_their_signals() -> None:
 
 
 def test_a_signal_of_ones_own_is_refused_for_documents() -> None:
-    with pytest.raises(InputError, match="a language model has base_gap, correct, ") as caught:
+    with pytest.raises(InputError, match="a language model has base_extracted, ") as caught:
         find_signal(f"{__name__}:naive", LANGUAGE)
     assert "your own" not in str(caught.value)

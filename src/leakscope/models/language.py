@@ -135,9 +135,7 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
 def head_layers(model: Any) -> dict[str, nn.Linear]:
     """The linear layers behind the base of a model that predicts labels, by name."""
     inside = {id(module) for module in model.base_model.modules()}
-    return {
-        name: m for name, m in model.named_modules() if isinstance(m, nn.Linear) and id(m) not in inside
-    }
+    return {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear) and id(m) not in inside}
 
 
 def weight_shape(layer: nn.Module) -> tuple[int, int]:

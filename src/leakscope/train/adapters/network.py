@@ -51,7 +51,9 @@ class Network:
         places = iter(tensors)
         for number, layer in enumerate(self.adapted.values(), 1):
             layer.down, layer.up = next(places), next(places)
-            layer.key = None if keys is None or not layer.dropout else keys + wrapped(number * LAYER_KEY_STRIDE)
+            layer.key = (
+                None if keys is None or not layer.dropout else keys + wrapped(number * LAYER_KEY_STRIDE)
+            )
         for head in self.heads.values():
             head.weight = next(places)
             head.bias = None if head.layer.bias is None else next(places)
