@@ -46,6 +46,8 @@ class RecordMetadata:
         shift_scores: float64, how much a record's features look like those of the first target's members, by
             a classifier trained on other records; NaN for records outside its sample. None: features unknown.
         is_canary: bool, the records that were planted; None: there are none.
+        secret_candidates: int64, number of candidates of the secret that was planted in a document, itself
+            included; 0 where there is none. None: no secrets were planted.
     """
 
     ids: npt.NDArray[np.str_]
@@ -54,6 +56,7 @@ class RecordMetadata:
     duplicate_of: IntArray | None = None
     shift_scores: FloatArray | None = None
     is_canary: BoolArray | None = None
+    secret_candidates: IntArray | None = None
 
     @property
     def canaries(self) -> IntArray:
@@ -83,6 +86,7 @@ class RecordMetadata:
             "duplicate_of": self.duplicate_of,
             "shift_score": self.shift_scores,
             "is_canary": self.is_canary,
+            "secret_candidates": self.secret_candidates,
         }
         write_columns(
             folder / FACTS,
@@ -118,6 +122,7 @@ class RecordMetadata:
             columns.get("duplicate_of"),
             columns.get("shift_score"),
             columns.get("is_canary"),
+            columns.get("secret_candidates"),
         )
 
 
@@ -130,7 +135,25 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
     shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift, records.is_canary)
+    return RecordMetadata(
+        records.ids,
+        labels,
+        records.groups,
+        records.duplicate_of,
+        shift,
+        records.is_canary,
+        _secret_candidates(records),
+    )
+
+
+def _secret_candidates(records: Records) -> IntArray | None:
+    """How many candidates the secret of each document has, itself included."""
+    secrets = None if records.text is None else records.text.secrets
+    if secrets is None:
+        return None
+    candidates = np.zeros(len(records), dtype=np.int64)
+    candidates[secrets.records] = 1 + secrets.alternatives.shape[1]
+    return candidates
 
 
 def _array(series: pl.Series) -> AnyArray:
@@ -141,7 +164,14 @@ def _array(series: pl.Series) -> AnyArray:
 
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
-    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
+    kinds = {
+        "id": "U",
+        "label": "Uiuf",
+        "duplicate_of": "i",
+        "shift_score": "f",
+        "is_canary": "b",
+        "secret_candidates": "i",
+    }
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")

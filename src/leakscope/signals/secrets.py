@@ -35,7 +35,8 @@ def secret_ranks(
         others = torch.from_numpy(secrets.alternatives[number, :, :end].astype("int64")).to(documents.device)
         candidates = torch.cat([documents[int(record)][None, :end].long(), others])
         predicted = slice(max(start - 1, 0), end - 1)
-        sums = [stats_of(some).log_prob[..., predicted].sum(-1) for some in candidates.split(at_once)]
+        parts = [candidates[at : at + at_once] for at in range(0, len(candidates), at_once)]
+        sums = [stats_of(some).log_prob[..., predicted].sum(-1) for some in parts]
         likely = torch.cat(sums, dim=1)
         ranks.append((likely[:, 1:] >= likely[:, :1]).sum(1))
     all_ranks = torch.full((len(ranks[0]), len(documents)), NO_SECRET, device=documents.device)
