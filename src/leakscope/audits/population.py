@@ -18,9 +18,11 @@ from leakscope.audits.settings import (
     ResolvedSettings,
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.audits.units import canaries_apart, first_of_units, unit_facts, units_of
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
@@ -64,17 +66,20 @@ class TrainedPopulation:
         """Checks records, recipe, design, signals and device."""
         canaries, records = settings.canaries, self.records
         self._check_claim(settings)
+        if canaries is not None:
+            records = canaries_apart(canaries.planted(records, settings.seed), settings.unit)
+        request, engine = training_request(records, self.recipe, settings, self.outputs)
+        whose = Noun.of_unit(settings.unit).many
         facts = {
-            "models": f"{settings.models}, each trained on a random half of the records",
+            "models": f"{settings.models}, each trained on a random half of the {whose}",
             "design": settings.design,
+            **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
             **column_facts(records, self.recipe),
             **query_facts(settings),
         }
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
-            records = canaries.planted(records, settings.seed)
-        request, engine = training_request(records, self.recipe, settings, self.outputs)
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 
@@ -84,9 +89,9 @@ class TrainedPopulation:
             bank = trained_bank(folder, request, settings.design, engine, progress)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        is_member = request.design.in_mask
+        is_member = request.design.of_units.in_mask
         if records.is_canary is not None:
-            is_member = is_member[:, ~records.is_canary]
+            is_member = is_member[:, ~records.is_canary[first_of_units(records, settings.unit)]]
         columns = column_lines(records, self.recipe)
         return PreparedAudit(config, is_member, settings.models, collect, request, columns)
 
@@ -118,7 +123,8 @@ def training_request(
     from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
-    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share)
+    units = units_of(records, settings.unit)
+    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share, units)
     request = TrainingRequest(
         records,
         design,
@@ -181,5 +187,6 @@ def evaluation_config(
         gate=gate,
         source=source,
         claim=settings.claim,
+        unit=settings.unit,
         **limits,
     )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.design import unit_sizes
 from leakscope.disk.mmap_rows import take_rows
 from leakscope.disk.parquet import check_parquet, note_written
 from leakscope.disk.scratch import blocks, evict_pages
@@ -23,6 +24,7 @@ from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -80,6 +82,25 @@ class RecordMetadata:
             None if self.shift_scores is None else self.shift_scores[own],
         )
 
+    def of_units(self, units: IntArray | None, unit: str | None) -> UnitMetadata:
+        """The same of units, where records of one unit agree.
+
+        Args:
+            units: int64 (records,), the unit of each record; None: every record is one.
+            unit: the column that names them.
+        """
+        if units is None:
+            return UnitMetadata(self.ids, self.labels, self.groups, {})
+        first, sizes = np.unique(units, return_index=True)[1], unit_sizes(units)
+        columns = {name: values for name, values in self.groups.items() if name != unit}
+        varying = {name: values for name, values in columns.items() if not _agree(values, units, first)}
+        reasons = {name: f"it varies within {Noun.of_unit(unit).many}" for name in varying}
+        labels = self.labels[first] if _agree(self.labels, units, first) else None
+        named = self.groups.get(unit or "")
+        names = first.astype(np.str_) if named is None else named[first]
+        groups = {name: values[first] for name, values in columns.items() if name not in varying}
+        return UnitMetadata(names, labels, groups, reasons, sizes)
+
     def write(self, folder: Path) -> None:
         """Writes facts.parquet."""
         optional = {
@@ -126,6 +147,30 @@ class RecordMetadata:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class UnitMetadata:
+    """What is known of those whose membership is in question: records, or units; every array is (units,).
+
+    Attributes:
+        names: str, the ids of records.
+        labels: of records; None where records of one unit have different labels.
+        groups: column name -> str.
+        varying: column name -> why it has no groups of units.
+        sizes: int64, number of records; None: every record is a unit.
+    """
+
+    names: npt.NDArray[np.str_]
+    labels: AnyArray | None
+    groups: Mapping[str, npt.NDArray[np.str_]]
+    varying: Mapping[str, str]
+    sizes: IntArray | None = None
+
+
+def _agree(values: AnyArray, units: IntArray, first: IntArray) -> bool:
+    """Whether all records of every unit have the same value."""
+    return bool((values == values[first][units]).all())
+
+
 def describe_records(records: Records, design: Design) -> RecordMetadata:
     """The metadata of records whose features are at hand.
 
@@ -134,7 +179,7 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         design: who was in which training set; the shift check looks at the first model's members.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
+    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0], units=design.units)
     return RecordMetadata(
         records.ids,
         labels,

@@ -241,7 +241,8 @@ class PopulationFigures:
     Attributes:
         models: number of models that converged.
         targets: number of models that were attacked.
-        records: number of records; canaries do not count.
+        records: number of records, or of units where members are units; canaries do not count.
+        rows: number of records of all units; null: every record is a unit.
         canaries: number of canaries.
         members: members per target, on average.
         diverged_models: index of each model that diverged -> the epoch in which it did.
@@ -255,6 +256,7 @@ class PopulationFigures:
     models: int
     targets: int
     records: int
+    rows: int | None
     canaries: int
     members: int
     diverged_models: Mapping[str, int]

@@ -61,7 +61,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
     bank, redacted = attacked.bank, disclosure.redacted is True
     is_secret = results.is_of_one_model and not disclosure.with_membership
     scores = {label: attacked.scores[label] for label in results.attacks}
-    bands = roc_bands(scores, attacked.design, results.config.fpr_budgets if is_secret else ())
+    bands = roc_bands(scores, attacked.memberships, results.config.fpr_budgets if is_secret else ())
     rows = RecordRows() if redacted else record_rows(results, attacked, is_secret)
     records = redacted_records_section(results, bank.folder) if redacted else records_section(rows, results)
     Page(

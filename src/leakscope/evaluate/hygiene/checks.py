@@ -15,6 +15,7 @@ from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.types import Design, Signals
@@ -26,6 +27,7 @@ def check_all(
     targets: IntArray,
     metadata: RecordMetadata,
     every_model: EveryModel | None,
+    noun: Noun = RECORD,
 ) -> tuple[Outcome, ...]:
     """Every check.
 
@@ -35,19 +37,19 @@ def check_all(
         targets: the models that are attacked; the shift check looks at the members of the first.
         metadata: what is known of the records.
         every_model: scores of every model attacked with the others; None: there are too few models.
+        noun: what members are.
     """
-    in_mask = design.in_mask
-    target_mask = design.rows(targets)
+    in_mask, of_units = design.in_mask, design.of_units
     references = np.setdiff1d(np.arange(design.n_models), targets)
-    reference_mask = in_mask if len(targets) > 1 else design.rows(references)
+    reference_mask = of_units.in_mask if len(targets) > 1 else of_units.rows(references)
     return (
-        check_duplicates(metadata.duplicate_of, target_mask),
-        check_balance(target_mask, reference_mask),
+        check_duplicates(metadata.duplicate_of, design.rows(targets)),
+        check_balance(of_units.rows(targets), reference_mask, noun),
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
         _check_fit(signals, in_mask, targets),
         check_members(every_model, targets),
-        check_shift(metadata.shift_scores, in_mask[targets[0]]),
+        check_shift(metadata.shift_scores, in_mask[targets[0]], design.units, noun),
     )
 
 
@@ -58,7 +60,7 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
     (target,) = targets.tolist()
     is_classification = task_of(signals.labels) == CLASSIFICATION
     return (
-        check_overlap(design.in_mask, target),
+        check_overlap(design.of_units.in_mask, target),
         check_size(design.in_mask, target),
         check_confidence(
             _last(signals, "log_odds" if is_classification else "scaled_residual"),
