@@ -52,7 +52,7 @@ class AdapterRecipe(Recipe):
 
     The base is frozen and shared: a block of models is one batch through it, with an adapter per model beside
     its layers. The base's own dropout is off. The loss of a document is the mean over its tokens, that of a
-    batch the mean over its documents. All other settings are those of `Recipe`, with defaults for fine-tuning.
+    batch the mean over its documents. All other settings are those of `Recipe`, with other defaults.
 
     Attributes:
         base: folder with a model of transformers, or its name on the Hugging Face hub.

@@ -8,11 +8,12 @@ The sections are read into the dataclasses that the rest of the package uses: `[
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from leakscope.attacks.spec import resolve_all
+from leakscope.audits.config_model import ModelSection, recipe_of, training_defaults, unused_model_settings
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
@@ -22,10 +23,10 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.claim import Claim
 from leakscope.privacy.settings import Privacy
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
-from leakscope.user_code import check_arguments, import_object, names_code, user_errors
+from leakscope.user_code import import_object, names_code
 
 _OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
@@ -57,25 +58,6 @@ class DataSection:
     features: tuple[str, ...] | None = None
     task: Literal["auto", "classification", "regression"] = "auto"
     standardise: bool | None = None
-    options: Toml = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ModelSection:
-    """How models are made: a network, an estimator or a training function.
-
-    Attributes:
-        net: a shipped network ("linear", "mlp", "cnn", "deep_cnn", "resnet18", "wide_resnet") or your own,
-            "package.module:factory": a function `factory(input_shape, n_classes, **options)`.
-        estimator: a scikit-learn classifier or regressor, "package.module:Class".
-        train: your own training function, "package.module:function": `train(records, indices, seed)` returns
-            a function `predict(features)`.
-        options: arguments of the network or the estimator.
-    """
-
-    net: str = "mlp"
-    estimator: str | None = None
-    train: str | None = None
     options: Toml = field(default_factory=dict)
 
 
@@ -192,21 +174,7 @@ class AuditConfig:
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
-        model, folder = self.model, self.path.parent
-        if model.estimator is not None:
-            example = "sklearn.ensemble:RandomForestClassifier"
-            make = import_object("model.estimator", model.estimator, example, folder)
-            check_arguments(f"model.estimator={model.estimator!r}", make, model.options)
-            with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
-                return EstimatorRecipe(make(**model.options))
-        if model.train is not None:
-            train = import_object("model.train", model.train, "my_package.module:train", folder)
-            if not callable(train):
-                raise InputError(f"model.train={model.train!r} is {type(train).__name__}, not a function")
-            return FunctionRecipe(train)
-        if names_code(model.net):
-            import_object("model.net", model.net, "my_package.nets:build", folder)
-        return replace(self.training, net=model.net, net_options=tuple(model.options.items()))
+        return recipe_of(self.model, self.training, self.path.parent)
 
     def _given_model(self, target: TargetSection) -> Any:
         from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
@@ -275,6 +243,7 @@ def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditCo
     names = [field.name for field in fields(Recipe) if field.name not in ("net", "net_options")]
     of_training = table_values(_without_privacy(content), "training", Recipe, problems, names)
     of_training |= _privacy(tables.get("training", {}), problems)
+    of_training = training_defaults(tables.get("model", {})) | of_training
     training = made(Recipe, of_training, "training", problems)
     outputs = _section(OutputFilter, content, "outputs", problems) or NO_FILTER
     settings = _settings(path, content, text, problems)
@@ -374,14 +343,13 @@ def _check_sections(content: Toml, problems: Problems) -> None:
 
 def _check_unused(content: Toml, problems: Problems) -> None:
     """Notes settings that would do nothing."""
-    data, model, target, gate = (content.get(name, {}) for name in ("data", "model", "target", "gate"))
+    data, target, gate = (content.get(name, {}) for name in ("data", "target", "gate"))
+    problems += unused_model_settings(content.get("model", {}))
     kinds = [name for name in _TARGET_KINDS if name in target]
     of_weights = ("net", "options", "pixel_mean", "pixel_std")
     for section, applies, names, why in (
         ("data", "dataset" in data, _OF_A_FILE, "only for `file`"),
         ("data", "file" in data and "dataset" not in data, ("options",), "only for `dataset`"),
-        ("model", "estimator" in model, ("net", "train"), "give either `net` or `estimator` or `train`"),
-        ("model", "train" in model, ("net", "options"), "`train` is a whole training function"),
         ("target", kinds in (["estimator"], ["predict"]), of_weights, "only for `weights`"),
         ("target", kinds in (["weights"], ["predict"]), ("trust",), "only for `estimator`"),
         ("gate", "max_epsilon" not in gate, ("delta", "confidence"), "they belong to `max_epsilon`"),

@@ -26,7 +26,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import CLASSIFICATION, Task, task_of
+from leakscope.signals.registry import CLASSIFICATION, Task, task_of_records
 from leakscope.types import Records
 from leakscope.user_code import user_errors
 
@@ -55,7 +55,7 @@ class TrainedPopulation:
     @property
     def task(self) -> Task:
         """Of the records."""
-        return task_of(self.records.labels)
+        return task_of_records(self.records)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

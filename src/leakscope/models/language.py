@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -91,8 +91,8 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     return Base(model, _digest(model, new), is_causal, new)
 
 
-def _from_pretrained(kind: Any, base: str, is_folder: bool, options: dict[str, object]) -> tuple[Any, Any]:
-    """The model and what transformers says about loading it."""
+def _from_pretrained(kind: Any, base: str, is_folder: bool, options: Mapping[str, object]) -> Any:
+    """(the model, what transformers says about loading it)."""
     try:
         return kind.from_pretrained(base, local_files_only=True, output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:

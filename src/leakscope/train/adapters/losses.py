@@ -51,7 +51,7 @@ class HeadLoss(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """The slopes of the head's inputs."""
         (slopes,) = ctx.saved_tensors
         return slopes * slope.to(slopes.dtype), None, None, None, None

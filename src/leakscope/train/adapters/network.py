@@ -31,12 +31,12 @@ class Network:
         self.base, self.device = base, device
         self._model = base.copied().to(device)
         self._autocasts = recipe.precision == "bfloat16"
-        lora = recipe.lora
-        self.adapted = {
-            name: Adapted(layer, lora.alpha / lora.rank, lora.dropout)
-            for name, layer in linear_layers(self._model, lora.targets).items()
-        }
-        heads = {} if base.is_causal else head_layers(self._model)
+        lora, layers, heads = recipe.lora, dict[str, nn.Module](), dict[str, nn.Linear]()
+        if not recipe.full:
+            layers = linear_layers(self._model, lora.targets)
+            heads = {} if base.is_causal else head_layers(self._model)
+        scale = lora.alpha / lora.rank
+        self.adapted = {name: Adapted(layer, scale, lora.dropout) for name, layer in layers.items()}
         self.heads = {name: TrainedLinear(layer) for name, layer in heads.items()}
         for name, module in (self.adapted | self.heads).items():
             _put(self._model, name, module)
@@ -44,7 +44,7 @@ class Network:
             for block in blocks_of(self._model):
                 block.forward = partial(_checkpointed, block.forward)
         self._pad = _pad_token(self._model, base.is_causal)
-        self._head = self._plain_head() if base.is_causal else None
+        self._head = self._plain_head() if base.is_causal and not recipe.full else None
 
     def attach(self, tensors: list[Tensor], keys: Tensor | None = None) -> None:
         """Puts adapters and heads into their places; `keys`, int64 (models,), decide what is dropped."""

@@ -11,6 +11,7 @@ from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import IntArray
 from leakscope.models.language import Base, weight_shape
 from leakscope.randomness import Purpose, seed_integer
+from leakscope.train.adapters.documents import trimmed
 from leakscope.train.adapters.network import Network, network_of, wrapped
 from leakscope.train.clipping import Clip, clip_factor
 from leakscope.train.dropout import PASS_KEY_STRIDE, ROW_KEY_STRIDE
@@ -44,14 +45,14 @@ class AdapterStack:
 
     def gradients(self, x: Tensor, y: Tensor, row_weight: Tensor) -> list[Tensor]:
         """Gradients of the weighted loss, in the order of `parameters`."""
-        x = _trimmed(x)
+        x = trimmed(x)
         at_once = ceil(x.shape[1] / self._accumulation)
         totals: list[Tensor] = []
         for start in range(0, x.shape[1], at_once):
             some = slice(start, start + at_once)
             self.network.attach(self._own, self._keys(start))
             loss = self._loss(x[:, some], y[:, some], row_weight[:, some])
-            parts = torch.autograd.grad(loss, self._own)
+            parts = torch.autograd.grad(loss, self._own, materialize_grads=True)
             totals = [t + p for t, p in zip(totals, parts, strict=True)] if totals else list(parts)
         self._move_on()
         return totals
@@ -61,7 +62,7 @@ class AdapterStack:
 
         Every document gets a copy of its model's adapter, whose gradient is that of the document alone.
         """
-        x = _trimmed(x[:, :, 0])
+        x = trimmed(x[:, :, 0])
         n_numbers = sum(p.numel() for p in self.parameters)
         at_once = min(ceil(x.shape[1] / self._accumulation), max(1, _GRADIENTS_AT_ONCE // n_numbers))
         totals = [torch.zeros_like(p) for p in self.parameters]
@@ -85,7 +86,7 @@ class AdapterStack:
         ]
         self.network.attach(copies, self._keys(first))
         loss = self._loss(x, y, torch.ones(n_models, n_documents, device=x.device))
-        return [g.unflatten(0, (n_models, n_documents)) for g in torch.autograd.grad(loss, copies)]
+        return [g.view(n_models, n_documents, *g.shape[1:]) for g in torch.autograd.grad(loss, copies)]
 
     def in_own_shapes(self, tensors: list[Tensor]) -> list[Tensor]:
         """Tensors like `parameters`: they have the adapters' own shapes."""
@@ -96,16 +97,21 @@ class AdapterStack:
         self.network.attach(self.parameters)
         n_models, n_documents, positions = x.shape
         at_once = max(1, _EVALUATED_AT_ONCE[x.device.type] // (n_models * positions))
-        parts = [
-            self.network.outputs(x[:, start : start + at_once].flatten(0, 1)).unflatten(0, (n_models, -1))
-            for start in range(0, n_documents, at_once)
-        ]
+        parts = []
+        for start in range(0, n_documents, at_once):
+            outputs = self.network.outputs(x[:, start : start + at_once].flatten(0, 1))
+            parts.append(outputs.view(n_models, -1, *outputs.shape[1:]))
         return torch.cat(parts, dim=1)
 
     def base_outputs(self, x: Tensor) -> Tensor:
         """Outputs of the base alone; x (documents, positions)."""
         self.network.detach()
         return self.network.outputs(x)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens of the base."""
+        return self.network.base.vocabulary
 
     def state(self) -> dict[str, Tensor]:
         """Adapters and heads by name, with a leading models axis."""
@@ -144,21 +150,17 @@ def initial_tensors(network: Network, recipe: AdapterRecipe, model: int, seed: i
         bound = 1 / sqrt(inputs)
         tensors.append(torch.empty(recipe.lora.rank, inputs).uniform_(-bound, bound, generator=rng))
         tensors.append(torch.zeros(outputs, recipe.lora.rank))
-    spread = getattr(network.base.model.config, "initializer_range", _HEAD_SPREAD)
     for name, head in network.heads.items():
-        weight, bias = head.layer.weight.detach().cpu().clone(), head.layer.bias
-        if f"{name}.weight" in network.base.new:
-            weight.normal_(0, spread, generator=rng)
-        tensors.append(weight)
-        if bias is not None:
-            own = bias.detach().cpu().clone()
-            tensors.append(own.zero_() if f"{name}.bias" in network.base.new else own)
+        own = [p.detach().cpu().clone() for p in (head.layer.weight, head.layer.bias) if p is not None]
+        fill_new(name, own[0], own[1] if len(own) > 1 else None, network.base, rng)
+        tensors += own
     return tensors
 
 
-def _trimmed(x: Tensor) -> Tensor:
-    """Without the positions behind the end of all documents; on a GPU, shapes stay what they are."""
-    if x.device.type != "cpu":
-        return x
-    longest = int((x >= 0).sum(-1).max())
-    return x[..., : max(2, longest)]
+def fill_new(name: str, weight: Tensor, bias: Tensor | None, base: Base, rng: torch.Generator) -> None:
+    """Draws the weights of a layer of this name that the base has none for; its bias begins at zero."""
+    if f"{name}.weight" in base.new:
+        spread = getattr(base.model.config, "initializer_range", _HEAD_SPREAD)
+        weight.copy_(torch.empty(weight.shape).normal_(0, spread, generator=rng))
+    if bias is not None and f"{name}.bias" in base.new:
+        bias.zero_()
