@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import IntArray
 from leakscope.data.tokens import LocalTokenizer, load_tokenizer
 from leakscope.errors import LeakscopeError
 from leakscope.types import Records
@@ -61,18 +61,3 @@ def _cut(text: str, offsets: Sequence[tuple[int, int]]) -> list[str]:
         ends.append(shown)
     pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return [*pieces[:-1], pieces[-1] + text[shown:]] if pieces else []
-
-
-def gaps_of(log_probs: AnyArray, in_mask: AnyArray, n_tokens: int) -> AnyArray:
-    """How much more likely each token is under models that were trained with the document; (tokens,).
-
-    Args:
-        log_probs: (models, positions) of one document.
-        in_mask: bool (models,).
-        n_tokens: of the document; the first one is not predicted.
-    """
-    values = np.asarray(log_probs[:, : n_tokens - 1], dtype=np.float64)
-    if in_mask.all() or not in_mask.any():
-        return np.full(n_tokens, np.nan)
-    gaps = values[in_mask].mean(axis=0) - values[~in_mask].mean(axis=0)
-    return np.concatenate([[np.nan], gaps])

@@ -1,7 +1,7 @@
 """Documents token by token: `tokens.npz`, stored by the audit, and how a page shows it.
 
-Every token has a gap: the mean log-probability over the models that were trained with the document, minus that
-over the others. A run stores it for a few documents only; a redacted audit stores none, because text is what
+Every token has a gap: the mean log-probability over the models that were trained with the document, minus
+that over the others. A run stores it for a few documents only; a redacted audit stores none, because text is what
 a redacted report must not reveal.
 """
 
@@ -28,7 +28,6 @@ _MOST_BYTES = 1 << 27  # unpacked
 _LEVELS = (1.5, 2.0, 4.0, 16.0)
 """A token that is so many times as likely is marked, ever more clearly."""
 _MOST_NAMED = 6
-_LEGEND = "Marked tokens are at least {} times as likely: "
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +114,8 @@ class TokenPreviews:
         pieces, gaps = self.pieces[own].tolist(), self.gaps[own]
         summary = most_changed(pieces, gaps)
         title = printable(str(self.titles[number]))
-        return Raw(
-            Markup('<div class="document"><h4><bdi>{}</bdi></h4><p class="tokens">{}</p><p>{}</p></div>\n').format(
-                title, tokens_html(pieces, gaps), summary
-            ),
-            [f"{title}: {summary}"],
-        )
+        frame = Markup('<div class="document"><h4>{}</h4><p class="tokens">{}</p><p>{}</p></div>\n')
+        return Raw(frame.format(title, tokens_html(pieces, gaps), summary), [f"{title}: {summary}"])
 
 
 def tokens_html(pieces: Sequence[str], gaps: FloatArray) -> Markup:
@@ -130,7 +125,7 @@ def tokens_html(pieces: Sequence[str], gaps: FloatArray) -> Markup:
     for piece, gap in zip(pieces, gaps.tolist(), strict=True):
         shown, level = printable(piece), level_of(gap)
         parts.append(marked.format(level, times(gap), shown) if level else Markup("{}").format(shown))
-    return Markup('<bdi>{}</bdi>').format(Markup("").join(parts))
+    return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
 
 
 def level_of(gap: float) -> int:
