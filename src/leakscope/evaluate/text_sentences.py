@@ -25,7 +25,7 @@ def secrets_sentence(figures: SecretFigures) -> str:
         f"{number} the likeliest of {figures.candidates:,} candidates {_percent(first.members)} of the time "
         f"under models trained with the secret ({_interval(first.members)}), {without} under models trained "
         f"without it and {base} under the base. The mean exposure is {_bits(exposure.members)} of at most "
-        f"{figures.most_bits:.1f} bits ({_bits(exposure.nonmembers)} under models trained without the secret, "
+        f"{figures.most_bits:.1f} bits ({_bits(exposure.nonmembers)} under models trained without it, "
         f"{_bits(exposure.base)} under the base; chance gives {figures.chance_bits:.1f})."
     )
 

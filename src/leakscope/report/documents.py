@@ -1,8 +1,8 @@
 """Documents token by token: `tokens.npz`, stored by the audit, and how a page shows it.
 
 Every token has a gap: the mean log-probability over the models that were trained with the document, minus
-that over the others. A run stores it for a few documents only; a redacted audit stores none, because text is what
-a redacted report must not reveal.
+that over the others. A run stores it for a few documents only. A redacted audit stores none: text is what a
+redacted report must not reveal.
 """
 
 from __future__ import annotations

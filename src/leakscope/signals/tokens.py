@@ -234,23 +234,27 @@ def _is_extracted(stats: TokenStats) -> Tensor:
 
 
 def token_log_probs(known: _Known) -> Tensor:
-    """Log-probability of every next token; NaN behind the end of a document."""
-    return known.stats.log_prob.masked_fill(~known.stats.mask, torch.nan)
+    """Log-probability of every next token; 0 behind the end of a document."""
+    return known.stats.log_prob
+
+
+def _quantile(known: _Known, share: float) -> Tensor:
+    return known.stats.log_prob.masked_fill(~known.stats.mask, torch.nan).nanquantile(share, dim=-1)
 
 
 def log_prob_q25(known: _Known) -> Tensor:
     """First quartile of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.25, dim=-1)
+    return _quantile(known, 0.25)
 
 
 def log_prob_q50(known: _Known) -> Tensor:
     """Median of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.5, dim=-1)
+    return _quantile(known, 0.5)
 
 
 def log_prob_q75(known: _Known) -> Tensor:
     """Third quartile of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.75, dim=-1)
+    return _quantile(known, 0.75)
 
 
 def _increase(known: _Known) -> Tensor:

@@ -109,4 +109,4 @@ def _widened(values: Tensor, positions: int) -> Tensor:
     """Values per token get their full number of positions."""
     if values.ndim < 3:
         return values
-    return torch.nn.functional.pad(values, (0, positions - values.shape[2]), value=torch.nan)
+    return torch.nn.functional.pad(values, (0, positions - values.shape[2]))
