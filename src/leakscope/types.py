@@ -255,11 +255,14 @@ class Design:
             column j is record j for every model (every ordinary audit). Studies whose models have
             different universes of records use it, so that each model is queried about its own only.
         models: int64 (models,), the models' numbers in the population they were taken from; None: all of it.
+        units: int64 (columns,), the unit of each record: all records of a unit are members of a model, or
+            none is. Units are numbered in the order of their first records. None: every record is a unit.
     """
 
     in_mask: BoolArray
     columns: IntArray | None = None
     models: IntArray | None = None
+    units: IntArray | None = None
 
     @property
     def numbers(self) -> IntArray:
@@ -289,12 +292,21 @@ class Design:
     @cached_property
     def digest(self) -> str:
         """Sha256 of the design."""
-        return digest_arrays(self.in_mask, *([] if self.columns is None else [self.columns]))
+        optional = [array for array in (self.columns, self.units) if array is not None]
+        return digest_arrays(self.in_mask, *optional)
+
+    @cached_property
+    def of_units(self) -> Design:
+        """Which units each model is trained on; the design itself where every record is a unit."""
+        if self.units is None:
+            return self
+        first = np.unique(self.units, return_index=True)[1]
+        return Design(self.in_mask[:, first], None, self.models)
 
     def take(self, models: IntArray) -> Design:
         """The design of some of the models."""
         columns = None if self.columns is None else self.columns[models]
-        return Design(self.in_mask[models], columns, self.numbers[models])
+        return Design(self.in_mask[models], columns, self.numbers[models], self.units)
 
 
 @dataclass(frozen=True, eq=False)

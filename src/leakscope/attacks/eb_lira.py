@@ -112,7 +112,7 @@ class EbLira(SeveralQueries):
                 others = np.setdiff1d(others, complements)
             elif complements is not None:
                 n_fewer, numbers = len(in_mask) - len(others), blocks.design.numbers[others]
-                used = equal_counts(in_mask[others], n_fewer, numbers, records)
+                used = equal_counts(in_mask[others], n_fewer, numbers, blocks.unit_numbers(records))
             return _prepared(rows, sample[others], in_mask[others], used, has_steps)
 
         def fitted(some: list[tuple[IntArray, IntArray]]) -> list[_Fold]:

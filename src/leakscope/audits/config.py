@@ -155,7 +155,8 @@ class AuditConfig:
         path = self._beside(data.file)
         if not path.exists():
             raise InputError(f"{path} does not exist; check data.file")
-        records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
+        groups = self._groups(data, path)
+        records = read_table(path, data.label, data.id, groups, data.features, data.task)
         if not path.is_dir():
             return records if data.standardise is False else standardised(records)
         if data.standardise:
@@ -163,6 +164,13 @@ class AuditConfig:
                 f"{path}: standardise=true is for tables; the features of a folder stay as they are"
             )
         return records
+
+    def _groups(self, data: DataSection, path: Path) -> tuple[str, ...]:
+        """The columns to read beside features and labels: the groups, and whose record it is."""
+        unit = self.settings.unit
+        if unit is None or unit in data.groups or (path.is_dir() and not data.groups):
+            return data.groups  # a folder of arrays has its groups read without being asked
+        return (*data.groups, unit)
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
