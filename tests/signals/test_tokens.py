@@ -16,12 +16,14 @@ from leakscope.signals.registry import (
     default_signals,
     find_signal,
     names_of,
+    of_outputs,
     task_of,
 )
 from leakscope.signals.tokens import DocumentFacts, TokenStats, document_signals, token_stats
 
 MODELS, DOCUMENTS, LENGTH, VOCABULARY = 3, 5, 9, 11
 LENGTHS = (9, 2, 6, 7, 3)
+NOT_NAIVE = {"token_log_probs", "extracted", "base_extracted"}
 ZLIB = np.array([30, 12, 21, 25, 14])
 
 
@@ -84,7 +86,9 @@ def test_every_signal_is_what_one_token_at_a_time_gives(rng: np.random.Generator
     logits, base = logits_of(rng), logits_of(rng, 1)
     signals = signals_of(logits, base, tokens)
     per_token = signals.pop("token_log_probs")
-    assert set(signals) == set(names_of(LANGUAGE)) - {"token_log_probs"}
+    for name in ("extracted", "base_extracted"):
+        assert (signals.pop(name) == -1).all()  # documents of at most 9 tokens
+    assert set(signals) == set(of_outputs(names_of(LANGUAGE))) - NOT_NAIVE
     for model in range(MODELS):
         for document, length in enumerate(LENGTHS):
             expected = naive(
@@ -93,8 +97,8 @@ def test_every_signal_is_what_one_token_at_a_time_gives(rng: np.random.Generator
             for name, values in signals.items():
                 assert values[model, document].item() == pytest.approx(expected[name], rel=1e-5, abs=1e-6)
             own = per_token[model, document]
-            assert own.isnan().tolist() == [False] * (length - 1) + [True] * (LENGTH - length)
-            assert own.nansum().item() == pytest.approx(expected["log_prob_sum"], rel=1e-5)
+            assert (own < 0).tolist() == [True] * (length - 1) + [False] * (LENGTH - length)
+            assert own.sum().item() == pytest.approx(expected["log_prob_sum"], rel=1e-5)
 
 
 def test_tokens_behind_the_end_change_nothing(rng: np.random.Generator, tokens: np.ndarray) -> None:
@@ -135,9 +139,9 @@ def test_certain_and_impossible_tokens_stay_finite(tokens: np.ndarray) -> None:
     np.put_along_axis(certain[0, :, :-1], following[..., None], 1e5, axis=-1)
     signals = signals_of(certain, certain, tokens)
     assert (signals["correct"] == 1).all() and (signals["error_gap"] == 1).all()
-    assert all(values.isfinite().all() for name, values in signals.items() if name != "token_log_probs")
+    assert all(values.isfinite().all() for values in signals.values())
     wrong = signals_of(-certain, certain, tokens)
-    assert all(values.isfinite().all() for name, values in wrong.items() if name != "token_log_probs")
+    assert all(values.isfinite().all() for values in wrong.values())
     assert (wrong["log_odds"] < signals["log_odds"]).all() and (wrong["error_gap"] == 0).all()
 
 
@@ -172,6 +176,6 @@ def test_language_models_are_known_by_their_signals() -> None:
 
 
 def test_a_signal_of_ones_own_is_refused_for_documents() -> None:
-    with pytest.raises(InputError, match="a language model has base_gap, correct, ") as caught:
+    with pytest.raises(InputError, match="a language model has base_extracted, ") as caught:
         find_signal(f"{__name__}:naive", LANGUAGE)
     assert "your own" not in str(caught.value)

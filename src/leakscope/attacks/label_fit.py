@@ -1,7 +1,8 @@
 """How well a model's output fits a record's label: one number per model and record, higher for members.
 
-For a classifier these are the log-odds of the label, and for a document those of its mean token; an attack on
-another signal reads that one. A regression model gives no probability, so one is
+For a classifier these are the log-odds of the label, and for a document those of its mean token. An attack on
+another signal reads that one in standard deviations from its mean over all models and records, which takes
+the place of log-odds. A regression model gives no probability, so one is
 assumed: the label is the output plus noise from Student's t distribution with 2 degrees of freedom. Heavy
 tails fit labels with outliers, and cost little where the noise is Gaussian (docs/regression.md has figures).
 The density is relative to its maximum, hence between 0 and 1, and 1 for a perfect prediction.
@@ -35,28 +36,32 @@ class LabelFit:
 
     Attributes:
         noise_scale: of regression models, in the unit of scaled residuals; None: it is not assumed.
-        name: of the signal that is read as it is, where no scale is assumed.
-        sign: -1 where members have low values of it.
+        name: of the signal that is read where no scale is assumed.
+        centre: is subtracted from the signal.
+        size: divides it; negative where members have low values.
     """
 
     noise_scale: float | None
     name: str = CLASSIFIER
-    sign: float = 1.0
+    centre: float = 0.0
+    size: float = 1.0
 
     @classmethod
     def to(cls, blocks: Blocks) -> LabelFit:
         """The fit for the models of these blocks."""
         if REGRESSION in blocks.needs:
             return cls(_noise_scale(blocks))
-        name = CLASSIFIER if QUERY_LOG_ODDS in blocks.needs else blocks.needs[0]
-        return cls(None, name, -1.0 if members_have_low(name) else 1.0)
+        if QUERY_LOG_ODDS in blocks.needs or CLASSIFIER in blocks.needs:
+            return cls(None)
+        centre, spread = _centre_and_spread(blocks)
+        return cls(None, blocks.needs[0], centre, -spread if members_have_low(blocks.needs[0]) else spread)
 
     def of(self, block: Block) -> FloatArray:
         """Log-odds, or log-densities, of the labels, the mean over queries; float64 (models, records)."""
         if QUERY_LOG_ODDS in block.arrays:
             return np.asarray(block.arrays[QUERY_LOG_ODDS][:, -1].mean(axis=-1, dtype=np.float64))
         if self.noise_scale is None:
-            return self.sign * block.signal(self.name)
+            return (block.signal(self.name) - self.centre) / self.size
         ratio = np.sinh(block.signal(REGRESSION)) / self.noise_scale
         return np.asarray(-(_DEGREES + 1) / 2 * np.log1p(ratio**2 / _DEGREES))
 
@@ -64,6 +69,19 @@ class LabelFit:
         """The label's probability, or its relative density; what gives it is divided by the temperature."""
         values = self.of(block) / temperature
         return np.asarray(np.exp(values if self.noise_scale is not None else -np.logaddexp(0.0, -values)))
+
+
+def _centre_and_spread(blocks: Blocks) -> tuple[float, float]:
+    """Mean and standard deviation of the signal over all models and records; 1 where all values are equal."""
+    name = blocks.needs[0]
+
+    def sums(block: Block) -> FloatArray:
+        values = block.signal(name)
+        return np.array([values.size, values.sum(), (values**2).sum()])
+
+    n, total, squares = np.sum(blocks.map(sums), axis=0)
+    centre = float(total / n)
+    return centre, float(np.sqrt(max(squares / n - centre**2, 0.0))) or 1.0
 
 
 def _noise_scale(blocks: Blocks) -> float:

@@ -1,7 +1,7 @@
 """The least likely tokens of a document: a text that was never seen has some that surprise the model.
 
 Min-k% averages the lowest 20% of the log-probabilities (Shi et al. 2024). Min-k%++ first standardizes each by
-the mean and the standard deviation over the vocabulary, under the model's own distribution (Zhang et al. 2025).
+the mean and the standard deviation over the vocabulary, under the model's distribution (Zhang et al. 2025).
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class FinishedRun:
     @property
     def task(self) -> Task:
         """Of the run's models."""
-        return task_of(Bank.open(Path(self.folder)).signals().labels)
+        signals = Bank.open(Path(self.folder)).signals()
+        return task_of(signals.labels, signals.arrays)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

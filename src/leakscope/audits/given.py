@@ -40,7 +40,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import Task, of_outputs, task_of
+from leakscope.signals.registry import Task, of_outputs, task_of_records
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
@@ -80,7 +80,7 @@ class GivenTarget:
     @property
     def task(self) -> Task:
         """Of the records."""
-        return task_of(self.records.labels)
+        return task_of_records(self.records)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

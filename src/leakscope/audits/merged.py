@@ -58,7 +58,8 @@ class MergedRuns:
     @property
     def task(self) -> Task:
         """Of the models of the first run that has results."""
-        return task_of(Bank.open(next(iter(self.configs))).signals().labels)
+        signals = Bank.open(next(iter(self.configs))).signals()
+        return task_of(signals.labels, signals.arrays)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:

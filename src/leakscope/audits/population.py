@@ -26,13 +26,25 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import CLASSIFICATION, Task, task_of_records
+from leakscope.signals.registry import (
+    BASE_SECRET_RANK,
+    CLASSIFICATION,
+    LANGUAGE,
+    SECRET_RANK,
+    TOKEN_LOG_PROBS,
+    Task,
+    default_signals,
+    task_of_records,
+)
 from leakscope.types import Records
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
     from leakscope.engine.request import TrainingRequest
+
+_MOST_TOKEN_BYTES = 1 << 28
+"""Log-probabilities of single tokens are stored by default up to this size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +142,7 @@ def training_request(
         design,
         recipe,
         settings.seed,
-        settings.signals,
+        signals_of_population(settings, records, len(recipe.evaluated_epochs)),
         settings.device,
         settings.reuse,
         outputs=outputs,
@@ -140,6 +152,20 @@ def training_request(
     with user_errors(f"net={recipe.net!r}") if isinstance(recipe, Recipe) else nullcontext():
         check_request(request, engine.check_device)  # builds the network once
     return request, engine
+
+
+def signals_of_population(
+    settings: ResolvedSettings, records: Records, n_checkpoints: int
+) -> tuple[str, ...]:
+    """The signals to store: those that are asked for, and of documents also what reports show."""
+    if not records.is_language:
+        return settings.signals
+    names = {*settings.signals, *default_signals(LANGUAGE)}
+    if records.text is not None and records.text.secrets is not None:
+        names |= {SECRET_RANK, BASE_SECRET_RANK}
+    if 4 * settings.models * n_checkpoints * records.features.size <= _MOST_TOKEN_BYTES:
+        names.add(TOKEN_LOG_PROBS)
+    return tuple(sorted(names))
 
 
 def output_facts(outputs: OutputFilter) -> dict[str, str]:

@@ -242,10 +242,13 @@ def _with_earlier_attacks(config: EvaluationConfig, folder: Path) -> EvaluationC
 
 def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private: bool) -> None:
     """Previews of the most exposed records; a run with a redacted page alone has none."""
+    from leakscope.audits.token_previews import write_token_previews
+    from leakscope.report.documents import TOKENS
     from leakscope.report.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
 
     if not is_private:
         (folder / PREVIEWS).unlink(missing_ok=True)
+        (folder / TOKENS).unlink(missing_ok=True)
     elif evidence.records is not None:
         advantage = None if judged.risk is None else judged.risk.column("advantage")
         bits = None if judged.leakage is None else judged.leakage.bits
@@ -255,6 +258,7 @@ def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private
             population = population[np.unique(units, return_index=True)[1]]
         order = exposure_order(advantage, bits, len(population), MOST_PREVIEWS)
         replace(previews_of(evidence.records, population[order]), records=order).write(folder)
+        write_token_previews(folder, evidence, population[order])
 
 
 def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:

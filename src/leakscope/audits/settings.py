@@ -22,7 +22,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.presets import with_preset
 from leakscope.privacy.claim import Claim
-from leakscope.signals.registry import QUERY_LOG_ODDS, REGRESSION, Task
+from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, QUERY_LOG_ODDS, REGRESSION, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
@@ -172,7 +172,7 @@ class AuditSettings:
             return resolve_all(self.attacks)
         if not self._asks_again:
             return tuple(defaults)
-        if task == REGRESSION:
+        if task != CLASSIFICATION:
             raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
         several = [a.with_all_queries() for a in defaults if isinstance(a, SeveralQueries)]
         return (*defaults, *several)
@@ -231,9 +231,11 @@ def _check_task(attacks: Sequence[Attack], task: Task) -> None:
     refused = [attack.label for attack in attacks if not attack.reads(task)]
     if refused:
         known = sorted(name for name, cls in attack_classes().items() if cls().reads(task))
-        why = "for regression only, but the labels are classes"
-        if task == REGRESSION:
-            why = "for classifiers only, but the labels are numbers"
+        why = {
+            CLASSIFICATION: "not for classifiers, and the labels are classes",
+            REGRESSION: "not for regression models, and the labels are numbers",
+            LANGUAGE: "not for language models, and the records are documents",
+        }[task]
         raise InputError(f"attacks={refused}: {why}; choose from {', '.join(known)}")
 
 

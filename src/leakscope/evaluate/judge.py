@@ -30,6 +30,7 @@ from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import AuditResults, PopulationFigures
+from leakscope.evaluate.text_figures import Population, text_figures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS, bank_leakage
@@ -77,6 +78,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     """
     everyone = attacked(bank, config)
     canaries = np.empty(0, np.int64) if metadata is None else metadata.canaries
+    candidates = None if metadata is None else metadata.secret_candidates
     metadata = None if metadata is None else metadata.without_canaries()
     evidence = everyone.without(canaries)
     signals, design, targets = evidence.signals, evidence.design, evidence.targets
@@ -110,6 +112,7 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         exposed=exposed,
         gate=gate,
         claim=claim,
+        text=text_figures(Population.of(evidence), Population.of(everyone), candidates),
     )
     return Judged(results, evidence, risk, leakage.last)
 

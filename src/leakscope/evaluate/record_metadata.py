@@ -50,6 +50,8 @@ class RecordMetadata:
         is_canary: bool, the records that were planted; None: there are none.
         near_copies: int64, equal numbers for documents that are nearly the same; None: they are no documents,
             or too many.
+        secret_candidates: int64, number of candidates of the secret that was planted in a document, itself
+            included; 0 where there is none. None: no secrets were planted.
     """
 
     ids: npt.NDArray[np.str_]
@@ -59,6 +61,7 @@ class RecordMetadata:
     shift_scores: FloatArray | None = None
     is_canary: BoolArray | None = None
     near_copies: IntArray | None = None
+    secret_candidates: IntArray | None = None
 
     @property
     def canaries(self) -> IntArray:
@@ -109,6 +112,7 @@ class RecordMetadata:
             "shift_score": self.shift_scores,
             "is_canary": self.is_canary,
             "near_copies": self.near_copies,
+            "secret_candidates": self.secret_candidates,
         }
         write_columns(
             folder / FACTS,
@@ -145,6 +149,7 @@ class RecordMetadata:
             columns.get("shift_score"),
             columns.get("is_canary"),
             columns.get("near_copies"),
+            columns.get("secret_candidates"),
         )
 
 
@@ -189,6 +194,7 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         _shift_scores(records, design),
         records.is_canary,
         near_copies,
+        _secret_candidates(records),
     )
 
 
@@ -208,6 +214,16 @@ def _texts_at(records: Records, index: IntArray) -> list[str]:
     return [" ".join(f"t{token}" for token in row[row >= 0].tolist()) for row in rows]
 
 
+def _secret_candidates(records: Records) -> IntArray | None:
+    """How many candidates the secret of each document has, itself included."""
+    secrets = None if records.text is None else records.text.secrets
+    if secrets is None:
+        return None
+    candidates = np.zeros(len(records), dtype=np.int64)
+    candidates[secrets.records] = 1 + secrets.alternatives.shape[1]
+    return candidates
+
+
 def _array(series: pl.Series) -> AnyArray:
     import polars as pl
 
@@ -217,7 +233,7 @@ def _array(series: pl.Series) -> AnyArray:
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
     kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
-    kinds |= {"near_copies": "i"}
+    kinds |= {"near_copies": "i", "secret_candidates": "i"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from leakscope.array_types import AnyArray
 from leakscope.errors import InputError, did_you_mean
 from leakscope.types import Records
@@ -24,7 +22,7 @@ from leakscope.user_code import import_object, names_code
 Task = Literal["classification", "regression", "language"]
 Inputs = Literal[
     "logits", "logits and label", "log_odds", "residual", "residual and label spread", "queries", "tokens",
-    "tokens and base",
+    "tokens and base", "secrets",
 ]  # fmt: skip
 Direction = Literal["high", "low", "none"]
 
@@ -36,6 +34,10 @@ LABEL_ROBUSTNESS, QUERY_LOG_ODDS = "label_robustness", "query_log_odds"
 """The signals that query the model again."""
 TOKEN_LOG_PROBS = "token_log_probs"
 """The signal of a document that has one number per token."""
+SECRET_RANK, BASE_SECRET_RANK = "secret_rank", "base_secret_rank"
+"""The signals of documents with planted secrets: of the models, and of their base."""
+EXTRACTED, BASE_EXTRACTED = "extracted", "base_extracted"
+"""Whether the end of a document is extracted from its beginning: of the models, and of their base."""
 _MODELS = {CLASSIFICATION: "a classifier", REGRESSION: "a regression model", LANGUAGE: "a language model"}
 
 
@@ -75,7 +77,8 @@ def _shipped(name: str, inputs: Inputs, direction: Direction, function: str = ""
 
 
 def _of_documents(name: str, direction: Direction, inputs: Inputs = "tokens", default: bool = True) -> Signal:
-    return Signal(name, f"leakscope.signals.tokens:{name}", inputs, direction, LANGUAGE, default)
+    function = "secrets:secret_ranks" if inputs == "secrets" else f"tokens:{name}"
+    return Signal(name, f"leakscope.signals.{function}", inputs, direction, LANGUAGE, default)
 
 
 SIGNALS: tuple[Signal, ...] = (
@@ -103,6 +106,10 @@ SIGNALS: tuple[Signal, ...] = (
     _of_documents("zlib_ratio", "low"),
     _of_documents("base_gap", "high", "tokens and base"),
     _of_documents("error_gap", "high", "tokens and base"),
+    _of_documents(EXTRACTED, "none"),
+    _of_documents(BASE_EXTRACTED, "none", "tokens and base"),
+    _of_documents(SECRET_RANK, "none", "secrets", default=False),
+    _of_documents(BASE_SECRET_RANK, "none", "secrets", default=False),
     _of_documents("log_prob", "high", default=False),
     _of_documents("log_prob_sum", "high", default=False),
     _of_documents("log_prob_q25", "high", default=False),
@@ -129,9 +136,7 @@ def task_of(labels: AnyArray, stored: Iterable[str] = ()) -> Task:
 
 def task_of_records(records: Records) -> Task:
     """The task of models that are trained on these records; text without classes is for language models."""
-    if records.features.dtype == np.int32 and records.n_classes == 1:
-        return LANGUAGE
-    return task_of(records.labels)
+    return LANGUAGE if records.is_language else task_of(records.labels)
 
 
 def names_of(task: Task) -> tuple[str, ...]:
@@ -145,7 +150,8 @@ ONLY_OF_DOCUMENTS = frozenset(names_of(LANGUAGE)) - frozenset(names_of(CLASSIFIC
 
 def of_outputs(names: Iterable[str]) -> tuple[str, ...]:
     """Those of the signals that a model's outputs on the records give; others query the model again."""
-    return tuple(name for name in names if name not in (LABEL_ROBUSTNESS, QUERY_LOG_ODDS))
+    others = (LABEL_ROBUSTNESS, QUERY_LOG_ODDS, SECRET_RANK, BASE_SECRET_RANK)
+    return tuple(name for name in names if name not in others)
 
 
 def default_signals(task: Task) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ the model's own distribution at t:
   1/2 where nothing changed.
 - `log_prob_q25`, `log_prob_q50`, `log_prob_q75` are quartiles of `l`.
 - `correct` is the share of tokens that are the most probable ones.
+- `extracted` is 1 where greedy decoding from the beginning of the document continues it verbatim, else 0, and
+  -1 where the document is too short to tell. Greedy decoding reproduces the text exactly if every token of it
+  is the most probable one given the true tokens before it, so no text needs to be generated.
 """
 
 from __future__ import annotations
@@ -31,10 +34,13 @@ import torch
 from torch import Tensor
 
 from leakscope.errors import InputError
-from leakscope.signals.registry import LANGUAGE, find_signal
+from leakscope.signals.registry import LANGUAGE, find_signal, of_outputs
 
 LOWEST_SHARE = 0.2
 """Share of the tokens that min-k% and min-k%++ average."""
+MOST_PREFIX, MOST_CONTINUED, FEWEST_CONTINUED = 50, 50, 8
+"""Extraction: a model gets the first half of a document, at most 50 tokens, and must continue it by the rest,
+at most 50 tokens and at least 8."""
 _AT_ONCE = 1 << 24  # logits in float32 at once
 _SMALLEST_LOSS, _SMALLEST_DEVIATION = 1e-6, 1e-4
 
@@ -127,12 +133,12 @@ def document_signals(
         stats: of the models.
         base: of the model that they were fine-tuned from, one model; None: it is unknown.
         facts: about the documents.
-        names: shipped signals of language models.
+        names: shipped signals of language models; those of secrets are left out (`signals/secrets.py`).
 
     Returns:
         name -> float32 (models, documents); `token_log_probs` has the positions as a third axis.
     """
-    signals = [find_signal(name, LANGUAGE) for name in names]
+    signals = [find_signal(name, LANGUAGE) for name in of_outputs(names)]
     if not bool(stats.mask.any(-1).all()):
         raise InputError("a document has fewer than two tokens, so there is no next token; leave it out")
     if base is None:
@@ -206,24 +212,49 @@ def error_gap(known: _Known) -> Tensor:
     return torch.where(change > 0, up / change.clamp(min=torch.finfo(up.dtype).tiny), undecided)
 
 
+def extracted(known: _Known) -> Tensor:
+    """Whether greedy decoding continues the beginning of the document verbatim."""
+    return _is_extracted(known.stats)
+
+
+def base_extracted(known: _Known) -> Tensor:
+    """The same of the base, for every model."""
+    assert known.base is not None, "checked by `document_signals`"
+    return _is_extracted(known.base).expand(len(known.stats.best), -1)
+
+
+def _is_extracted(stats: TokenStats) -> Tensor:
+    n_tokens = stats.mask.sum(-1) + 1
+    prefix = (n_tokens // 2).clamp(max=MOST_PREFIX)
+    n_continued = (n_tokens - prefix).clamp(max=MOST_CONTINUED)
+    token = torch.arange(1, stats.mask.shape[-1] + 1, device=stats.mask.device)
+    is_continued = (token >= prefix[:, None]) & (token < (prefix + n_continued)[:, None])
+    is_verbatim = (stats.best | ~is_continued).all(-1).float()
+    return is_verbatim.masked_fill(n_continued < FEWEST_CONTINUED, -1.0)
+
+
 def token_log_probs(known: _Known) -> Tensor:
-    """Log-probability of every next token; NaN behind the end of a document."""
-    return known.stats.log_prob.masked_fill(~known.stats.mask, torch.nan)
+    """Log-probability of every next token; 0 behind the end of a document."""
+    return known.stats.log_prob
+
+
+def _quantile(known: _Known, share: float) -> Tensor:
+    return known.stats.log_prob.masked_fill(~known.stats.mask, torch.nan).nanquantile(share, dim=-1)
 
 
 def log_prob_q25(known: _Known) -> Tensor:
     """First quartile of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.25, dim=-1)
+    return _quantile(known, 0.25)
 
 
 def log_prob_q50(known: _Known) -> Tensor:
     """Median of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.5, dim=-1)
+    return _quantile(known, 0.5)
 
 
 def log_prob_q75(known: _Known) -> Tensor:
     """Third quartile of the log-probabilities."""
-    return token_log_probs(known).nanquantile(0.75, dim=-1)
+    return _quantile(known, 0.75)
 
 
 def _increase(known: _Known) -> Tensor:

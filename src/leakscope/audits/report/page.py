@@ -22,6 +22,7 @@ from leakscope.audits.report.page_method import (
 from leakscope.audits.report.page_records import RecordRows, record_rows, records_section
 from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.audits.report.page_remedies import actions, rating_picture, what_to_do_section
+from leakscope.audits.report.page_text import text_sections
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.dp.page import claim_badge, claim_section
@@ -75,6 +76,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),
+            *text_sections(results, bank.folder, redacted),
             records,
             groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             bits_section(results),

@@ -18,7 +18,7 @@ from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.signals.registry import CLASSIFICATION, task_of
+from leakscope.signals.registry import LANGUAGE, REGRESSION, task_of
 from leakscope.types import Design, Signals
 
 
@@ -72,22 +72,22 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
     if len(targets) > 1 or design.n_models < 2:
         return ()
     (target,) = targets.tolist()
-    is_classification = task_of(signals.labels) == CLASSIFICATION
+    are_residuals = task_of(signals.labels) == REGRESSION
     return (
         check_overlap(design.of_units.in_mask, target),
         check_size(design.in_mask, target),
         check_confidence(
-            _last(signals, "log_odds" if is_classification else "scaled_residual"),
+            _last(signals, "scaled_residual" if are_residuals else "log_odds"),
             design.in_mask,
             target,
-            are_residuals=not is_classification,
+            are_residuals=are_residuals,
         ),
     )
 
 
 def _check_fit(signals: Signals, in_mask: BoolArray, targets: IntArray) -> Outcome:
     """Are the targets as accurate as they should be?"""
-    if task_of(signals.labels) == CLASSIFICATION:
+    if task_of(signals.labels) != REGRESSION:
         return check_accuracy(_last(signals, "correct"), in_mask, targets, _labels(signals))
     return check_errors(_last(signals, "loss"), in_mask, targets, signals.labels)
 
@@ -98,5 +98,6 @@ def _last(signals: Signals, name: str) -> AnyArray | None:
 
 
 def _labels(signals: Signals) -> AnyArray | None:
-    """Labels of the records, where all models share them."""
-    return signals.labels if signals.labels.ndim == 1 else None
+    """Labels of the records, where there are any that all models share."""
+    has_labels = task_of(signals.labels, signals.arrays) != LANGUAGE
+    return signals.labels if has_labels and signals.labels.ndim == 1 else None

@@ -33,8 +33,8 @@ def language_stack(
 ) -> AdapterStack:
     """The block of models as training begins."""
     assert inputs.records is not None, "inputs were made by inputs_from"
-    make = FullModel if recipe.full else AdapterStack
-    return make(base_of(recipe, inputs.records), recipe, models, seed, objective, inputs.x.device)
+    make, base = FullModel if recipe.full else AdapterStack, base_of(recipe, inputs.records)
+    return make(base, recipe, models, seed, objective, inputs.x.device, inputs.x.shape[1])
 
 
 def choose_language_trainer(recipe: AdapterRecipe, inputs: Inputs) -> tuple[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.signals.registry import LANGUAGE, find_signal
+from leakscope.errors import InputError
+from leakscope.signals.registry import BASE_SECRET_RANK, LANGUAGE, SECRET_RANK, find_signal
+from leakscope.signals.secrets import secret_ranks
 from leakscope.signals.tokens import DocumentFacts, TokenStats, document_signals, token_stats
 from leakscope.types import Design, Records
 
@@ -52,7 +55,31 @@ def evaluate_documents(
         stats = _stats_of_models(stack, tokens, n_models)
         signals = document_signals(stats, base, DocumentFacts(sizes[rows]), signal_names)
         parts.append({name: _widened(values, inputs.x.shape[1] - 1) for name, values in signals.items()})
-    return {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in signal_names}
+    signals = {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
+    signals |= _ranks_of_secrets(stack, inputs, n_models, at_once, signal_names)
+    return {name: signals[name].cpu().numpy() for name in signal_names}
+
+
+def _ranks_of_secrets(
+    stack: Speakers, inputs: Inputs, n_models: int, at_once: int, signal_names: tuple[str, ...]
+) -> dict[str, Tensor]:
+    """Where planted secrets rank among their alternatives, under the models and under the base."""
+    assert inputs.records is not None, "checked with the request"
+    secrets = None if inputs.records.text is None else inputs.records.text.secrets
+    if not {SECRET_RANK, BASE_SECRET_RANK}.intersection(signal_names):
+        return {}
+    if secrets is None:
+        raise InputError(f"signals={SECRET_RANK!r} is of planted secrets, and there are none; leave it out")
+
+    def of_base(tokens: Tensor) -> TokenStats:
+        return token_stats(stack.base_outputs(tokens)[None], tokens)
+
+    of_models = partial(_stats_of_models, stack, n_models=n_models)
+    base = secret_ranks(of_base, secrets, inputs.x, at_once)
+    return {
+        SECRET_RANK: secret_ranks(of_models, secrets, inputs.x, at_once),
+        BASE_SECRET_RANK: base.expand(n_models, -1),
+    }
 
 
 def compressed_bytes(records: Records) -> IntArray:
@@ -82,4 +109,4 @@ def _widened(values: Tensor, positions: int) -> Tensor:
     """Values per token get their full number of positions."""
     if values.ndim < 3:
         return values
-    return torch.nn.functional.pad(values, (0, positions - values.shape[2]), value=torch.nan)
+    return torch.nn.functional.pad(values, (0, positions - values.shape[2]))

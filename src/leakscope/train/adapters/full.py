@@ -27,15 +27,16 @@ class FullModel(AdapterStack):
         seed: int,
         objective: Objective,
         device: torch.device,
+        length: int,
     ) -> None:
         (model,) = models.tolist()
         self.objective, self.nets, self.buffers = objective, list[nn.Module](), list[Tensor]()
-        self._accumulation, self._original = recipe.accumulation, network_of(base, recipe, device)
+        self._accumulation, self._original = recipe.accumulation, network_of(base, recipe, device, length)
         own = copy.deepcopy(base.model).requires_grad_()
         rng = torch.Generator().manual_seed(seed_integer(seed, model, Purpose.INITIALISATION))
         for name, head in ({} if base.is_causal else head_layers(own)).items():
             fill_new(name, head.weight.data, None if head.bias is None else head.bias.data, base, rng)
-        self.network = Network(base._replace(model=own), recipe, device)
+        self.network = Network(base._replace(model=own), recipe, device, length)
         named = {name: p for name, p in own.named_parameters() if p.requires_grad}
         self._names, self._own = list(named), list[Tensor](named.values())
         self.parameters = [p.detach()[None] for p in self._own]

@@ -11,8 +11,15 @@ from torch.utils.checkpoint import checkpoint
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.models.language import Base, blocks_of, head_layers, linear_layers
+from leakscope.train.adapters.attention import use_plain_causal_attention
 from leakscope.train.adapters.layers import Adapted, Frozen, TrainedLinear
-from leakscope.train.adapters.losses import HeadLoss, logits_loss, token_weights
+from leakscope.train.adapters.losses import (
+    HeadLoss,
+    LossAndSlopes,
+    logits_loss,
+    loss_and_slopes,
+    token_weights,
+)
 from leakscope.train.dropout import LAYER_KEY_STRIDE
 
 _CLOSE = 1e-4  # of the largest logit: between the two ways to compute logits
@@ -27,16 +34,20 @@ class Network:
         heads: its layers that are trained themselves, by name.
     """
 
-    def __init__(self, base: Base, recipe: AdapterRecipe, device: torch.device) -> None:
+    def __init__(self, base: Base, recipe: AdapterRecipe, device: torch.device, length: int) -> None:
         self.base, self.device = base, device
         self._model = base.copied().to(device)
+        if device.type == "cuda" and base.is_causal:
+            use_plain_causal_attention(self._model, length)
         self._autocasts = recipe.precision == "bfloat16"
         lora, layers, heads = recipe.lora, dict[str, nn.Module](), dict[str, nn.Linear]()
         if not recipe.full:
             layers = linear_layers(self._model, lora.targets)
             heads = {} if base.is_causal else head_layers(self._model)
         scale = lora.alpha / lora.rank
-        self.adapted = {name: Adapted(layer, scale, lora.dropout) for name, layer in layers.items()}
+        self.adapted = {
+            name: Adapted(layer, scale, lora.dropout, self._autocasts) for name, layer in layers.items()
+        }
         self.heads = {name: TrainedLinear(layer) for name, layer in heads.items()}
         for name, module in (self.adapted | self.heads).items():
             _put(self._model, name, module)
@@ -45,6 +56,14 @@ class Network:
                 block.forward = partial(_checkpointed, block.forward)
         self._pad = _pad_token(self._model, base.is_causal)
         self._head = self._plain_head() if base.is_causal and not recipe.full else None
+        self._hidden, self._logits = self._eager_hidden, self._eager_logits
+        self._loss_and_slopes: LossAndSlopes = loss_and_slopes
+
+    def compile(self) -> None:
+        """Training runs compiled code from now on; the first step compiles it, which takes a minute."""
+        self._hidden = torch.compile(self._eager_hidden, dynamic=False)
+        self._logits = torch.compile(self._eager_logits, dynamic=False)
+        self._loss_and_slopes = torch.compile(loss_and_slopes, dynamic=False)
 
     def attach(self, tensors: list[Tensor], keys: Tensor | None = None) -> None:
         """Puts adapters and heads into their places; `keys`, int64 (models,), decide what is dropped."""
@@ -76,7 +95,7 @@ class Network:
             hidden = self._hidden(tokens)[:, :-1]
             rows = hidden.reshape(len(targets), -1)
             total: Tensor = HeadLoss.apply(  # type: ignore[no-untyped-call]
-                rows, *self._head.weights(self.device.type), targets, of_tokens
+                rows, *self._head.weights(self.device.type), targets, of_tokens, self._loss_and_slopes
             )
             return total
 
@@ -88,15 +107,15 @@ class Network:
     def outputs(self, tokens: Tensor) -> Tensor:
         """Outputs in evaluation: (documents, positions, vocabulary), or (documents, outputs) of labels."""
         with torch.no_grad():
-            return self._logits(tokens).float()
+            return self._eager_logits(tokens).float()
 
-    def _logits(self, tokens: Tensor) -> Tensor:
+    def _eager_logits(self, tokens: Tensor) -> Tensor:
         # Behind the end of a document nothing is predicted, and a causal model looks back only: no mask.
         mask = None if self.base.is_causal else (tokens >= 0).long()
         logits: Tensor = self._model(input_ids=self._ids(tokens), attention_mask=mask).logits
         return logits
 
-    def _hidden(self, tokens: Tensor) -> Tensor:
+    def _eager_hidden(self, tokens: Tensor) -> Tensor:
         hidden: Tensor = self._model.base_model(input_ids=self._ids(tokens)).last_hidden_state
         return hidden
 
@@ -111,15 +130,15 @@ class Network:
         tokens = torch.arange(min(4, self.base.vocabulary), device=self.device)[None]
         logits = self.outputs(tokens)
         with torch.no_grad():
-            plain = head(self._hidden(tokens)).float()
+            plain = head(self._eager_hidden(tokens)).float()
         is_plain = float((logits - plain).abs().max()) <= _CLOSE * float(logits.abs().max())
-        return Frozen(head) if is_plain else None
+        return Frozen(head, self._autocasts) if is_plain else None
 
 
 @lru_cache(maxsize=1)
-def network_of(base: Base, recipe: AdapterRecipe, device: torch.device) -> Network:
-    """The network of a recipe; blocks of models that are trained one after the other share it."""
-    return Network(base, recipe, device)
+def network_of(base: Base, recipe: AdapterRecipe, device: torch.device, length: int) -> Network:
+    """The network of a recipe, for records of `length` tokens; the blocks of a process share it."""
+    return Network(base, recipe, device, length)
 
 
 def wrapped(number: int) -> int:

@@ -12,9 +12,10 @@ from leakscope.array_types import IntArray
 from leakscope.models.language import Base, weight_shape
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.train.adapters.documents import trimmed
-from leakscope.train.adapters.network import Network, network_of, wrapped
+from leakscope.train.adapters.layers import DOCUMENT_STRIDE
+from leakscope.train.adapters.network import Network, network_of
 from leakscope.train.clipping import Clip, clip_factor
-from leakscope.train.dropout import PASS_KEY_STRIDE, ROW_KEY_STRIDE
+from leakscope.train.dropout import PASS_KEY_STRIDE
 from leakscope.train.losses import Objective
 
 _EVALUATED_AT_ONCE = {"cpu": 2**14, "cuda": 2**18}  # tokens
@@ -33,9 +34,10 @@ class AdapterStack:
         seed: int,
         objective: Objective,
         device: torch.device,
+        length: int,
     ) -> None:
         self.objective, self.nets = objective, list[nn.Module]()
-        self.network = network_of(base, recipe, device)
+        self.network = network_of(base, recipe, device, length)
         self._accumulation = recipe.accumulation
         drawn = [initial_tensors(self.network, recipe, model, seed) for model in models.tolist()]
         self.parameters = [torch.stack(own).to(device) for own in zip(*drawn, strict=True)]
@@ -55,7 +57,7 @@ class AdapterStack:
             parts = torch.autograd.grad(loss, self._own, materialize_grads=True)
             totals = [t + p for t, p in zip(totals, parts, strict=True)] if totals else list(parts)
         self._move_on()
-        return totals
+        return [g.contiguous() for g in totals]  # the optimizer's kernels go by memory, not by strides
 
     def clipped_gradients(self, x: Tensor, y: Tensor, row_weight: Tensor, clip: Clip) -> list[Tensor]:
         """Weighted sum of the documents' gradients, each scaled down to norm `clip`.
@@ -126,7 +128,7 @@ class AdapterStack:
 
     def _keys(self, first: int) -> Tensor | None:
         """Keys of dropout for documents from `first` on: a document has its own, whatever the part."""
-        return self.buffers[0] + wrapped(first * ROW_KEY_STRIDE) if self.buffers else None
+        return self.buffers[0] + first * DOCUMENT_STRIDE if self.buffers else None
 
     def _move_on(self) -> None:
         for key in self.buffers:
