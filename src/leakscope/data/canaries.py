@@ -35,8 +35,8 @@ class Canaries:
         kind: "mislabelled": the label is another class, drawn at random (of a regression: the label of
             another record). "duplicated": mislabelled, and each model that is trained on the canary sees it
             `copies` times per epoch. "out_of_distribution": features are uniform noise within the range of
-            each feature (of images: of all pixels), and the label is drawn at random. "secrets", for plain
-            text: a code of six random digits stands in front of the document.
+            each feature (of images: of all pixels), and the label is drawn at random. "secrets": a code of
+            six random digits stands in front of the document; only for plain text.
         share: share of the records that become canaries; 0.01 where neither share nor number is given.
         number: number of canaries.
         copies: how often a model that is trained on a canary sees it in an epoch: 4 by default if it is
