@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "leakscope"
 
 ORDER = (
     "errors", "array_types", "user_code", "disk", "frames", "types", "code_identity", "randomness", "design",
-    "options", "privacy", "recipe", "disclosure",
+    "options", "privacy", "recipe", "adapter_recipe", "disclosure",
     "signals", "data", "models", "train", "bank", "engine",
     "stats", "attacks", "leakage", "hardness", "report", "dynamics",
     "defences", "dp", "evaluate", "audits", "testing", "single_model", "compare", "advice", "studies", "runs",

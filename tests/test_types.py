@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from leakscope.errors import InputError
+from leakscope.frames.text import Tokenizer
 from leakscope.types import Design, Records, Signals, digest_arrays
+from tests.made_up_text import text_records
 
 
 def some_records(n=6, **changes):
@@ -43,7 +45,10 @@ def with_nan(n_bad):
             r"clinic: 1 records have NaN or infinite features \(first: id r3\); drop",
         ),
         ({"features": with_nan(2)}, "2 records have NaN or infinite"),
-        ({"features": np.zeros((6, 2))}, "features must be float32 or uint8, got float64"),
+        (
+            {"features": np.zeros((6, 2))},
+            r"must be float32, uint8 \(images\) or int32 \(token ids\), got float64",
+        ),
         ({"features": np.zeros((5, 2), np.float32)}, "features has 5 rows but there are 6 labels"),
         ({"ids": np.array(["a", "b"])}, "ids has 2 rows but there are 6 labels"),
         ({"ids": np.array(["a"] * 6)}, "ids are not unique"),
@@ -207,3 +212,44 @@ def test_signals_of_some_models_keep_their_labels(labels):
     signals = Signals({"loss": np.arange(4.0).reshape(2, 1, 2)}, (1,), labels).take(np.array([1]))
     assert signals.last("loss").tolist() == [[2, 3]]
     assert signals.labels.tolist() == ([5, 6] if labels.ndim == 1 else [[7, 8]])
+
+
+def test_records_of_text_know_that_they_are_text():
+    plain = text_records(["a b c", "b a", "c"])
+    assert plain.is_text and plain.is_language and plain.is_classification and plain.n_classes == 1
+    classes = replace(plain, labels=np.array([0, 1, 0]), class_names=("spam", "ham"))
+    assert classes.is_text and not classes.is_language
+    assert not some_records().is_text and not some_records().is_language
+    with pytest.raises(InputError, match="needs at least two classes"):
+        replace(plain, class_names=("spam", "ham"))
+
+
+@pytest.mark.parametrize(
+    "row", [[-2, 0, 1], [0, -1, 1], [-1, -1, -1], [0, 1, 3]], ids=["negative", "gap", "empty", "unknown"]
+)
+def test_rows_that_are_no_tokens_are_refused_with_their_id(row):
+    plain = text_records(["a b c", "b a", "c"])
+    features = plain.features.copy()
+    features[1] = row
+    with pytest.raises(InputError, match=r"token ids.*\(not so: id d1\).*astype\('float32'\)"):
+        replace(plain, features=features)
+
+
+def test_text_needs_token_ids_of_two_axes():
+    plain = text_records(["a b c", "b a", "c"])
+    with pytest.raises(InputError, match=r"\(records, length\), got \(3, 3, 1\)"):
+        replace(plain, features=plain.features[:, :, None])
+    with pytest.raises(InputError, match="text belongs to token ids"):
+        replace(plain, features=plain.features.astype(np.float32))
+    with pytest.raises(InputError, match="text has 2 rows but there are 3 labels"):
+        replace(plain, text=plain.text.take(np.array([0, 1])))
+
+
+def test_text_is_part_of_the_digest_and_of_what_is_taken():
+    plain = text_records(["a b c", "b a", "c", "b a"])
+    assert plain.duplicate_of.tolist() == [0, 1, 2, 1]
+    other = Tokenizer("other", "1" * 64, 3)
+    assert replace(plain, text=replace(plain.text, tokenizer=other)).digest != plain.digest
+    assert replace(plain, text=None).digest != plain.digest
+    taken = plain.take(np.array([2, 0]))
+    assert list(taken.text.documents) == ["c", "a b c"] and taken.features[0].tolist() == [2, -1, -1]

@@ -2,6 +2,10 @@
 
 In every design a record has IN models and OUT models, so each model can be the target in turn, with the
 others as its references.
+
+Where one person has several records, the design draws persons: a *unit* is a set of records that are members
+of a model together, or not at all. Each model is then trained on an equal number of units, and the number of
+its records varies with the sizes of the units it drew.
 """
 
 from __future__ import annotations
@@ -9,9 +13,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
-from leakscope.array_types import BoolArray
-from leakscope.disk.scratch import blocks
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.types import Design
@@ -20,7 +25,14 @@ _RECORDS_AT_ONCE = 1 << 18
 DESIGNS = ("balanced", "bernoulli", "pairs")
 
 
-def make_design(kind: str, n_models: int, n_records: int, seed: int, member_share: float = 0.5) -> Design:
+def make_design(
+    kind: str,
+    n_models: int,
+    n_records: int,
+    seed: int,
+    member_share: float = 0.5,
+    units: IntArray | None = None,
+) -> Design:
     """A design of the named kind.
 
     Args:
@@ -31,7 +43,11 @@ def make_design(kind: str, n_models: int, n_records: int, seed: int, member_shar
         seed: run seed.
         member_share: share of the records that each model is trained on; "pairs" are always halves. Every
             record has IN and OUT models, so few models allow no extreme share.
+        units: int64 (records,), the unit of each record (`number_units`); None: every record is a unit.
     """
+    if units is not None:
+        of_units = make_design(kind, n_models, int(units.max()) + 1, seed, member_share)
+        return Design(of_units.in_mask[:, units], units=units)
     if kind not in DESIGNS:
         raise InputError(f"design={kind!r} is unknown; choose one of {', '.join(DESIGNS)}")
     if n_records < 2:
@@ -47,6 +63,41 @@ def make_design(kind: str, n_models: int, n_records: int, seed: int, member_shar
         return Design(pairs(n_models, n_records, rng))
     draw = balanced if kind == "balanced" else bernoulli
     return Design(draw(n_models, n_records, rng, _possible_share(member_share, n_models)))
+
+
+def number_units(names: npt.NDArray[np.str_]) -> IntArray:
+    """The unit of each record, numbered in the order of their first records; int64 (records,)."""
+    _, first, codes = np.unique(names, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[codes]
+
+
+def unit_sums(values: AnyArray, units: IntArray) -> FloatArray:
+    """Sums over the records of each unit; `values` are (records,), the result is float64 (units,)."""
+    return np.asarray(np.bincount(units, weights=values), dtype=np.float64)
+
+
+def unit_means(values: AnyArray, units: IntArray, scratch: Scratch = IN_MEMORY) -> AnyArray:
+    """Means over the records of each unit; (models, records, ...) in, (models, units, ...) out, float32."""
+    order, sizes = np.argsort(units, kind="stable"), unit_sizes(units)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    means = scratch.empty((len(values), len(sizes), *values.shape[2:]), np.float32)
+    sizes = sizes.reshape(-1, *[1] * (values.ndim - 2))
+    for own, row in zip(means, values, strict=True):
+        own[...] = np.add.reduceat(np.asarray(row[order], dtype=np.float64), starts, axis=0) / sizes
+        evict_pages(values, means)
+    return means
+
+
+def units_among(units: IntArray | None, records: IntArray) -> IntArray | None:
+    """The units of some records, which are all records of their units, numbered anew."""
+    return None if units is None else np.unique(units[records], return_inverse=True)[1]
+
+
+def unit_sizes(units: IntArray) -> IntArray:
+    """The number of records of each unit; int64 (units,)."""
+    return np.bincount(units)
 
 
 def _possible_share(member_share: float, n_models: int) -> float:

@@ -20,7 +20,10 @@ from leakscope.disk.string_arrays import are_unique
 from leakscope.errors import InputError
 from leakscope.frames.frame import Frame
 from leakscope.frames.reading import TableReading
+from leakscope.frames.text import END, Text
 
+DOCUMENT_CLASS = ("document",)
+"""Class names of plain text, which has no classes: a language model predicts the next token."""
 _SMALLEST_LABEL, _LARGEST_LABEL = 1e-12, 1e15  # of a regression; squares of errors are float32
 
 
@@ -41,12 +44,13 @@ class Records:
     """The records of the people whose membership is in question.
 
     Attributes:
-        features: float32 (records, ...), or uint8 (records, channels, height, width) for images.
+        features: float32 (records, ...), or uint8 (records, channels, height, width) for images; for text
+            int32 (records, length), token ids, and -1 behind the end of a document.
         labels: int64 (records,) class indices; float32 for a regression target.
         ids: str (records,), unique and stable: the same record has the same id in every run.
         name: short name of the dataset.
         groups: column name -> str (records,), for risk by group.
-        class_names: one per class; empty for a regression target.
+        class_names: one per class; empty for a regression target, `("document",)` for plain text.
         feature_names: one per feature of flat features, for display; empty: unknown.
         picture_shape: (channels, height, width) of flat features that are an image; None: they are not.
         is_canary: bool (records,), true for planted records; None: there are none.
@@ -54,6 +58,7 @@ class Records:
             once.
         frame: the table that estimators get instead of the features; None: they get the features.
         reading: how the columns of a table were read; None: they were not read as a table.
+        text: the documents behind token ids; None: there are none, or they are unknown.
     """
 
     features: AnyArray
@@ -68,6 +73,7 @@ class Records:
     copies: IntArray | None = None
     frame: Frame | None = None
     reading: TableReading | None = None
+    text: Text | None = None
 
     def __post_init__(self) -> None:
         problems = _record_problems(self)
@@ -83,6 +89,16 @@ class Records:
         return self.labels.dtype.kind == "i"
 
     @property
+    def is_text(self) -> bool:
+        """True when features are token ids."""
+        return self.features.dtype == np.int32
+
+    @property
+    def is_language(self) -> bool:
+        """True for plain text: the model predicts the next token, and labels say nothing."""
+        return self.is_text and self.class_names == DOCUMENT_CLASS
+
+    @property
     def n_classes(self) -> int:
         """Number of classes; 1 (one output) for a regression target."""
         return len(self.class_names) if self.is_classification else 1
@@ -94,7 +110,8 @@ class Records:
         names = np.array(self.class_names, dtype=np.str_)
         planted = [array for array in (self.is_canary, self.copies) if array is not None]
         table = [] if self.frame is None else self.frame.content()
-        return digest_arrays(self.features, self.labels, self.ids, names, *groups, *planted, *table)
+        text = [] if self.text is None else self.text.content()
+        return digest_arrays(self.features, self.labels, self.ids, names, *groups, *planted, *table, *text)
 
     @cached_property
     def duplicate_of(self) -> IntArray:
@@ -119,6 +136,7 @@ class Records:
             is_canary=None if self.is_canary is None else self.is_canary[index],
             copies=None if self.copies is None else self.copies[index],
             frame=None if self.frame is None else self.frame.take(index),
+            text=None if self.text is None else self.text.take(index),
         )
 
 
@@ -128,18 +146,21 @@ def _record_problems(records: Records) -> list[str]:
     if records.labels.ndim != 1 or n == 0:
         return [f"labels must be a non-empty vector, got shape {records.labels.shape}"]
     problems = []
-    if records.features.dtype not in (np.float32, np.uint8):
-        problems.append(f"features must be float32 or uint8, got {records.features.dtype}")
+    if records.features.dtype not in (np.float32, np.uint8, np.int32):
+        problems.append(
+            f"features must be float32, uint8 (images) or int32 (token ids), got {records.features.dtype}"
+        )
     if records.labels.dtype not in (np.int64, np.float32):
         problems.append(f"labels must be int64 (classes) or float32 (regression), got {records.labels.dtype}")
     columns = {"features": records.features, "ids": records.ids, **records.groups}
     rows: dict[str, Sized | None] = {**columns, "frame": records.frame}
-    rows |= {"is_canary": records.is_canary, "copies": records.copies}
+    rows |= {"is_canary": records.is_canary, "copies": records.copies, "text": records.text}
     for what, array in rows.items():
         if array is not None and len(array) != n:
             problems.append(f"{what} has {len(array)} rows but there are {n} labels")
     if problems:
         return problems
+    problems += _token_problems(records)
     bad = _rows_not_finite(records.features)
     if bad.any():
         where = records.ids[int(np.argmax(bad))]
@@ -150,6 +171,29 @@ def _record_problems(records: Records) -> list[str]:
     if not are_unique(records.ids):
         problems.append("ids are not unique; give each record its own")
     return problems + _label_problems(records)
+
+
+def _token_problems(records: Records) -> list[str]:
+    """What keeps features of whole numbers from being token ids."""
+    if not records.is_text:
+        return [] if records.text is None else ["text belongs to token ids, int32 (records, length)"]
+    if records.features.ndim != 2 or not records.features.shape[1]:
+        return [f"token ids must have shape (records, length), got {records.features.shape}"]
+    vocabulary = None if records.text is None else records.text.tokenizer.vocabulary
+    for rows in row_blocks(records.features):
+        tokens = records.features[rows]
+        bad = (tokens < END).any(axis=1) | (tokens[:, 0] == END)
+        bad |= ((tokens[:, :-1] == END) & (tokens[:, 1:] != END)).any(axis=1)
+        if vocabulary is not None:
+            bad |= (tokens >= vocabulary).any(axis=1)
+        if bad.any():
+            where = records.ids[rows][int(np.argmax(bad))]
+            return [
+                f"int32 features are token ids: 0 or more, below the tokenizer's number of tokens, and {END} "
+                f"only behind the end of a document, which has one token at least (not so: id {where}); "
+                "for a table of numbers, give features.astype('float32')"
+            ]
+    return []
 
 
 def _rows_not_finite(features: AnyArray) -> BoolArray:
@@ -196,7 +240,7 @@ def _label_problems(records: Records) -> list[str]:
         return [
             f"labels span {present[0]}..{present[-1]} but there are {len(records.class_names)} class names"
         ]
-    if len(present) < 2:
+    if len(present) < 2 and not records.is_language:
         return [f"all labels are {records.class_names[present[0]]!r}; an audit needs at least two classes"]
     return []
 
@@ -211,11 +255,14 @@ class Design:
             column j is record j for every model (every ordinary audit). Studies whose models have
             different universes of records use it, so that each model is queried about its own only.
         models: int64 (models,), the models' numbers in the population they were taken from; None: all of it.
+        units: int64 (columns,), the unit of each record: all records of a unit are members of a model, or
+            none is. Units are numbered in the order of their first records. None: every record is a unit.
     """
 
     in_mask: BoolArray
     columns: IntArray | None = None
     models: IntArray | None = None
+    units: IntArray | None = None
 
     @property
     def numbers(self) -> IntArray:
@@ -245,12 +292,21 @@ class Design:
     @cached_property
     def digest(self) -> str:
         """Sha256 of the design."""
-        return digest_arrays(self.in_mask, *([] if self.columns is None else [self.columns]))
+        optional = [array for array in (self.columns, self.units) if array is not None]
+        return digest_arrays(self.in_mask, *optional)
+
+    @cached_property
+    def of_units(self) -> Design:
+        """Which units each model is trained on; the design itself where every record is a unit."""
+        if self.units is None:
+            return self
+        first = np.unique(self.units, return_index=True)[1]
+        return Design(self.in_mask[:, first], None, self.models)
 
     def take(self, models: IntArray) -> Design:
         """The design of some of the models."""
         columns = None if self.columns is None else self.columns[models]
-        return Design(self.in_mask[models], columns, self.numbers[models])
+        return Design(self.in_mask[models], columns, self.numbers[models], self.units)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from leakscope.audits.config import SECTIONS, AuditConfig, parse_config
+from leakscope.audits.config_model import OF_A_BASE
 from leakscope.audits.config_page import config_page
 from leakscope.audits.config_reference import Table, config_tables, inner_table
 from leakscope.audits.config_schema import config_schema
@@ -28,7 +29,9 @@ NEEDED = {
     "claim": "epsilon = 8",
 }
 """What a table cannot do without."""
-EXCLUDED = {("data", name) for name in ("groups", "task")} | {("model", "options")}
+EXCLUDED = {("data", name) for name in ("groups", "task")} | {
+    ("model", name) for name in ("options", *OF_A_BASE)
+}
 """Settings that would do nothing beside those that are needed."""
 
 
@@ -38,6 +41,7 @@ def parsed(text: str) -> AuditConfig:
 
 def config_with(name: str, content: str) -> str:
     records = "" if name in ("data", "predictions") else '[data]\ndataset = "digits"\n'
+    records += '[model]\nbase = "a_folder"\n' if name == "model.lora" else ""
     return f"{records}[{name}]\n{NEEDED.get(name, '')}\n{content}\n"
 
 

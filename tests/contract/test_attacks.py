@@ -10,7 +10,7 @@ import pytest
 from leakscope.attacks import Attack, Base, Bavaria, EbLira, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
-from leakscope.signals.registry import CLASSIFICATION, REGRESSION
+from leakscope.signals.registry import LANGUAGE, REGRESSION
 from leakscope.testing import attack_contract as testing
 from leakscope.testing import check_attack, planted_bank
 from leakscope.types import Design, Signals
@@ -27,6 +27,9 @@ CASES = {
     "bavaria, t, offline": Bavaria(variant="t", online=False),
     "base, offline": Base(online=False),
     "eb_lira, offline": EbLira(online=False),
+    "lira, a signal of documents": Lira(signal="standardized_lowest"),
+    "rmia, a signal of documents": Rmia(signal="error_gap", gamma=1.1),
+    "bavaria, a signal that is low for members": Bavaria(signal="zlib_ratio"),
 }
 
 
@@ -54,8 +57,12 @@ CASES_AND_RULES = [
     )
     for name, case in CASES.items()
     for rule in testing.RULES
-    for task in (CLASSIFICATION, REGRESSION)
-    if case.reads(task)
+    for task in testing.checked_tasks(case)
+]
+CASES_AND_RULES += [
+    pytest.param(attack, rule, LANGUAGE, id=f"{attack.label}-{rule.__name__}-documents")
+    for attack in (Lira(), EbLira(), Rmia(gamma=1.0))
+    for rule in (testing.own_membership_is_not_used, testing.detects_planted_leakage)
 ]
 
 
@@ -69,8 +76,12 @@ def test_names_are_the_attacks_own():
     assert all(issubclass(attack, Attack) and attack().source for attack in attack_classes().values())
 
 
+def bank_for(attack, **options):
+    return planted_bank(task=testing.checked_tasks(attack)[0], **options)
+
+
 def test_scores_carry_the_label_and_one_row_per_target(attack):
-    signals, design = planted_bank(gap=1.0)
+    signals, design = bank_for(attack, gap=1.0)
     scores = attack(signals, design)
     assert scores.attack == attack.label
     assert scores.targets.tolist() == list(range(8))
@@ -79,8 +90,8 @@ def test_scores_carry_the_label_and_one_row_per_target(attack):
 
 
 def test_only_the_last_checkpoint_counts(attack):
-    signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
-    earlier, _ = planted_bank(gap=0.0, n_models=4, n_records=40, seed=5)
+    signals, design = bank_for(attack, gap=2.0, n_models=4, n_records=40)
+    earlier, _ = bank_for(attack, gap=0.0, n_models=4, n_records=40, seed=5)
     both = {
         name: np.concatenate([earlier.arrays[name], values], axis=1)
         for name, values in signals.arrays.items()
@@ -90,15 +101,15 @@ def test_only_the_last_checkpoint_counts(attack):
 
 
 def test_a_missing_signal_is_named(attack):
-    signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
-    for needed in attack.needs:
+    signals, design = bank_for(attack, gap=2.0, n_models=4, n_records=40)
+    for needed in attack.reads_from(signals):
         others = {name: values for name, values in signals.arrays.items() if name != needed}
         with pytest.raises(InputError, match=f"no signal '{needed}'"):
             attack(replace(signals, arrays=others), design)
 
 
 def test_a_design_of_another_size_is_refused(attack):
-    signals, design = planted_bank(gap=2.0, n_models=4, n_records=40)
+    signals, design = bank_for(attack, gap=2.0, n_models=4, n_records=40)
     for in_mask in (design.in_mask[:3], design.in_mask[:, :39]):
         with pytest.raises(InputError, match=rf"{attack.name}: signal .* both must be \(models, records\)"):
             attack(signals, Design(in_mask))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from leakscope.array_types import AnyArray
 from leakscope.errors import InputError
 from leakscope.report.previews import PREVIEWS, Previews, exposure_order, joined_previews, previews_of
 from leakscope.types import Records
+from tests.made_up_text import text_records
 
 
 def records(
@@ -82,3 +84,12 @@ def test_order_is_by_advantage_then_bits_then_place_and_undefined_last() -> None
     for most in range(1, 6):
         assert exposure_order(advantage, bits, 5, most).tolist() == [3, 2, 0, 4, 1][:most]
         assert exposure_order(None, bits, 5, most).tolist() == [1, 3, 2, 0, 4][:most]
+
+
+def test_a_document_is_previewed_by_its_beginning_on_one_line() -> None:
+    records = text_records(["short  one", "a", "\n".join(["long"] * 100)])
+    fields = previews_of(records, np.array([2, 0])).fields
+    assert fields[1] == "short one"
+    assert fields[0].startswith("long long") and fields[0].endswith("…") and len(fields[0]) == 240
+    unknown = previews_of(replace(records, text=None), np.array([1])).fields
+    assert unknown.tolist() == ["tokens 0"]

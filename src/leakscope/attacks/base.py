@@ -22,13 +22,14 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.disk.scratch import IN_MEMORY, Scratch, over_blocks
+from leakscope.design import unit_sizes, unit_sums
+from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, over_blocks
 from leakscope.errors import InputError
 from leakscope.options import accepted_values, label_of
 from leakscope.signals.registry import (
-    CLASSIFICATION,
     QUERY_LOG_ODDS,
     REGRESSION,
+    TASKS,
     Task,
     names_of,
     task_of,
@@ -37,7 +38,9 @@ from leakscope.types import Design, Scores, Signals
 
 References = Literal["none", "out", "both"]
 Audit = Literal["population", "alone", "references", "out_references"]
+Combination = Literal["sum", "mean"]
 
+_LARGEST_SCORE = 1e100  # infinite scores of both signs in one unit would have no sum
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -90,16 +93,25 @@ class Attack:
         """Whether the score is a log likelihood ratio, so that above 0 means "member"."""
         return False
 
+    @property
+    def combines_by(self) -> Combination:
+        """How the scores of a unit's records become the score of the unit.
+
+        Log likelihood ratios add up: their sum is the unit's own ratio where outputs on its records are
+        independent. Other scores have no zero point, and a sum would measure the size of the unit.
+        """
+        return "sum" if self.is_log_ratio else "mean"
+
     def reads(self, task: Task) -> tuple[str, ...]:
         """The signals it reads from models of this task; empty: it cannot attack them."""
-        needs = self.needs if task == CLASSIFICATION else (self.needs_in_regression or self.needs)
-        other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
-        foreign = set(names_of(other)) - set(names_of(task))
+        needs = self.needs if task != REGRESSION else (self.needs_in_regression or self.needs)
+        shipped = {name for any_task in TASKS for name in names_of(any_task)}
+        foreign = shipped - set(names_of(task))
         return () if foreign.intersection(needs) else needs
 
     def reads_from(self, signals: Signals) -> tuple[str, ...]:
         """The signals it reads from the models that these belong to."""
-        return self.reads(task_of(signals.labels))
+        return self.reads(task_of(signals.labels, signals.arrays))
 
     @property
     def leaves_pairs_out(self) -> bool:
@@ -118,7 +130,7 @@ class Attack:
         targets: IntArray | None = None,
         scratch: Scratch = IN_MEMORY,
     ) -> Scores:
-        """Scores every record for each target model.
+        """Scores every record for each target model; where units have several records, every unit.
 
         Args:
             signals: the models' outputs, as signals.
@@ -127,7 +139,7 @@ class Attack:
             scratch: where large scores are stored.
 
         Returns:
-            Scores with values float64 (targets, records): finite or infinite, never NaN.
+            Scores with values float64 (targets, records), or (targets, units): finite or infinite, never NaN.
         """
         targets = np.arange(design.n_models) if targets is None else np.asarray(targets, dtype=np.int64)
         needs = self.reads_from(signals)
@@ -141,6 +153,26 @@ class Attack:
                     f"but the design is {design.in_mask.shape}; both must be (models, records)"
                 )
         _check_references(self, design, targets)
+        scores = self._scores_of_records(signals, design, targets, scratch)
+        return Scores(self.label, targets, self._of_units(scores, design, scratch))
+
+    def _of_units(self, scores: FloatArray, design: Design, scratch: Scratch) -> FloatArray:
+        """The scores of each unit; those of the records where every record is a unit."""
+        if design.units is None:
+            return scores
+        sizes = unit_sizes(design.units)
+        combined = scratch.empty((len(scores), len(sizes)))
+        for own, row in zip(combined, scores, strict=True):
+            own[:] = unit_sums(np.clip(row, -_LARGEST_SCORE, _LARGEST_SCORE), design.units)
+            if self.combines_by == "mean":
+                own /= sizes
+            evict_pages(scores, combined)
+        return combined
+
+    def _scores_of_records(
+        self, signals: Signals, design: Design, targets: IntArray, scratch: Scratch
+    ) -> FloatArray:
+        """float64 (targets, records), complete."""
         scores = scratch.empty((len(targets), design.n_records))
         if not isinstance(scores, np.memmap):  # for a memory map the extra pass over the disk costs too much
             scores.fill(np.nan)  # reveals scores that `run` leaves out
@@ -150,7 +182,7 @@ class Attack:
         )
         if n_missing:
             raise InputError(f"{self.label}: {n_missing} scores are missing or NaN; score every record")
-        return Scores(self.label, targets, scores)
+        return scores
 
     def run(self, signals: Signals, design: Design, targets: IntArray, scores: FloatArray) -> None:
         """Fills `scores`, float64 (targets, records), block by block."""

@@ -30,10 +30,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from leakscope.array_types import FloatArray
-from leakscope.attacks.base import Attack, References
+from leakscope.attacks.base import References
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import REGRESSION, LabelFit
 from leakscope.attacks.moments import PooledSide, Side, left_out_moments, pooled
+from leakscope.attacks.queries import AnySignal
 
 _PRIOR_MEAN_WEIGHT = 1.0
 _PRIOR_SHAPE = {"n": 1.0, "t": 2.0}
@@ -56,16 +57,18 @@ class _Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bavaria(Attack):
+class Bavaria(AnySignal):
     """BaVarIA on log-odds (of a regression: residuals); the module's docstring has the formulas.
 
     Attributes:
         variant: "n", Gaussians with posterior variances; "t", the predictive Student's t.
         online: both sides; offline: the IN side is the prior for every record.
+        signal: the signal that is read; None: log-odds or residuals.
     """
 
     variant: Literal["n", "t"] = "n"
     online: bool = True
+    signal: str | None = None
 
     name = "bavaria"
     needs = ("log_odds",)

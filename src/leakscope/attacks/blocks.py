@@ -8,7 +8,8 @@ trained with a record reveals whether the target was. A model that leaks nothing
 leaked less than nothing: a member has one IN reference fewer, so its IN mean is noisier. A target is
 therefore left out together with a partner from the other side, drawn at random for each record; the
 references that remain are as many for a member as for a non-member. Where models come in complementary pairs,
-the partner is the complement.
+the partner is the complement. All records of a unit have the same partner: scores of a unit are combined, and
+with a partner for each record they would be a mean over draws, which has another distribution for members.
 """
 
 from __future__ import annotations
@@ -121,6 +122,11 @@ class Blocks:
         """All records at once, for attacks that hold the signals in memory."""
         return self._block(slice(0, self.design.n_records))
 
+    def unit_numbers(self, records: slice | IntArray) -> IntArray:
+        """The unit of each of these records; its own number where every record is a unit."""
+        units = self.design.units
+        return np.arange(self.design.n_records)[records] if units is None else units[records]
+
     def _block(self, records: slice) -> Block:
         labels = np.broadcast_to(self.signals.labels, self.design.in_mask.shape)
         in_mask = self.design.in_mask[:, records]
@@ -143,7 +149,7 @@ class Blocks:
         complements = self.complements[self.targets][:, None]
         if (complements >= 0).all():
             return np.broadcast_to(complements, (len(self.targets), in_mask.shape[1]))
-        drawn = _random_partners(in_mask, self.targets, self.design.numbers, records)
+        drawn = _random_partners(in_mask, self.targets, self.design.numbers, self.unit_numbers(records))
         return np.where(complements >= 0, complements, drawn)
 
 
@@ -178,26 +184,27 @@ def design_reveals_targets(design: Design, targets: IntArray) -> bool:
 
 
 def _sample(design: Design) -> BoolArray:
-    """`in_mask` of at most 4,000 records drawn at random; bool (models, records)."""
+    """`in_mask` of at most 4,000 units drawn at random; bool (models, units)."""
+    design = design.of_units
     if design.n_records <= _SAMPLED_RECORDS:
         return design.in_mask
     records = np.random.default_rng(0).choice(design.n_records, _SAMPLED_RECORDS, replace=False)
     return gather_records(design.in_mask, np.sort(records), 1)
 
 
-def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, records: slice) -> IntArray:
+def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, units: IntArray) -> IntArray:
     """For each target and record a random model of the other side; -1 where that side is empty.
 
-    Per record, one IN and one OUT model are drawn, for all targets. Scores are not averaged over several
+    Per unit, one IN and one OUT model are drawn, for all targets. Scores are not averaged over several
     draws: such an average has another distribution for members than for non-members, a single draw has not.
 
     Args:
         in_mask: bool (models, records of the block).
         targets: int64 (targets,).
         numbers: int64 (models,), the models' numbers: a draw changes only where the drawn model is missing.
-        records: the block.
+        units: int64 (records of the block,), the records' units.
     """
-    lots = _lots(numbers, np.arange(records.start, records.stop))
+    lots = _lots(numbers, units)
     one_in, one_out = (
         np.where(side.any(axis=0), np.where(side, lots, _LAST_LOT).argmin(axis=0), -1)
         for side in (in_mask, ~in_mask)
@@ -205,19 +212,19 @@ def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, r
     return np.where(in_mask[targets], one_out, one_in)
 
 
-def _lots(numbers: IntArray, records: IntArray) -> npt.NDArray[np.uint64]:
-    """Random numbers from the models' and the records' numbers alone (SplitMix64); (models, records)."""
+def _lots(numbers: IntArray, units: IntArray) -> npt.NDArray[np.uint64]:
+    """Random numbers from the models' and the units' numbers alone (SplitMix64); (models, records)."""
     with np.errstate(over="ignore"):
         of_models = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
-        of_records = (records.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        bits = of_models[:, None] ^ of_records
+        of_units = (units.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        bits = of_models[:, None] ^ of_units
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         lots: npt.NDArray[np.uint64] = np.minimum(bits ^ (bits >> np.uint64(31)), _LAST_LOT - np.uint64(1))
     return lots
 
 
-def equal_counts(in_mask: BoolArray, n_fewer: int, numbers: IntArray, records: IntArray) -> BoolArray:
+def equal_counts(in_mask: BoolArray, n_fewer: int, numbers: IntArray, units: IntArray) -> BoolArray:
     """The models to learn from, as many of each side for every record; bool (models, records).
 
     In a balanced design the counts of the models outside a fold reveal who is in the fold's training sets.
@@ -228,10 +235,10 @@ def equal_counts(in_mask: BoolArray, n_fewer: int, numbers: IntArray, records: I
         in_mask: bool (models, records) of the models outside the fold.
         n_fewer: number of models in the fold.
         numbers: int64 (models,), the models' numbers.
-        records: int64 (records,), the records' numbers.
+        units: int64 (records,), the records' units.
     """
     n_in = in_mask.sum(axis=0)
-    lots = _lots(numbers, records)
+    lots = _lots(numbers, units)
     used = np.empty_like(in_mask)
     for side, counts in ((in_mask, n_in), (~in_mask, len(in_mask) - n_in)):
         n_used = max(int(counts.max()) - n_fewer, 1)

@@ -60,6 +60,7 @@ class EbLira(SeveralQueries):
         online: IN and OUT references; offline: OUT references only, and the target's own outputs show how
             members differ.
         queries: "one": the record itself; "all": every stored query is combined into that number.
+        signal: the signal that is read; None: log-odds or residuals.
     """
 
     checkpoints: Literal["last", "all"] = "last"
@@ -68,6 +69,7 @@ class EbLira(SeveralQueries):
     seed: int = 0
     online: bool = True
     queries: Literal["one", "all"] = "one"
+    signal: str | None = None
 
     name = "eb_lira"
     needs = ("log_odds",)
@@ -110,7 +112,7 @@ class EbLira(SeveralQueries):
                 others = np.setdiff1d(others, complements)
             elif complements is not None:
                 n_fewer, numbers = len(in_mask) - len(others), blocks.design.numbers[others]
-                used = equal_counts(in_mask[others], n_fewer, numbers, records)
+                used = equal_counts(in_mask[others], n_fewer, numbers, blocks.unit_numbers(records))
             return _prepared(rows, sample[others], in_mask[others], used, has_steps)
 
         def fitted(some: list[tuple[IntArray, IntArray]]) -> list[_Fold]:

@@ -157,7 +157,7 @@ def _out_kinds(
             others = np.setdiff1d(others, complements)
         else:
             n_fewer, numbers = len(sample.values) - len(others), blocks.design.numbers[others]
-            used = equal_counts(sample.in_mask[others], n_fewer, numbers, records)
+            used = equal_counts(sample.in_mask[others], n_fewer, numbers, blocks.unit_numbers(records))
     sums = _out_only(side_sums(sample.values[others], sample.in_mask[others], used))
     if not sums.n_out.any():
         raise InputError(

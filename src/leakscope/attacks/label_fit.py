@@ -1,6 +1,8 @@
 """How well a model's output fits a record's label: one number per model and record, higher for members.
 
-For a classifier these are the log-odds of the label. A regression model gives no probability, so one is
+For a classifier these are the log-odds of the label, and for a document those of its mean token. An attack on
+another signal reads that one in standard deviations from its mean over all models and records, which takes
+the place of log-odds. A regression model gives no probability, so one is
 assumed: the label is the output plus noise from Student's t distribution with 2 degrees of freedom. Heavy
 tails fit labels with outliers, and cost little where the noise is Gaussian (docs/regression.md has figures).
 The density is relative to its maximum, hence between 0 and 1, and 1 for a perfect prediction.
@@ -19,7 +21,7 @@ import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.signals.registry import QUERY_LOG_ODDS
+from leakscope.signals.registry import QUERY_LOG_ODDS, members_have_low
 
 CLASSIFIER, REGRESSION = "log_odds", "scaled_residual"
 _DEGREES = 2.0
@@ -33,22 +35,33 @@ class LabelFit:
     """The fit of labels to the outputs of a population.
 
     Attributes:
-        noise_scale: of regression models, in the unit of scaled residuals; None: models are classifiers.
+        noise_scale: of regression models, in the unit of scaled residuals; None: it is not assumed.
+        name: of the signal that is read where no scale is assumed.
+        centre: is subtracted from the signal.
+        size: divides it; negative where members have low values.
     """
 
     noise_scale: float | None
+    name: str = CLASSIFIER
+    centre: float = 0.0
+    size: float = 1.0
 
     @classmethod
     def to(cls, blocks: Blocks) -> LabelFit:
         """The fit for the models of these blocks."""
-        return cls(_noise_scale(blocks) if REGRESSION in blocks.needs else None)
+        if REGRESSION in blocks.needs:
+            return cls(_noise_scale(blocks))
+        if QUERY_LOG_ODDS in blocks.needs or CLASSIFIER in blocks.needs:
+            return cls(None)
+        centre, spread = _centre_and_spread(blocks)
+        return cls(None, blocks.needs[0], centre, -spread if members_have_low(blocks.needs[0]) else spread)
 
     def of(self, block: Block) -> FloatArray:
         """Log-odds, or log-densities, of the labels, the mean over queries; float64 (models, records)."""
         if QUERY_LOG_ODDS in block.arrays:
             return np.asarray(block.arrays[QUERY_LOG_ODDS][:, -1].mean(axis=-1, dtype=np.float64))
         if self.noise_scale is None:
-            return block.signal(CLASSIFIER)
+            return (block.signal(self.name) - self.centre) / self.size
         ratio = np.sinh(block.signal(REGRESSION)) / self.noise_scale
         return np.asarray(-(_DEGREES + 1) / 2 * np.log1p(ratio**2 / _DEGREES))
 
@@ -56,6 +69,19 @@ class LabelFit:
         """The label's probability, or its relative density; what gives it is divided by the temperature."""
         values = self.of(block) / temperature
         return np.asarray(np.exp(values if self.noise_scale is not None else -np.logaddexp(0.0, -values)))
+
+
+def _centre_and_spread(blocks: Blocks) -> tuple[float, float]:
+    """Mean and standard deviation of the signal over all models and records; 1 where all values are equal."""
+    name = blocks.needs[0]
+
+    def sums(block: Block) -> FloatArray:
+        values = block.signal(name)
+        return np.array([values.size, values.sum(), (values**2).sum()])
+
+    n, total, squares = np.sum(blocks.map(sums), axis=0)
+    centre = float(total / n)
+    return centre, float(np.sqrt(max(squares / n - centre**2, 0.0))) or 1.0
 
 
 def _noise_scale(blocks: Blocks) -> float:

@@ -123,9 +123,14 @@ class GaussianRatios(Attack):
 
 @dataclass(frozen=True)
 class Lira(SeveralQueries, GaussianRatios):
-    """LiRA on log-odds (of a regression: residuals); the module's docstring explains the options."""
+    """LiRA on log-odds (of a regression: residuals); the module's docstring explains the options.
+
+    Attributes:
+        signal: what Gaussians are fitted to instead; None: log-odds or residuals.
+    """
 
     queries: Literal["one", "all"] = "one"
+    signal: str | None = None
 
     name = "lira"
     needs = ("log_odds",)

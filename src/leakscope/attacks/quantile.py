@@ -49,8 +49,10 @@ class QuantileRegression(Attack):
         """(fit - predicted center) / predicted spread."""
         labels = np.broadcast_to(signals.labels, design.in_mask.shape)[0]
         x = labels.reshape(-1, 1).astype(np.float32)
-        record_fold = np.random.default_rng(self.seed).permutation(len(x)) % self.n_folds
         blocks = Blocks(signals, design, targets, self.reads_from(signals))
+        units = blocks.unit_numbers(slice(None))
+        fold_of_unit = np.random.default_rng(self.seed).permutation(int(units.max()) + 1) % self.n_folds
+        record_fold = fold_of_unit[units]
         fit = LabelFit.to(blocks).of(blocks.whole())
         for rows, others in cross_fit_folds(design.n_models, targets, _MOST_MODEL_FOLDS):
             center, spread = _predicted(x, fit[others], ~design.in_mask[others], record_fold)

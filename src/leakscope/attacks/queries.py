@@ -1,4 +1,4 @@
-"""Attacks that can read several queries per record (the signal `query_log_odds`)."""
+"""Attacks that can read another signal than the usual one, or several queries per record."""
 
 from __future__ import annotations
 
@@ -10,20 +10,60 @@ from typing import Literal
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.signals.registry import CLASSIFICATION, QUERY_LOG_ODDS, Task
+from leakscope.errors import InputError, did_you_mean
+from leakscope.signals.registry import (
+    CLASSIFICATION,
+    QUERY_LOG_ODDS,
+    TASKS,
+    Task,
+    has_one_value,
+    names_of,
+)
 
 Values = Callable[[Block], FloatArray]
 """A block of records -> float64 (models, records)."""
 
 
-class SeveralQueries(Attack):
-    """An attack with the option `queries`, which subclasses declare, last.
+class AnySignal(Attack):
+    """An attack with the option `signal`, which subclasses declare, last.
+
+    Attributes:
+        signal: the signal it reads, one number per record; None: the usual one, see `needs`.
+    """
+
+    signal: str | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.signal is not None and not any(has_one_value(self.signal, task) for task in TASKS):
+            known = sorted({name for task in TASKS for name in names_of(task) if has_one_value(name, task)})
+            raise InputError(
+                f"attack={self.name!r}: signal={self.signal!r}: "
+                f"{did_you_mean(self.signal, known, after=' ')}choose from {', '.join(known)}"
+            )
+
+    def reads(self, task: Task) -> tuple[str, ...]:
+        """The signals it reads from models of this task."""
+        if self.signal is None:
+            return super().reads(task)
+        return (self.signal,) if has_one_value(self.signal, task) else ()
+
+
+class SeveralQueries(AnySignal):
+    """An attack with the options `queries` and `signal`, which subclasses declare, last.
 
     Attributes:
         queries: "one": the record itself; "all": every stored query, mirror images and shifts of it.
     """
 
     queries: Literal["one", "all"]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queries == "all" and self.signal is not None:
+            raise InputError(
+                f"attack={self.label!r}: several queries are stored as log-odds; leave `signal` out"
+            )
 
     def with_all_queries(self) -> SeveralQueries:
         """The same attack on every stored query."""

@@ -6,18 +6,22 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from leakscope.attacks.base import Attack, Audit
+from leakscope.attacks.base_model import BaseModel
 from leakscope.attacks.base_score import Base
 from leakscope.attacks.bavaria import Bavaria
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.eb_lira import EbLira
+from leakscope.attacks.ez_mia import EzMia
 from leakscope.attacks.label_only import LabelOnly, LabelOnlyLira
 from leakscope.attacks.lira import Lira
+from leakscope.attacks.min_k import MinK, MinKPlusPlus
 from leakscope.attacks.population import Population
 from leakscope.attacks.quantile import QuantileRegression
 from leakscope.attacks.reference import Reference
 from leakscope.attacks.rmia import Rmia
 from leakscope.attacks.shokri import Shokri
 from leakscope.attacks.thresholds import Correctness, LossThreshold
+from leakscope.attacks.zlib_ratio import ZlibRatio
 from leakscope.errors import InputError
 from leakscope.signals.registry import Task
 
@@ -39,6 +43,11 @@ _SHIPPED = (
     QuantileRegression,
     LabelOnly,
     LabelOnlyLira,
+    EzMia,
+    BaseModel,
+    MinKPlusPlus,
+    MinK,
+    ZlibRatio,
 )
 ENTRY_POINTS = "leakscope.attacks"
 """The group of entry points in which installed packages offer attacks."""

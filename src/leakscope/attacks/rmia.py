@@ -48,6 +48,7 @@ class Rmia(SeveralQueries):
         offline_a: the paper's `a`.
         temperature: divides the log-odds, or the log-density, before they become probabilities.
         queries: "one": the record itself; "all": every stored query.
+        signal: what becomes a probability, as log-odds do; None: the usual signal.
     """
 
     online: bool = True
@@ -55,6 +56,7 @@ class Rmia(SeveralQueries):
     offline_a: float = 0.33
     temperature: float = 1.0
     queries: Literal["one", "all"] = "one"
+    signal: str | None = None
 
     name = "rmia"
     needs = ("log_odds",)

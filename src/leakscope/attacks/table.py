@@ -9,7 +9,7 @@ from typing import Any
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import attack_classes
 from leakscope.options import accepted_values, option_text
-from leakscope.signals.registry import REGRESSION, SIGNALS
+from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, REGRESSION, SIGNALS
 
 _REFERENCES = {"none": "none", "out": "OUT", "both": "IN and OUT"}
 
@@ -37,8 +37,9 @@ class AttackRow:
         name: of the attack.
         summary: one line.
         options: all of them.
-        signals: what it reads.
-        regression_signals: what it reads from regression models; empty: it is for classifiers only.
+        signals: what it reads from classifiers; empty: it cannot attack them.
+        regression_signals: what it reads from regression models; empty: it cannot attack them.
+        document_signals: what it reads from language models; empty: it cannot attack them.
         references: the reference models it needs, and the options that change this.
         log_ratio: whether its score is a log likelihood ratio, and the options that change this.
         in_memory: whether it holds all signals in memory.
@@ -50,6 +51,7 @@ class AttackRow:
     options: tuple[OptionRow, ...]
     signals: tuple[str, ...]
     regression_signals: tuple[str, ...]
+    document_signals: tuple[str, ...]
     references: str
     log_ratio: str
     in_memory: bool
@@ -61,9 +63,13 @@ class AttackRow:
         return ", ".join(o.name if o.default is None else f"{o.name}={o.default}" for o in self.options)
 
     @property
-    def regression_text(self) -> str:
-        """The signals of regression models; "no" where there are none."""
-        return ", ".join(self.regression_signals) or "no"
+    def signal_texts(self) -> tuple[str, str, str]:
+        """The signals of classifiers, of regression models and of documents; "no" where there are none."""
+        of_classifiers, of_regressions, of_documents = (
+            ", ".join(names) or "no"
+            for names in (self.signals, self.regression_signals, self.document_signals)
+        )
+        return of_classifiers, of_regressions, of_documents
 
 
 def attack_rows() -> list[AttackRow]:
@@ -78,6 +84,7 @@ def attack_cells() -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
         "options and defaults",
         "signals",
         "in a regression",
+        "of documents",
         "reference models",
         "log ratio",
         "source",
@@ -86,8 +93,7 @@ def attack_cells() -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
         (
             row.name,
             row.options_text,
-            ", ".join(row.signals),
-            row.regression_text,
+            *row.signal_texts,
             row.references,
             row.log_ratio,
             row.source,
@@ -113,8 +119,9 @@ def _row(attack: Attack) -> AttackRow:
         attack.name,
         (type(attack).__doc__ or "").strip().partition("\n")[0],
         tuple(OptionRow(name, str(accepted), defaults[name]) for name, accepted in options),
-        attack.needs,
+        attack.reads(CLASSIFICATION),
         attack.reads(REGRESSION),
+        attack.reads(LANGUAGE),
         _by_options(attack, "references", _REFERENCES),
         _by_options(attack, "is_log_ratio", {True: "yes", False: "no"}),
         attack.in_memory,

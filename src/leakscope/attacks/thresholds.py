@@ -8,6 +8,7 @@ from __future__ import annotations
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block
+from leakscope.signals.registry import LANGUAGE, Task
 
 
 class LossThreshold(Attack):
@@ -31,6 +32,10 @@ class Correctness(Attack):
     is_binary = True
     default_for = ("population", "alone", "references", "out_references")
     source = "Yeom et al. 2018"
+
+    def reads(self, task: Task) -> tuple[str, ...]:
+        """The signals it reads; none from language models, which predict many tokens of a document."""
+        return () if task == LANGUAGE else super().reads(task)
 
     def score(self, block: Block) -> FloatArray:
         """1 where correct, else 0."""

@@ -8,11 +8,13 @@ The sections are read into the dataclasses that the rest of the package uses: `[
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from leakscope.attacks.spec import resolve_all
+from leakscope.audits.config_data import OF_A_FILE, DataSection, Surroundings, read_data
+from leakscope.audits.config_model import ModelSection, recipe_of, training_defaults, unused_model_settings
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
@@ -22,61 +24,14 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.claim import Claim
 from leakscope.privacy.settings import Privacy
-from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
-from leakscope.user_code import check_arguments, import_object, names_code, user_errors
+from leakscope.user_code import import_object, names_code
 
-_OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
 SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
-
-
-@dataclass(frozen=True)
-class DataSection:
-    """Which records: a dataset, or a file or folder of your own.
-
-    Attributes:
-        dataset: one of `leakscope data list`, or "package.module:function" for your own reader.
-        file: a csv, parquet or npz file, or a folder of images or arrays; relative to the config file.
-        label: column (npz: array) of labels; needed for csv and parquet.
-        id: column (npz: array) of unique ids; without one, records are numbered by row.
-        groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
-        features: columns to use, in this order; by default all that have no other role.
-        task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
-        standardise: scale every column to mean 0 and standard deviation 1; true for tables by default.
-        options: arguments of the function that reads `dataset`.
-    """
-
-    dataset: str | None = None
-    file: Path | None = None
-    label: str | None = None
-    id: str | None = None
-    groups: tuple[str, ...] = ()
-    features: tuple[str, ...] | None = None
-    task: Literal["auto", "classification", "regression"] = "auto"
-    standardise: bool | None = None
-    options: Toml = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ModelSection:
-    """How models are made: a network, an estimator or a training function.
-
-    Attributes:
-        net: a shipped network ("linear", "mlp", "cnn", "deep_cnn", "resnet18", "wide_resnet") or your own,
-            "package.module:factory": a function `factory(input_shape, n_classes, **options)`.
-        estimator: a scikit-learn classifier or regressor, "package.module:Class".
-        train: your own training function, "package.module:function": `train(records, indices, seed)` returns
-            a function `predict(features)`.
-        options: arguments of the network or the estimator.
-    """
-
-    net: str = "mlp"
-    estimator: str | None = None
-    train: str | None = None
-    options: Toml = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -159,46 +114,13 @@ class AuditConfig:
 
     def records(self, data_dir: Path | None) -> Records:
         """The records of `[data]`."""
-        from leakscope.data.files import read_table
-        from leakscope.data.registry import load
-        from leakscope.data.standardise import standardised
-
-        data = self.data
-        assert data is not None, "a config without predictions has data"
-        if data.file is None:
-            assert data.dataset is not None, "one of the two is given"
-            if names_code(data.dataset):  # makes a module beside the config file importable
-                import_object("data.dataset", data.dataset, "my_package.data:load", self.path.parent)
-            return load(data.dataset, data_dir, **data.options)
-        path = self._beside(data.file)
-        if not path.exists():
-            raise InputError(f"{path} does not exist; check data.file")
-        records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
-        if not path.is_dir():
-            return records if data.standardise is False else standardised(records)
-        if data.standardise:
-            raise InputError(
-                f"{path}: standardise=true is for tables; the features of a folder stay as they are"
-            )
-        return records
+        assert self.data is not None, "a config without predictions has data"
+        around = Surroundings(self.path.parent, data_dir, self.settings.unit, self.model.base)
+        return read_data(self.data, around)
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
-        model, folder = self.model, self.path.parent
-        if model.estimator is not None:
-            example = "sklearn.ensemble:RandomForestClassifier"
-            make = import_object("model.estimator", model.estimator, example, folder)
-            check_arguments(f"model.estimator={model.estimator!r}", make, model.options)
-            with user_errors(f"model.estimator={model.estimator!r} with model.options={model.options}"):
-                return EstimatorRecipe(make(**model.options))
-        if model.train is not None:
-            train = import_object("model.train", model.train, "my_package.module:train", folder)
-            if not callable(train):
-                raise InputError(f"model.train={model.train!r} is {type(train).__name__}, not a function")
-            return FunctionRecipe(train)
-        if names_code(model.net):
-            import_object("model.net", model.net, "my_package.nets:build", folder)
-        return replace(self.training, net=model.net, net_options=tuple(model.options.items()))
+        return recipe_of(self.model, self.training, self.path.parent)
 
     def _given_model(self, target: TargetSection) -> Any:
         from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
@@ -267,6 +189,7 @@ def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditCo
     names = [field.name for field in fields(Recipe) if field.name not in ("net", "net_options")]
     of_training = table_values(_without_privacy(content), "training", Recipe, problems, names)
     of_training |= _privacy(tables.get("training", {}), problems)
+    of_training = training_defaults(tables.get("model", {})) | of_training
     training = made(Recipe, of_training, "training", problems)
     outputs = _section(OutputFilter, content, "outputs", problems) or NO_FILTER
     settings = _settings(path, content, text, problems)
@@ -366,14 +289,13 @@ def _check_sections(content: Toml, problems: Problems) -> None:
 
 def _check_unused(content: Toml, problems: Problems) -> None:
     """Notes settings that would do nothing."""
-    data, model, target, gate = (content.get(name, {}) for name in ("data", "model", "target", "gate"))
+    data, target, gate = (content.get(name, {}) for name in ("data", "target", "gate"))
+    problems += unused_model_settings(content.get("model", {}))
     kinds = [name for name in _TARGET_KINDS if name in target]
     of_weights = ("net", "options", "pixel_mean", "pixel_std")
     for section, applies, names, why in (
-        ("data", "dataset" in data, _OF_A_FILE, "only for `file`"),
+        ("data", "dataset" in data, OF_A_FILE, "only for `file`"),
         ("data", "file" in data and "dataset" not in data, ("options",), "only for `dataset`"),
-        ("model", "estimator" in model, ("net", "train"), "give either `net` or `estimator` or `train`"),
-        ("model", "train" in model, ("net", "options"), "`train` is a whole training function"),
         ("target", kinds in (["estimator"], ["predict"]), of_weights, "only for `weights`"),
         ("target", kinds in (["weights"], ["predict"]), ("trust",), "only for `estimator`"),
         ("gate", "max_epsilon" not in gate, ("delta", "confidence"), "they belong to `max_epsilon`"),

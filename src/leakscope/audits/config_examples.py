@@ -15,6 +15,12 @@ groups = ["region"]
 estimator = "sklearn.ensemble:RandomForestClassifier"
 options = { n_estimators = 100, min_samples_leaf = 5 }
 """,
+    "model.lora": """\
+[model.lora]
+rank = 8
+alpha = 16
+targets = ["c_attn", "c_proj", "c_fc"]
+""",
     "training": """\
 [training]
 optimizer = "sgd"

@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from leakscope.audits.config import (
     AttacksSection,
-    DataSection,
-    ModelSection,
     PredictionsSection,
     TargetSection,
 )
+from leakscope.audits.config_data import DataSection
 from leakscope.audits.config_examples import EXAMPLES
+from leakscope.audits.config_model import ModelSection
 from leakscope.audits.settings import JUDGING, PLANTED, STORED, TRAINING, AuditSettings
 from leakscope.bank.results import attribute_docs
 from leakscope.data.canaries import Canaries

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from leakscope.engine.request import TrainingRequest
 
 PARTS, PARTS_FOLDER = "parts.json", "parts"
-_BANK_FILES = ("signals", "blocks", "design.npy", "columns.npy", "labels.npy", MANIFEST, IDENTITY)
+_ARRAYS = ("design.npy", "columns.npy", "units.npy", "labels.npy")
+_BANK_FILES = ("signals", "blocks", *_ARRAYS, MANIFEST, IDENTITY)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _check_same_population(
 
 
 def _part_request(request: TrainingRequest, part: _Part, design: str) -> TrainingRequest:
-    own = make_design(design, part.models, len(request.records), part.seed)
+    own = make_design(design, part.models, len(request.records), part.seed, units=request.design.units)
     return replace(request, design=own, seed=part.seed)
 
 

@@ -13,7 +13,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND
 from leakscope.audits.settings import JUDGING, ResolvedSettings
-from leakscope.audits.source import Evidence, PreparedAudit, check_claimed
+from leakscope.audits.source import Evidence, PreparedAudit, check_claimed, refuse_claim
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import read_run
@@ -48,7 +48,8 @@ class FinishedRun:
     @property
     def task(self) -> Task:
         """Of the run's models."""
-        return task_of(Bank.open(Path(self.folder)).signals().labels)
+        signals = Bank.open(Path(self.folder)).signals()
+        return task_of(signals.labels, signals.arrays)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -78,11 +79,12 @@ class FinishedRun:
         if gate is not None:
             config = replace(config, gate=gate, delta=gate.delta, confidence=gate.confidence)
         if settings.claim is not None:
+            refuse_claim(config)
             config = replace(config, claim=settings.claim)
             check_claimed(config, bank.design())
         evidence = Evidence(bank, RecordMetadata.read(Path(self.folder)), config)
         design = bank.design()
         targets = np.array(config.targets or range(design.n_models))
         return PreparedAudit(
-            config, design.rows(targets), design.n_models, lambda _folder, _progress: evidence
+            config, design.of_units.rows(targets), design.n_models, lambda _folder, _progress: evidence
         )

@@ -29,6 +29,7 @@ from leakscope.audits.population import (
 from leakscope.audits.rows import signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.audits.units import check_members, first_of_units, unit_facts
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
 from leakscope.data.column_file import refuse_absurd_text
@@ -39,7 +40,7 @@ from leakscope.evaluate.record_metadata import describe_records
 from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import Task, of_outputs, task_of
+from leakscope.signals.registry import Task, of_outputs, task_of_records
 from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
@@ -79,7 +80,7 @@ class GivenTarget:
     @property
     def task(self) -> Task:
         """Of the records."""
-        return task_of(self.records.labels)
+        return task_of_records(self.records)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -91,12 +92,14 @@ class GivenTarget:
         self._check()
         records = self.records
         names = stored_signals(settings, self.task)
-        member_share = float(self.is_member.mean())  # references must be trained on as many records
+        # References must be trained on as many records; with units, on as many of these.
+        member_share = float(self.is_member[first_of_units(records, settings.unit)].mean())
         request, engine = training_request(
             records, self.recipe, replace(settings, signals=names), self.outputs, member_share
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             logits, again = self._answers(settings, names, request.asked)
+        check_members(self.is_member, request.design.units, settings.unit)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -105,6 +108,7 @@ class GivenTarget:
             "references": f"{settings.models} models, each trained on about {n_trained:,.0f} of the same "
             "records",
             "design": settings.design,
+            **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
             **column_facts(records, self.recipe),
             **query_facts(settings),
@@ -120,7 +124,8 @@ class GivenTarget:
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
         columns = column_lines(records, self.recipe)
-        return PreparedAudit(config, self.is_member[None], 1 + settings.models, collect, request, columns)
+        is_member = self.is_member[first_of_units(records, settings.unit)][None]
+        return PreparedAudit(config, is_member, 1 + settings.models, collect, request, columns)
 
     def _answers(
         self, settings: ResolvedSettings, names: tuple[str, ...], asked: Asked
@@ -172,7 +177,9 @@ class GivenTarget:
     ) -> Bank:
         """The target and the references as one bank."""
         stored, labels, scratch = references.signals().arrays, self.records.labels, Scratch(folder)
-        design = Design(np.concatenate([self.is_member[None], references.design().in_mask]))
+        of_references = references.design()
+        in_mask = np.concatenate([self.is_member[None], of_references.in_mask])
+        design = Design(in_mask, units=of_references.units)
         identity = replace(
             references.identity,
             design=DesignIdentity.of(design),

@@ -17,7 +17,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND, run_audit
 from leakscope.audits.settings import JUDGING, AuditSettings, ResolvedSettings
-from leakscope.audits.source import Evidence, PreparedAudit, Progress, check_claimed
+from leakscope.audits.source import Evidence, PreparedAudit, Progress, check_claimed, refuse_claim
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import Merge, check_free, plan_merge, write_merge
 from leakscope.bank.results import read_results
@@ -58,7 +58,8 @@ class MergedRuns:
     @property
     def task(self) -> Task:
         """Of the models of the first run that has results."""
-        return task_of(Bank.open(next(iter(self.configs))).signals().labels)
+        signals = Bank.open(next(iter(self.configs))).signals()
+        return task_of(signals.labels, signals.arrays)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -88,6 +89,7 @@ class MergedRuns:
         if gate is not None:
             config = replace(config, delta=gate.delta, confidence=gate.confidence)
         if claim is not None:
+            refuse_claim(config)
             for part, measured in self.configs.items():
                 check_claimed(measured, Bank.open(part).design())
         metadata = RecordMetadata.read(folder)
@@ -99,7 +101,7 @@ class MergedRuns:
                 previews.write(out)
             return Evidence(bank, metadata, config)
 
-        return PreparedAudit(config, merge.design.in_mask, merge.design.n_models, collect)
+        return PreparedAudit(config, merge.design.of_units.in_mask, merge.design.n_models, collect)
 
     def _common(self, name: Literal["gate", "claim"]) -> Any:
         """The gate or the claim of every part; None where none has one."""

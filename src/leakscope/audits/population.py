@@ -18,19 +18,33 @@ from leakscope.audits.settings import (
     ResolvedSettings,
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.audits.units import canaries_apart, first_of_units, unit_facts, units_of
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.record_metadata import describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import CLASSIFICATION, Task, task_of
+from leakscope.signals.registry import (
+    BASE_SECRET_RANK,
+    CLASSIFICATION,
+    LANGUAGE,
+    SECRET_RANK,
+    TOKEN_LOG_PROBS,
+    Task,
+    default_signals,
+    task_of_records,
+)
 from leakscope.types import Records
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
     from leakscope.engine.local import Engine
     from leakscope.engine.request import TrainingRequest
+
+_MOST_TOKEN_BYTES = 1 << 28
+"""Log-probabilities of single tokens are stored by default up to this size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +67,7 @@ class TrainedPopulation:
     @property
     def task(self) -> Task:
         """Of the records."""
-        return task_of(self.records.labels)
+        return task_of_records(self.records)
 
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
@@ -64,17 +78,20 @@ class TrainedPopulation:
         """Checks records, recipe, design, signals and device."""
         canaries, records = settings.canaries, self.records
         self._check_claim(settings)
+        if canaries is not None:
+            records = canaries_apart(canaries.planted(records, settings.seed), settings.unit)
+        request, engine = training_request(records, self.recipe, settings, self.outputs)
+        whose = Noun.of_unit(settings.unit).many
         facts = {
-            "models": f"{settings.models}, each trained on a random half of the records",
+            "models": f"{settings.models}, each trained on a random half of the {whose}",
             "design": settings.design,
+            **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
             **column_facts(records, self.recipe),
             **query_facts(settings),
         }
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
-            records = canaries.planted(records, settings.seed)
-        request, engine = training_request(records, self.recipe, settings, self.outputs)
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 
@@ -84,9 +101,9 @@ class TrainedPopulation:
             bank = trained_bank(folder, request, settings.design, engine, progress)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        is_member = request.design.in_mask
+        is_member = request.design.of_units.in_mask
         if records.is_canary is not None:
-            is_member = is_member[:, ~records.is_canary]
+            is_member = is_member[:, ~records.is_canary[first_of_units(records, settings.unit)]]
         columns = column_lines(records, self.recipe)
         return PreparedAudit(config, is_member, settings.models, collect, request, columns)
 
@@ -100,7 +117,7 @@ class TrainedPopulation:
                 'design = "bernoulli", or leave it out'
             )
         canaries = settings.canaries
-        if self.records.copies is not None or (canaries is not None and canaries.kind == "duplicated"):
+        if self.records.copies is not None or (canaries is not None and canaries.n_copies > 1):
             raise InputError(
                 "claim: it is about one record, and a duplicated canary counts as several; plant canaries of "
                 "another kind"
@@ -118,13 +135,14 @@ def training_request(
     from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
-    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share)
+    units = units_of(records, settings.unit)
+    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share, units)
     request = TrainingRequest(
         records,
         design,
         recipe,
         settings.seed,
-        settings.signals,
+        signals_of_population(settings, records, len(recipe.evaluated_epochs)),
         settings.device,
         settings.reuse,
         outputs=outputs,
@@ -136,13 +154,29 @@ def training_request(
     return request, engine
 
 
+def signals_of_population(
+    settings: ResolvedSettings, records: Records, n_checkpoints: int
+) -> tuple[str, ...]:
+    """The signals to store: those that are asked for, and of documents also what reports show."""
+    if not records.is_language:
+        return settings.signals
+    names = {*settings.signals, *default_signals(LANGUAGE)}
+    if records.text is not None and records.text.secrets is not None:
+        names |= {SECRET_RANK, BASE_SECRET_RANK}
+    if 4 * settings.models * n_checkpoints * records.features.size <= _MOST_TOKEN_BYTES:
+        names.add(TOKEN_LOG_PROBS)
+    return tuple(sorted(names))
+
+
 def output_facts(outputs: OutputFilter) -> dict[str, str]:
     """What the report says about the answers of queries, where these are not the models' outputs."""
     return {} if outputs == NO_FILTER else {"outputs": str(outputs)}
 
 
 def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
-    """How the columns of a table were read, and likely mistakes in them; empty for other records."""
+    """How columns or documents were read, and likely mistakes in them; empty for other records."""
+    if records.text is not None and records.text.reading is not None:
+        return records.text.reading.lines()
     if records.reading is None:
         return []
     frame = records.frame if isinstance(recipe, EstimatorRecipe) else None
@@ -150,9 +184,9 @@ def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
 
 
 def column_facts(records: Records, recipe: AnyRecipe) -> dict[str, str]:
-    """What the report says about the columns of a table."""
-    lines = column_lines(records, recipe)
-    facts = {"columns": "".join(lines[:1]), "columns to check": ". ".join(lines[1:])}
+    """What the report says about how columns or documents were read."""
+    lines, what = column_lines(records, recipe), "documents" if records.is_text else "columns"
+    facts = {what: "".join(lines[:1]), f"{what} to check": ". ".join(lines[1:])}
     return {name: text for name, text in facts.items() if text}
 
 
@@ -181,5 +215,6 @@ def evaluation_config(
         gate=gate,
         source=source,
         claim=settings.claim,
+        unit=settings.unit,
         **limits,
     )

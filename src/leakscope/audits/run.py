@@ -77,10 +77,11 @@ def audit(
         estimator: a classifier or regressor with scikit-learn's methods instead of `recipe`: a Pipeline,
             XGBoost, LightGBM, CatBoost.
         **settings: `ids` and `groups` of `X`, given as `y` is; and fields of `AuditSettings`, such as
-            `models=64` or `attacks=["eb_lira", "rmia"]`.
+            `models=64`, `attacks=["eb_lira", "rmia"]` or `unit="patient"`, a column that says whose record
+            it is.
     """
     given = [*(["y"] if y is not None else []), *(name for name in ("ids", "groups") if name in settings)]
-    roles = FrameRoles(y, settings.pop("ids", None), settings.pop("groups", ()))
+    roles = FrameRoles(y, settings.pop("ids", None), settings.pop("groups", ()), unit=settings.get("unit"))
     recipe = _one_recipe(recipe, estimator)
     if X is not None:
         source = _table(source, X, roles, recipe)
@@ -241,16 +242,23 @@ def _with_earlier_attacks(config: EvaluationConfig, folder: Path) -> EvaluationC
 
 def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private: bool) -> None:
     """Previews of the most exposed records; a run with a redacted page alone has none."""
+    from leakscope.audits.token_previews import write_token_previews
+    from leakscope.report.documents import TOKENS
     from leakscope.report.previews import MOST_PREVIEWS, PREVIEWS, exposure_order, previews_of
 
     if not is_private:
         (folder / PREVIEWS).unlink(missing_ok=True)
+        (folder / TOKENS).unlink(missing_ok=True)
     elif evidence.records is not None:
         advantage = None if judged.risk is None else judged.risk.column("advantage")
         bits = None if judged.leakage is None else judged.leakage.bits
         population = np.setdiff1d(np.arange(len(evidence.records)), evidence.metadata.canaries)
+        units = judged.attacked.design.units
+        if units is not None:  # a unit is shown by its first record
+            population = population[np.unique(units, return_index=True)[1]]
         order = exposure_order(advantage, bits, len(population), MOST_PREVIEWS)
         replace(previews_of(evidence.records, population[order]), records=order).write(folder)
+        write_token_previews(folder, evidence, population[order])
 
 
 def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:

@@ -22,14 +22,16 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.presets import with_preset
 from leakscope.privacy.claim import Claim
-from leakscope.signals.registry import QUERY_LOG_ODDS, REGRESSION, Task
+from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, QUERY_LOG_ODDS, REGRESSION, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
 JUDGING = frozenset({"attacks", "fpr", "gate", "claim"})
 """Settings of the evaluation, which every audit uses."""
-TRAINING = frozenset({"models", "design", "seed", "signals", "queries", "device", "engine", "address"})
+TRAINING = frozenset(
+    {"models", "design", "unit", "seed", "signals", "queries", "device", "engine", "address"}
+)
 """Settings of the population that is trained."""
 PLANTED = frozenset({"canaries"})
 """What is planted among the records, before models are trained on them."""
@@ -42,6 +44,7 @@ _TYPES: dict[str, tuple[type[Any], str]] = {
     "canaries": (Canaries, "leakscope.Canaries(number=50)"),
     "models": (Integral, "64"),
     "design": (str, "'balanced'"),
+    "unit": (str, "'patient'"),
     "seed": (Integral, "0"),
     "queries": (Integral, "4"),
     "device": (str, "'cpu'"),
@@ -68,6 +71,8 @@ class AuditSettings:
         canaries: records to plant among the others, which get figures of their own; by default none.
         models: number of models to train, 64 by default; every model is the target in turn.
         design: "balanced" (the default), "bernoulli" (the default with a claim) or "pairs".
+        unit: who is a member: the column that says whose record it is, such as "patient". All records of a
+            unit are in a training set, or none is, and figures are about units. By default single records.
         seed: all randomness derives from it; 0 by default.
         signals: signals to store in the bank beside those the attacks need.
         queries: number of queries per record. With 2 or more, the bank stores their log-odds, which attacks
@@ -89,6 +94,7 @@ class AuditSettings:
     canaries: Canaries | None = None
     models: int | None = None
     design: Literal["balanced", "bernoulli", "pairs"] | None = None
+    unit: str | None = None
     seed: int | None = None
     signals: Sequence[str] | None = None
     queries: int | None = None
@@ -144,6 +150,7 @@ class AuditSettings:
             canaries=self.canaries,
             models=DEFAULT_MODELS if self.models is None else self.models,
             design=self.design or ("bernoulli" if self.claim and uses & PLANTED else "balanced"),
+            unit=self.unit,
             seed=DEFAULT_SEED if self.seed is None else self.seed,
             signals=self._signals(attacks, task, {*of_claim}, uses),
             queries=self.queries or 1,
@@ -165,7 +172,7 @@ class AuditSettings:
             return resolve_all(self.attacks)
         if not self._asks_again:
             return tuple(defaults)
-        if task == REGRESSION:
+        if task != CLASSIFICATION:
             raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
         several = [a.with_all_queries() for a in defaults if isinstance(a, SeveralQueries)]
         return (*defaults, *several)
@@ -203,6 +210,7 @@ class ResolvedSettings:
     canaries: Canaries | None
     models: int
     design: str
+    unit: str | None
     seed: int
     signals: tuple[str, ...]
     queries: int
@@ -223,9 +231,11 @@ def _check_task(attacks: Sequence[Attack], task: Task) -> None:
     refused = [attack.label for attack in attacks if not attack.reads(task)]
     if refused:
         known = sorted(name for name, cls in attack_classes().items() if cls().reads(task))
-        why = "for regression only, but the labels are classes"
-        if task == REGRESSION:
-            why = "for classifiers only, but the labels are numbers"
+        why = {
+            CLASSIFICATION: "not for classifiers, and the labels are classes",
+            REGRESSION: "not for regression models, and the labels are numbers",
+            LANGUAGE: "not for language models, and the records are documents",
+        }[task]
         raise InputError(f"attacks={refused}: {why}; choose from {', '.join(known)}")
 
 
@@ -283,6 +293,10 @@ def _problems(settings: AuditSettings) -> list[str]:
     for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):
         if getattr(settings, name) not in (None, *known):
             problems.append(f"{name}={getattr(settings, name)!r}: choose one of {', '.join(known)}")
+    if settings.unit is not None and settings.claim is not None:
+        problems.append(
+            f"unit={settings.unit!r}: a claim is about one record, and a unit may have several; remove one"
+        )
     if settings.reuse and settings.fresh:
         problems.append("reuse and fresh exclude each other: fresh removes what reuse would use")
     wrong = [rate for rate in settings.fpr or () if not 0 < rate <= 1]

@@ -99,6 +99,15 @@ def check_claimed(config: EvaluationConfig, design: Design) -> None:
         )
 
 
+def refuse_claim(config: EvaluationConfig) -> None:
+    """Refuses a claim, which is about one record, where a unit may have several."""
+    if config.unit is not None:
+        raise InputError(
+            f"claim: it is about one record, and memberships were drawn for units ({config.unit!r}); train "
+            "models without unit"
+        )
+
+
 class Source(Protocol):
     """Something to audit: a population to train, a given model, saved predictions, runs to merge."""
 

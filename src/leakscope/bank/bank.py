@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.damage import REPAIR, Damage, file_damage
 from leakscope.bank.identity import Identity, parse_identity, refuse_other_code, without_code
@@ -102,12 +104,9 @@ class Bank:
             create_folder(folder)
             refuse_irregular(folder)
             sweep_temporaries(folder)
-            if design.columns is None:  # a run killed before it wrote its identity may have left some
-                (folder / "columns.npy").unlink(missing_ok=True)
-        bank_files = {"design.npy": design.in_mask, "columns.npy": design.columns, "labels.npy": labels}
-        for name, array in bank_files.items():
-            if array is not None and not holds_array(folder / name, array):
-                write_array(folder / name, array)
+            _write_design(folder, design)
+        if not holds_array(folder / "labels.npy", labels):
+            write_array(folder / "labels.npy", labels)
         if not (folder / IDENTITY).is_file() or sha256_of(folder / IDENTITY) != identity.sha256:
             write_json(folder / IDENTITY, to_jsonable(identity))
         bank = cls(folder)
@@ -238,8 +237,7 @@ class Bank:
 
     def design(self) -> Design:
         """Which records each model was trained on."""
-        columns = self._columns()
-        return Design(self._array("design.npy", "b", self._mask_shape), columns)
+        return Design(self._array("design.npy", "b", self._mask_shape), self._columns(), units=self._units())
 
     def signals(self) -> Signals:
         """The signals, memory-mapped; (models, checkpoints, columns)."""
@@ -276,6 +274,17 @@ class Bank:
         if not (self.folder / "columns.npy").exists():
             return None
         return self._array("columns.npy", "i", self._mask_shape)
+
+    def _units(self) -> IntArray | None:
+        if self.identity.design.units is None:
+            return None
+        units = self._array("units.npy", "i", self._mask_shape[1:])
+        _, first = np.unique(units, return_index=True)
+        n_units = self.identity.design.units
+        is_in_order = len(first) == n_units and bool((np.diff(first) > 0).all())
+        if not is_in_order or units.min() or units.max() != n_units - 1:
+            raise CorruptBankError(f"{self.folder / 'units.npy'} does not number the units; {REPAIR}")
+        return units
 
     def _array(self, name: str, kinds: str, shape: tuple[int, ...] | None) -> AnyArray:
         """Design or labels, of these kinds of numbers and of this shape."""
@@ -315,6 +324,16 @@ def n_models_saved(folder: Path) -> int:
 def holds_models(folder: Path) -> bool:
     """True when at least one block of models is there, whole or damaged."""
     return (folder / MANIFEST).exists() or next((folder / "blocks").glob("*"), None) is not None
+
+
+def _write_design(folder: Path, design: Design) -> None:
+    """The files of a design; those of another design, left by a run that was killed early, are removed."""
+    files = {"design.npy": design.in_mask, "columns.npy": design.columns, "units.npy": design.units}
+    for name, array in files.items():
+        if array is None:
+            (folder / name).unlink(missing_ok=True)
+        elif not holds_array(folder / name, array):
+            write_array(folder / name, array)
 
 
 def _same_bank(folder: Path, identity: Identity, reuse: bool | None) -> Identity:

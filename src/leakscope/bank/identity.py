@@ -44,16 +44,22 @@ class RecordsIdentity:
 
 @dataclass(frozen=True)
 class DesignIdentity:
-    """Number of models, number of records each is queried about, and sha256 of the design."""
+    """Number of models, number of records each is queried about, and sha256 of the design.
+
+    Attributes:
+        units: number of units that memberships were drawn for; None: every record is a unit.
+    """
 
     models: Annotated[Count, Field(le=1_000_000)]
     columns: Count
     sha256: str
+    units: Count | None = None
 
     @classmethod
     def of(cls, design: Design) -> DesignIdentity:
         """The identity of this design."""
-        return cls(design.n_models, design.n_records, design.digest)
+        units = None if design.units is None else design.of_units.n_records
+        return cls(design.n_models, design.n_records, design.digest, units)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from leakscope.disk.storage import json_bytes, write_json
 from leakscope.errors import CorruptBankError
 
 MANIFEST = "manifest.json"
-BANK_FILES = ("identity.json", "design.npy", "columns.npy", "labels.npy")
+BANK_FILES = ("identity.json", "design.npy", "columns.npy", "units.npy", "labels.npy")
 DivergedModels = Mapping[Annotated[int, Field(ge=0)], Count]
 
 

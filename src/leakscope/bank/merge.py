@@ -32,9 +32,9 @@ from leakscope.bank.run_folder import RUN, differences, to_jsonable
 from leakscope.disk.lock import folder_lock
 from leakscope.disk.storage import is_temporary
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
-from leakscope.types import Design
+from leakscope.types import Design, digest_arrays
 
-_WRITTEN_BEFORE_IDENTITY = {"design.npy", "columns.npy", "labels.npy"}
+_WRITTEN_BEFORE_IDENTITY = {"design.npy", "columns.npy", "units.npy", "labels.npy"}
 
 
 class Part(NamedTuple):
@@ -165,7 +165,7 @@ def _stack(parts: tuple[Part, ...]) -> Merge:
     _check_distinct_models(parts)
     in_mask = np.concatenate([part.design.in_mask for part in parts])
     columns = [part.design.columns for part in parts if part.design.columns is not None]
-    design = Design(in_mask, np.concatenate(columns) if columns else None)
+    design = Design(in_mask, np.concatenate(columns) if columns else None, units=parts[0].design.units)
     first_models = np.cumsum([0, *(part.design.n_models for part in parts)])
     sources = [
         Source(part.bank, block, int(first_model))
@@ -292,7 +292,15 @@ def _what_must_agree(part: Part) -> dict[str, Any]:
         **{name: identity[name] for name in ("records", "recipe", "signals")},
         "columns": part.design.n_records,
         "each model is queried about": "all records" if part.design.columns is None else "its own records",
+        "memberships are drawn for": _drawn_for(part.design),
     }
+
+
+def _drawn_for(design: Design) -> str:
+    """Who is a member, so that banks of other units differ."""
+    if design.units is None:
+        return "single records"
+    return f"{design.of_units.n_records:,} units ({digest_arrays(design.units)[:8]})"
 
 
 def _layout(bank: Bank) -> dict[str, list[object]]:

@@ -40,7 +40,7 @@ from leakscope.errors import BankMismatchError, CorruptBankError, InputError
 T = TypeVar("T")
 _LEAVES = frozenset({str, int, bool, type(None)})
 RUN, RESULTS, SEAL = "run.json", "results.json", "sha256.json"
-_BEFORE_THE_FIRST_MODEL = (RUN, "identity.json", "design.npy", "columns.npy", "labels.npy")
+_BEFORE_THE_FIRST_MODEL = (RUN, "identity.json", "design.npy", "columns.npy", "units.npy", "labels.npy")
 _OURS = ("identity.json", SEAL, RESULTS)
 
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,

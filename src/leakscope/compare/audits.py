@@ -21,6 +21,7 @@ from leakscope.bank.results import read_results
 from leakscope.bank.run_folder import RESULTS, differences, read_run
 from leakscope.compare.results import LeftOut, RunSummary
 from leakscope.compare.spec import ComparisonSpec, Groups
+from leakscope.design import units_among
 from leakscope.disk.storage import sha256_of
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -102,9 +103,14 @@ def open_audits(folders: list[Path]) -> list[FinishedAudit]:
 
 def _open_audit(name: str, folder: Path) -> FinishedAudit:
     results, metadata = read_results(folder, AuditResults), RecordMetadata.read(folder)
-    population = metadata.without_canaries()
-    groups = {"label": population.labels, **population.groups}
-    return FinishedAudit(name, folder, results, Bank.open(folder), groups, metadata.canaries)
+    bank, canaries = Bank.open(folder), metadata.canaries
+    own = np.setdiff1d(np.arange(len(metadata.ids)), canaries)
+    units = units_among(bank.design().units, own)
+    population = metadata.without_canaries().of_units(units, results.config.unit)
+    groups = dict(population.groups)
+    if population.labels is not None:
+        groups.setdefault("label", population.labels)
+    return FinishedAudit(name, folder, results, bank, groups, canaries)
 
 
 def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:
@@ -200,6 +206,7 @@ def _comparable_facts(audit: FinishedAudit) -> dict[str, Any]:
     population = audit.results.population
     return {
         "records": population.records,
+        "unit": audit.results.config.unit,
         "records_sha256": population.records_sha256,
         "models": audit.bank.identity.design.models,
         "audit of": "one given model" if audit.results.is_of_one_model else "a population",

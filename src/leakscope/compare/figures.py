@@ -37,18 +37,18 @@ _FEWEST_MODELS = 4
 
 @dataclass(frozen=True, eq=False)
 class OneModelFigures:
-    """Scores of one target.
+    """Scores of one target; where members are units, these are the records.
 
     Attributes:
         scores: label of each attack -> float64 (records,).
         is_member: bool (records,).
-        is_correct: bool (records,), whether the prediction is correct; None where accuracy is not compared.
+        accuracies: on members and on non-members; None where accuracy is not compared.
         groups: the groups of the records.
     """
 
     scores: Mapping[str, FloatArray]
     is_member: BoolArray
-    is_correct: BoolArray | None
+    accuracies: tuple[float, float] | None
     groups: Groups
 
     def value(self, key: FigureKey) -> float:
@@ -77,8 +77,7 @@ class OneModelFigures:
     def _value(self, key: FigureKey) -> float:
         """A figure over all records of this subset."""
         if key.attack is None:
-            n_correct, n = self._correct_counts(key)
-            return n_correct / n if n else float("nan")
+            return self._accuracy(key)[0]
         return _curve_figure(self.scores[key.attack][None], self.is_member[None], key)
 
     def _subset(self, key: FigureKey) -> OneModelFigures | None:
@@ -90,7 +89,7 @@ class OneModelFigures:
             self,
             scores={label: values[in_group] for label, values in self.scores.items()},
             is_member=self.is_member[in_group],
-            is_correct=None,
+            accuracies=None,
             groups={},
         )
         return subset if min(subset._sizes) >= FEWEST_PER_SIDE else None
@@ -101,11 +100,16 @@ class OneModelFigures:
         n_members = int(self.is_member.sum())
         return n_members, len(self.is_member) - n_members
 
+    def _accuracy(self, key: FigureKey) -> tuple[float, int]:
+        """The accuracy on members or on non-members, and their number."""
+        assert self.accuracies is not None, "accuracy is compared only where it is known"
+        side = 0 if key.measure == "accuracy_members" else 1
+        return self.accuracies[side], self._sizes[side]
+
     def _correct_counts(self, key: FigureKey) -> tuple[int, int]:
-        """Number of correct predictions, and of all, on members or on non-members."""
-        assert self.is_correct is not None, "accuracy is compared only where it is known"
-        counted = self.is_member if key.measure == "accuracy_members" else ~self.is_member
-        return int((self.is_correct & counted).sum()), int(counted.sum())
+        """Number of correct predictions, and of all; a unit counts once, however many records it has."""
+        rate, n = self._accuracy(key)
+        return round(rate * n) if n else 0, n
 
 
 def one_model_figures(
@@ -115,10 +119,15 @@ def one_model_figures(
     targets = np.array([target])
     return OneModelFigures(
         scores={attack.label: attack(signals, design, targets).values[0] for attack in spec.attacks},
-        is_member=design.in_mask[target],
-        is_correct=np.asarray(signals.last("correct")[target]) if spec.with_accuracy else None,
+        is_member=design.of_units.in_mask[target],
+        accuracies=_accuracies(signals, design, targets) if spec.with_accuracy else None,
         groups=groups,
     )
+
+
+def _accuracies(signals: Signals, design: Design, targets: IntArray) -> tuple[float, float]:
+    rates = rates_by_model(signals.last("correct")[targets], design.in_mask[targets])
+    return float(rates.members[0]), float(rates.nonmembers[0])
 
 
 def population_figures(
@@ -151,9 +160,9 @@ def _mean_figures(
     in_group: Mapping[FigureKey, BoolArray],
 ) -> list[float]:
     """Means over targets, one per key."""
-    in_mask = design.in_mask
+    in_mask = design.of_units.in_mask
     scores = {label: attack(signals, design).values for label, attack in spec.scored_attacks.items()}
-    accuracy = rates_by_model(signals.last("correct"), in_mask) if spec.with_accuracy else None
+    accuracy = rates_by_model(signals.last("correct"), design.in_mask) if spec.with_accuracy else None
 
     def figure(key: FigureKey) -> float:
         if accuracy is not None and key.attack is None:

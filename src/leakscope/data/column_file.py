@@ -64,8 +64,8 @@ class ColumnFile(NamedTuple):
 
 
 @contextmanager
-def column_file(path: Path) -> Iterator[ColumnFile]:
-    """Opens a csv or parquet file.
+def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]:
+    """Opens a csv or parquet file; `as_text` are columns of a csv that are text, whatever they look like.
 
     Raises:
         InputError: it cannot be read, or has no rows.
@@ -79,7 +79,13 @@ def column_file(path: Path) -> Iterator[ColumnFile]:
             refuse_absurd_text(path)
             readable = Path(folder) / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
-            scan = pl.scan_csv(path, separator=csv_separator(path), infer_schema_length=None, glob=False)
+            scan = pl.scan_csv(
+                path,
+                separator=csv_separator(path),
+                schema_overrides=dict.fromkeys(as_text, pl.String),
+                infer_schema_length=None,
+                glob=False,
+            )
             scan.sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)

@@ -48,6 +48,7 @@ class FrameRoles(NamedTuple):
         features: the columns to use; None: all but label and ids.
         task: see `encode_labels`.
         name: of the records, for the report.
+        unit: the column that says whose record it is, which is a group and no feature; None: there is none.
     """
 
     label: Any
@@ -56,6 +57,7 @@ class FrameRoles(NamedTuple):
     features: tuple[str, ...] | None = None
     task: Task = "auto"
     name: str = "table"
+    unit: str | None = None
 
 
 def frame_records(table: Any, roles: FrameRoles) -> Records:
@@ -69,6 +71,7 @@ def frame_records(table: Any, roles: FrameRoles) -> Records:
     whole = frame_of(table)
     encoded, ids, groups = _people(whole, table, roles)
     named = [role for role in (roles.label, roles.ids) if isinstance(role, str)]
+    named += [roles.unit] if roles.unit in whole.names and roles.unit not in (roles.features or ()) else []
     if len(whole.data.shape) > 2:
         return Records(
             array_features("X", whole.data), encoded.labels, ids, roles.name, groups, encoded.class_names
@@ -89,6 +92,8 @@ def _people(
         ids = _ids(whole, table, roles.ids)
     with noting(problems):
         groups = _groups(whole, table, roles.groups)
+        if isinstance(roles.unit, str) and roles.unit not in groups:
+            groups |= _groups(whole, table, [roles.unit])
     if problems:
         raise InputError("; ".join(problems))
     return encoded, ids, groups

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
@@ -23,11 +24,14 @@ from leakscope.signals.queries import Asked, check_queries_of_table, log_odds_qu
 from leakscope.signals.registry import (
     CLASSIFICATION,
     QUERY_LOG_ODDS,
-    REGRESSION,
+    TOKEN_LOG_PROBS,
     default_signals,
     find_signal,
     own_functions,
+    task_of_records,
 )
+from leakscope.train.adapters.checks import check_text
+from leakscope.train.adapters.choice import base_of
 from leakscope.train.estimators import check_estimator
 from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
 from leakscope.train.stages import stages_of
@@ -98,7 +102,7 @@ class TrainingRequest:
         Raises:
             InputError: models of this task do not have one of the signals.
         """
-        task = CLASSIFICATION if self.records.is_classification else REGRESSION
+        task = task_of_records(self.records)
         for name in self.signals:
             find_signal(name, task)
         return tuple(sorted(self.signals or default_signals(task)))
@@ -109,7 +113,10 @@ class TrainingRequest:
         recipe, records, design = self.recipe, self.records, self.design
         description = {**recipe.description(), "evaluated_epochs": list(recipe.evaluated_epochs)}
         n_parameters, code = None, dict[str, object](own_functions(self.signal_names))
-        if isinstance(recipe, Recipe):
+        if isinstance(recipe, AdapterRecipe):
+            description["base_sha256"] = base_of(recipe, records).sha256
+            self._add_privacy(recipe, description)
+        elif isinstance(recipe, Recipe):
             with torch.random.fork_rng(devices=()):  # any random numbers in it must be the same next time
                 torch.manual_seed(0)
                 net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
@@ -119,10 +126,7 @@ class TrainingRequest:
             if recipe.privacy is not None:
                 if has_batch_norm(net):  # the other reasons take records: the worker gives them
                     raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
-                sampling = Sampling.of(design, recipe.batch_size)
-                spent = privacy_spent(recipe.privacy, sampling, recipe.epochs)
-                if recipe.guarantees_privacy:
-                    description[PRIVACY_SPENT] = asdict(spent)
+                self._add_privacy(recipe, description)
         else:
             code |= recipe.code
         if self.outputs != NO_FILTER:
@@ -137,8 +141,22 @@ class TrainingRequest:
             recipe=to_jsonable(description),
             seed=self.seed,
             signals=self.signal_names,
-            block_size=block_size(n_parameters, len(records) * len(recipe.evaluated_epochs) * self.queries),
+            block_size=block_size(n_parameters, self._outputs_of_a_model),
         )
+
+    @property
+    def _outputs_of_a_model(self) -> int:
+        """Numbers of its largest signal."""
+        positions = self.records.features.shape[1] if TOKEN_LOG_PROBS in self.signal_names else 1
+        return len(self.records) * len(self.recipe.evaluated_epochs) * self.queries * positions
+
+    def _add_privacy(self, recipe: Recipe, description: dict[str, object]) -> None:
+        """Adds what the training spends to its description."""
+        if recipe.privacy is None:
+            return
+        spent = privacy_spent(recipe.privacy, Sampling.of(self.design, recipe.batch_size), recipe.epochs)
+        if recipe.guarantees_privacy:
+            description[PRIVACY_SPENT] = asdict(spent)
 
 
 def check_request(request: TrainingRequest, check_device: Callable[[str], object] | None = None) -> Identity:
@@ -155,17 +173,23 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
     if request.seed < 0:
         raise InputError(f"seed={request.seed}: must be 0 or more")
     (check_device or device_of)(request.device)
+    check_text(recipe, request.records, request.design, request.signal_names)
     if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and features.ndim != 4:
         raise InputError(
             "flips and crop are for images (channels, height, width), "
             f"got records of shape {tuple(features.shape[1:])}"
         )
-    if isinstance(recipe, Recipe) and not request.records.is_classification:
+    if isinstance(recipe, Recipe) and task_of_records(request.records) != CLASSIFICATION:
         unused = [name for name in OF_CLASSIFIERS if getattr(recipe, name)]
         if unused:
-            raise InputError(f"{', '.join(unused)} would do nothing: these labels are numbers, not classes")
-    if request.outputs != NO_FILTER and not request.records.is_classification:
-        raise InputError("outputs are filtered only for classifiers; these labels are numbers")
+            why = (
+                "documents have no classes"
+                if request.records.is_text
+                else "these labels are numbers, not classes"
+            )
+            raise InputError(f"{', '.join(unused)} would do nothing: {why}")
+    if request.outputs != NO_FILTER and task_of_records(request.records) != CLASSIFICATION:
+        raise InputError("outputs are filtered only for classifiers")
     _check_table(request)
     if isinstance(recipe, EstimatorRecipe):
         check_estimator(recipe, request.records)

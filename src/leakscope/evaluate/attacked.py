@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
+from leakscope.design import unit_means, units_among
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.types import Design, Scores, Signals
@@ -23,9 +24,9 @@ class Attacked(NamedTuple):
     Attributes:
         bank: the bank.
         signals: signals of the models that converged.
-        design: who was in which training set.
+        design: who was in which training set, record by record.
         targets: int64 (targets,), the models attacked.
-        scores: label of each attack -> its scores.
+        scores: label of each attack -> its scores, one for each unit.
         fitted: label of each attack -> the attack as it was scored.
     """
 
@@ -36,12 +37,35 @@ class Attacked(NamedTuple):
     scores: Mapping[str, Scores]
     fitted: Mapping[str, Attack]
 
+    @property
+    def memberships(self) -> Design:
+        """Which units are members of which model; the design itself where every record is a unit."""
+        return self.design.of_units
+
+    def means_of_units(self, names: Sequence[str]) -> Signals:
+        """The named signals, averaged over the records of each unit; they are not copied without need."""
+        units, signals = self.design.units, self.signals
+        arrays = {name: signals.arrays[name] for name in names if name in signals.arrays}
+        if units is None:
+            return Signals(arrays, signals.epochs, signals.labels)
+        scratch = self.bank.scratch
+        means = {
+            name: np.moveaxis(unit_means(np.moveaxis(array, 2, 1), units, scratch), 1, 2)
+            for name, array in arrays.items()
+        }
+        first = np.unique(units, return_index=True)[1]
+        return Signals(means, signals.epochs, signals.labels[..., first])
+
+    def units_of(self, records: IntArray) -> IntArray:
+        """The units that some records belong to, ascending; int64 (units,)."""
+        return records if self.design.units is None else np.unique(self.design.units[records])
+
     def without(self, canaries: IntArray) -> Attacked:
         """The same of all records but the canaries, which were attacked with them."""
         if not len(canaries):
             return self
         scratch = self.bank.scratch
-        own = np.setdiff1d(np.arange(self.design.n_records), canaries)
+        own = np.setdiff1d(np.arange(self.memberships.n_records), self.units_of(canaries))
         return Attacked(
             self.bank,
             *without_records(self.signals, self.design, canaries, scratch),
@@ -63,7 +87,10 @@ def without_records(
     own = np.setdiff1d(np.arange(design.n_records), records)
     arrays = {name: gather_records(array, own, 2, scratch) for name, array in signals.arrays.items()}
     in_mask = gather_records(design.in_mask, own, 1, scratch)
-    return Signals(arrays, signals.epochs, signals.labels[..., own]), Design(in_mask, None, design.models)
+    units = units_among(design.units, own)
+    return Signals(arrays, signals.epochs, signals.labels[..., own]), Design(
+        in_mask, None, design.models, units
+    )
 
 
 def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from leakscope.evaluate.gate import DEFAULT_CONFIDENCE, DEFAULT_DELTA, Gate
+from leakscope.evaluate.nouns import Noun
 from leakscope.privacy.claim import Claim
 
 MEMBERS_SHA256 = "member list sha256"
@@ -43,6 +44,7 @@ class EvaluationConfig:
         gate: limits; None: no gate was set.
         source: what was audited.
         claim: a claim of differential privacy about the training; None: nothing is claimed.
+        unit: the column that says whose record it is; None: every record is a unit.
     """
 
     records: str
@@ -54,3 +56,9 @@ class EvaluationConfig:
     gate: Gate | None = None
     source: Source = field(default_factory=lambda: Source("population"))
     claim: Claim | None = None
+    unit: str | None = None
+
+    @property
+    def noun(self) -> Noun:
+        """What the figures are about: records, or the units."""
+        return Noun.of_unit(self.unit)

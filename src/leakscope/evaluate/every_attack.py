@@ -22,7 +22,7 @@ class _Sets(NamedTuple):
     """The sets of records that have figures of their own, by indices among all records.
 
     Attributes:
-        population: int64 (records,), every record but the canaries.
+        population: int64 (records,), every record (unit) but the canaries.
         most_exposed: the most exposed of the population.
         canaries: None where there are none.
     """
@@ -33,7 +33,7 @@ class _Sets(NamedTuple):
 
     @classmethod
     def of(cls, everyone: Attacked, evidence: Attacked, canaries: IntArray) -> _Sets:
-        population = np.setdiff1d(np.arange(everyone.design.n_records), canaries)
+        population = np.setdiff1d(np.arange(everyone.memberships.n_records), canaries)
         targets = evidence.targets
         chosen = most_exposed_records(evidence.signals, evidence.design, targets, evidence.bank.scratch)
         records = None if chosen.records is None else population[chosen.records]
@@ -49,14 +49,14 @@ def figures_of_attacks(
     Args:
         everyone: all records, with the canaries.
         evidence: the same without the canaries.
-        canaries: int64, the canaries among all records.
+        canaries: int64, the canaries among all records (units).
         config: what to measure.
         groups: column name -> each record's group, without canaries.
     """
     sets, targets, budgets = _Sets.of(everyone, evidence, canaries), evidence.targets, config.fpr_budgets
     sample = Sample.of(everyone.signals, everyone.design, targets, canaries)
-    columns = np.flatnonzero(np.isin(sample.records, sets.population, assume_unique=True))
-    in_sample = np.searchsorted(sets.population, sample.records[columns])
+    columns = np.flatnonzero(np.isin(sample.units, sets.population, assume_unique=True))
+    in_sample = np.searchsorted(sets.population, sample.units[columns])
     figures: dict[str, AttackFigures] = {}
     aucs: dict[str, HalfAucs] = {}
     exposed: dict[str, SetScores | None] = {}
@@ -66,7 +66,7 @@ def figures_of_attacks(
         exposed[label] = _on_set(sets.most_exposed, everyone, label, replicates, sample)
         planted[label] = _on_set(sets.canaries, everyone, label, replicates, sample)
         own = replicates.of_population(columns)
-        scored = Scored(evidence.scores[label].values, evidence.design.rows(targets), own, in_sample)
+        scored = Scored(evidence.scores[label].values, evidence.memberships.rows(targets), own, in_sample)
         most_exposed = figures_in_set(label, sets.most_exposed, exposed[label], budgets)
         of_canaries = None
         if sets.canaries is not None:
@@ -74,7 +74,7 @@ def figures_of_attacks(
         scratch = evidence.bank.scratch
         figures[label] = attack_figures(scored, config, groups, most_exposed, of_canaries, scratch)
         aucs[label] = half_aucs(scored)
-    best, auc = strongest(aucs, own, evidence.design.n_records)
+    best, auc = strongest(aucs, own, evidence.memberships.n_records)
     most_exposed = strongest_in_set(sets.most_exposed, exposed, budgets)
     of_canaries = None if sets.canaries is None else strongest_in_set(sets.canaries, planted, budgets)
     return figures, Headline(best, auc if len(figures) > 1 else figures[best].auc, most_exposed, of_canaries)
@@ -86,5 +86,5 @@ def _on_set(
     """The scores of one attack on a set of records; None where the set is not measured."""
     if records is None or records.chosen is None or records.why_not is not None:
         return None
-    scores, in_mask = everyone.scores[label].values, everyone.design.rows(everyone.targets)
-    return SetScores.of(records.chosen, scores, in_mask, replicates, sample.records)
+    scores, in_mask = everyone.scores[label].values, everyone.memberships.rows(everyone.targets)
+    return SetScores.of(records.chosen, scores, in_mask, replicates, sample.units)

@@ -15,13 +15,14 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.results import ExposedRecords
 from leakscope.stats.per_record import RecordRisk
 
 FALSE_DISCOVERY_RATE = 0.05
 
 
-def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords:
+def exposed_records(risk: RecordRisk, q: float, decision: str, noun: Noun = RECORD) -> ExposedRecords:
     """The records that are exposed at a false discovery rate of `q`, or why they cannot be counted."""
     exposed = risk.exposed(q)
     n_in, n_out = risk.column("n_in"), risk.column("n_out")
@@ -29,7 +30,7 @@ def exposed_records(risk: RecordRisk, q: float, decision: str) -> ExposedRecords
     n_tested = int(is_tested.sum())
     # The typical record: with a Bernoulli design, each has its own counts.
     p_value = float(np.median(smallest_p_value(n_in[is_tested], n_out[is_tested]))) if n_tested else 1.0
-    fewest, reason = _detectable(p_value, int((n_in + n_out).max()), n_tested, q)
+    fewest, reason = _detectable(p_value, int((n_in + n_out).max()), n_tested, q, noun)
     is_known = reason is None or bool(exposed.any())
     return ExposedRecords(
         records=int(exposed.sum()) if is_known else None,
@@ -101,14 +102,14 @@ def smallest_p_value(n_in: IntArray, n_out: IntArray) -> FloatArray:
     return np.asarray(1 / special.binom(n_in + n_out, n_in))
 
 
-def _detectable(p_value: float, n_models: int, n_tested: int, q: float) -> Detectable:
+def _detectable(p_value: float, n_models: int, n_tested: int, q: float, noun: Noun = RECORD) -> Detectable:
     fewest = max(1, math.ceil(p_value * n_tested / q - 1e-9))
-    return Detectable(fewest, None if fewest == 1 else _reason(n_models, n_tested, fewest, q))
+    return Detectable(fewest, None if fewest == 1 else _reason(n_models, n_tested, fewest, q, noun))
 
 
-def _reason(n_models: int, n_tested: int, fewest: int, q: float) -> str:
-    undetectable = f"fewer than {fewest:,} exposed records among {n_tested:,} cannot be detected"
+def _reason(n_models: int, n_tested: int, fewest: int, q: float, noun: Noun) -> str:
+    undetectable = f"fewer than {fewest:,} exposed {noun.many} among {n_tested:,} cannot be detected"
     if fewest > n_tested:
-        undetectable = "no record can be detected, however exposed it is"
+        undetectable = f"no {noun.one} can be detected, however exposed it is"
     enough = f"it takes {models_needed(n_tested, q)} models to detect a single one"
     return f"not resolvable with {n_models} models: {undetectable}; {enough}"

@@ -8,6 +8,7 @@ from scipy import special
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
 from leakscope.evaluate.results import CheckpointFit
+from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.stats.rates import rates_by_model
 from leakscope.types import Design, Signals
 
@@ -18,11 +19,12 @@ def checkpoint_fits(signals: Signals, design: Design, targets: IntArray) -> tupl
         return ()
     in_mask = design.rows(targets)
     n_classes = len(np.unique(signals.labels))
+    has_classes = "log_odds" in signals.arrays and task_of(signals.labels, signals.arrays) == CLASSIFICATION
     return tuple(
         _fit(
             epoch,
             _rows(signals.arrays["correct"][:, at], targets),
-            _rows(signals.arrays["log_odds"][:, at], targets) if "log_odds" in signals.arrays else None,
+            _rows(signals.arrays["log_odds"][:, at], targets) if has_classes else None,
             in_mask,
             n_classes,
         )

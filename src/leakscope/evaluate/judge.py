@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import BoolArray, IntArray
+from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
+from leakscope.design import units_among
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
@@ -29,15 +30,17 @@ from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import AuditResults, PopulationFigures
+from leakscope.evaluate.text_figures import Population, text_figures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
-from leakscope.leakage.checkpoints import bank_leakage
+from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS, bank_leakage
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.groups import Grouping
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
 from leakscope.types import Design, Scores, Signals
 
 RECORDS = "records.parquet"
+ROWS = "rows.parquet"
 _MOST_GROUPS = 50
 _CHECKED_RECORDS = 200_000
 
@@ -75,19 +78,19 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     """
     everyone = attacked(bank, config)
     canaries = np.empty(0, np.int64) if metadata is None else metadata.canaries
+    candidates = None if metadata is None else metadata.secret_candidates
     metadata = None if metadata is None else metadata.without_canaries()
     evidence = everyone.without(canaries)
     signals, design, targets = evidence.signals, evidence.design, evidence.targets
-    groups, groups_left_out = _evaluated_groups(metadata)
-    in_mask = design.rows(targets)
-    risk = _risk(evidence.scores, in_mask)
+    groups, groups_left_out = _evaluated_groups(metadata, design.units, config)
+    risk = _risk(evidence.scores, evidence.memberships.rows(targets))
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
-    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
-    hygiene = () if metadata is None else _hygiene(evidence, metadata)
+    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
+    hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
     leakage = bank_leakage(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
-    attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
-    population = _population(bank, design, targets, len(canaries))
+    attacks, headline = figures_of_attacks(everyone, evidence, everyone.units_of(canaries), config, groups)
+    population = _population(bank, evidence, len(canaries))
     n_nonmembers = population.records - population.members
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
     claim = None
@@ -109,19 +112,28 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         exposed=exposed,
         gate=gate,
         claim=claim,
+        text=text_figures(Population.of(evidence), Population.of(everyone), candidates),
     )
     return Judged(results, evidence, risk, leakage.last)
 
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
-    """records.parquet: ids, labels, groups, each record's risk and bits; for one target, also its scores."""
+    """records.parquet: ids, labels, groups, each record's risk and bits; for one target, also its scores.
+
+    Where members are units, it has one row for each unit, and rows.parquet has one for each record.
+    """
+    units, config = judged.attacked.design.units, judged.results.config
+    if units is not None:
+        _write_rows_of_units(folder, metadata, judged)
+    own = metadata.of_units(units, config.unit)
     flags = None if judged.risk is None else exposure_flags(judged.risk, FALSE_DISCOVERY_RATE)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }
 
     def rows(records: slice) -> dict[str, Column]:
-        texts = {"id": metadata.ids, "label": metadata.labels, **metadata.groups}
+        optional = {"id": own.names, "label": own.labels, **own.groups, "records": own.sizes}
+        texts: dict[str, AnyArray] = {k: values for k, values in optional.items() if values is not None}
         columns: dict[str, Column] = {name: np.array(values[records]) for name, values in texts.items()}
         evict_pages(*texts.values())
         if judged.risk is not None and flags is not None:
@@ -130,16 +142,37 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
         if judged.leakage is not None:
             columns |= {name: getattr(judged.leakage, name)[records] for name in MEASURES}
         for label, scores in of_one_target.items():
-            columns["is_member"] = judged.attacked.design.in_mask[scores.targets[0], records]
+            columns["is_member"] = judged.attacked.memberships.in_mask[scores.targets[0], records]
             columns[f"score_{label}"] = scores.values[0, records]
         return columns
 
-    write_rows(folder / RECORDS, len(metadata.ids), rows)
+    write_rows(folder / RECORDS, len(own.names), rows)
 
 
-def _hygiene(evidence: Attacked, metadata: RecordMetadata) -> tuple[Outcome, ...]:
-    every_model = _every_model_attacked(evidence.scores, evidence.signals, evidence.design)
-    return check_all(evidence.signals, evidence.design, evidence.targets, metadata, every_model)
+def _write_rows_of_units(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
+    """rows.parquet: each record with its unit, and what it gives away about the unit on its own."""
+    evidence, unit = judged.attacked, judged.results.config.unit
+    alone = Design(evidence.design.in_mask, models=evidence.design.models)  # every record by itself
+    risk = None
+    if judged.risk is not None:
+        scores = PER_RECORD(evidence.signals, alone, evidence.targets, evidence.bank.scratch)
+        risk = _risk({PER_RECORD.label: scores}, alone.rows(evidence.targets))
+
+    def rows(records: slice) -> dict[str, Column]:
+        texts = {"id": metadata.ids, "label": metadata.labels, **metadata.groups}
+        columns: dict[str, Column] = {name: np.array(values[records]) for name, values in texts.items()}
+        if risk is not None:
+            columns |= {name: risk.column(name, records) for name in RiskTable._fields}
+        return columns
+
+    assert unit is not None, "a design of units has a column that names them"
+    write_rows(folder / ROWS, len(metadata.ids), rows)
+
+
+def _hygiene(evidence: Attacked, metadata: RecordMetadata, config: EvaluationConfig) -> tuple[Outcome, ...]:
+    signals, design = evidence.signals, evidence.design
+    every_model = _every_model_attacked(evidence.scores, signals, design)
+    return check_all(signals, design, evidence.targets, metadata, every_model, config.noun)
 
 
 def _every_model_attacked(
@@ -151,21 +184,29 @@ def _every_model_attacked(
     """
     per_record = scores.get(PER_RECORD.label)
     if per_record is not None and len(per_record.targets) == design.n_models:
-        return EveryModel(per_record.values, design.in_mask)
+        return EveryModel(per_record.values, design.of_units.in_mask)
     needs = PER_RECORD.reads_from(signals)
     if design.n_models < 2 or any(name not in signals.arrays for name in needs):
         return None
     if design.n_records > _CHECKED_RECORDS:
-        sample = np.random.default_rng(0).choice(design.n_records, _CHECKED_RECORDS, replace=False)
-        sample.sort()
+        sample = _drawn_records(design)
         arrays = {name: gather_records(signals.last(name), sample, 1)[:, None] for name in needs}
         labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
         signals = Signals(arrays, (1,), labels[sample])
-        design = Design(gather_records(design.in_mask, sample, 1))
+        units = units_among(design.units, sample)
+        design = Design(gather_records(design.in_mask, sample, 1), units=units)
     has_in_references = sum(bool(design.in_mask[model].any()) for model in range(design.n_models)) > 1
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
     attack = EbLira(fitted_records=2_000, online=has_in_references)
-    return EveryModel(attack(signals, design).values, design.in_mask)
+    return EveryModel(attack(signals, design).values, design.of_units.in_mask)
+
+
+def _drawn_records(design: Design) -> IntArray:
+    """A random sample of the records, with all records of a unit or none, ascending."""
+    n_units = design.of_units.n_records
+    n_drawn = max(1, _CHECKED_RECORDS * n_units // design.n_records)
+    drawn = np.sort(np.random.default_rng(0).choice(n_units, n_drawn, replace=False))
+    return drawn if design.units is None else np.flatnonzero(np.isin(design.units, drawn))
 
 
 def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:
@@ -173,7 +214,7 @@ def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signa
 
     With the target among them, a record's bits would depend on whether it is a member, which is secret.
     """
-    signals, design = evidence.signals, evidence.design
+    signals, design = evidence.means_of_units(LEAKAGE_SIGNALS), evidence.memberships
     if config.targets is None or design.columns is not None:
         return signals, design
     n_targets = len(evidence.targets)
@@ -198,15 +239,21 @@ def _risk(scores: Mapping[str, Scores], in_mask: BoolArray) -> RecordRisk | None
     return risk_of_counts(counts)
 
 
-def _evaluated_groups(metadata: RecordMetadata | None) -> tuple[Groups, dict[str, str]]:
+def _evaluated_groups(
+    metadata: RecordMetadata | None, units: IntArray | None, config: EvaluationConfig
+) -> tuple[Groups, dict[str, str]]:
     """The columns to evaluate group by group, classes included, and why others are left out."""
     if metadata is None:
         return {}, {}
-    columns: dict[str, npt.NDArray[np.str_]] = dict(metadata.groups)
-    if metadata.labels.dtype.kind == "U":
-        columns.setdefault("label", metadata.labels)
+    own = metadata.of_units(units, config.unit)
+    columns: dict[str, npt.NDArray[np.str_]] = dict(own.groups)
+    if own.labels is not None and own.labels.dtype.kind == "U":
+        columns.setdefault("label", own.labels)
     groupings = {name: Grouping.of(values) for name, values in columns.items()}
-    left_out = {
+    left_out = dict(own.varying)
+    if own.labels is None and metadata.labels.dtype.kind == "U":
+        left_out.setdefault("label", f"it varies within {config.noun.many}")
+    left_out |= {
         name: f"{len(grouping.names):,} groups; at most {_MOST_GROUPS} are evaluated"
         for name, grouping in groupings.items()
         if len(grouping.names) > _MOST_GROUPS
@@ -214,11 +261,13 @@ def _evaluated_groups(metadata: RecordMetadata | None) -> tuple[Groups, dict[str
     return {name: grouping for name, grouping in groupings.items() if name not in left_out}, left_out
 
 
-def _population(bank: Bank, design: Design, targets: IntArray, n_canaries: int) -> PopulationFigures:
+def _population(bank: Bank, evidence: Attacked, n_canaries: int) -> PopulationFigures:
+    design, targets = evidence.memberships, evidence.targets
     return PopulationFigures(
         models=design.n_models,
         targets=len(targets),
         records=design.n_records,
+        rows=None if evidence.design.units is None else evidence.design.n_records,
         canaries=n_canaries,
         members=int(design.rows(targets).sum(axis=1).mean().round()),
         diverged_models={str(model): epoch for model, epoch in bank.diverged.items()},

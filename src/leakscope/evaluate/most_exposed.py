@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
-from leakscope.attacks.base import Attack, References
+from leakscope.attacks.base import Attack, Combination, References
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import CLASSIFIER, REGRESSION, LabelFit
 from leakscope.attacks.moments import Pooled, both_sides, pooled
@@ -43,7 +43,7 @@ class MostExposed(NamedTuple):
 def most_exposed_records(
     signals: Signals, design: Design, targets: IntArray, scratch: Scratch
 ) -> MostExposed:
-    """The 1% of the records, at least one, whose membership shows most in the other models' outputs."""
+    """The 1% of the records (units), at least one, whose membership shows most in other models' outputs."""
     separation = _Separation()
     missing = [name for name in separation.reads_from(signals) if name not in signals.arrays]
     if missing:
@@ -53,7 +53,7 @@ def most_exposed_records(
             None, f"{design.n_models} models are too few to choose them; it takes at least {LEAST_MODELS}"
         )
     gaps = separation(signals, design, targets, scratch).values
-    n_chosen = max(1, round(MOST_EXPOSED_SHARE * design.n_records))
+    n_chosen = max(1, round(MOST_EXPOSED_SHARE * gaps.shape[1]))
     chosen = np.empty((len(targets), n_chosen), dtype=np.int64)
     for own, row in zip(chosen, gaps, strict=True):  # one target's numbers in memory at a time
         own[:] = np.sort(np.argpartition(np.array(row), -n_chosen)[-n_chosen:])
@@ -83,6 +83,11 @@ class _Separation(Attack):
     def references(self) -> References:
         """Models trained with the record, and models trained without it."""
         return "both"
+
+    @property
+    def combines_by(self) -> Combination:
+        """A unit is exposed by all of its records together."""
+        return "sum"
 
     def statistics(self, blocks: Blocks) -> _Known:
         """Moments over all records."""

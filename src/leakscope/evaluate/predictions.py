@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
@@ -24,10 +26,14 @@ def accuracy_figures(signals: Signals, design: Design, sample: Sample) -> Accura
         return None
     rates, targets = rates_by_model(signals.last("correct"), design.in_mask), sample.targets
     correct = sample.replicates_of(sample.signals.last("correct")[targets].astype(np.float64))
-    variances = correct.variances(accuracy_parts, design.n_records)
+    parts_of = partial(accuracy_parts, units=sample.design.units)
+    variances = correct.variances(parts_of, design.of_units.n_records)
+    # Of one target, the units count as observations: records of one unit may be right or wrong together.
+    n_members = design.of_units.in_mask[targets].sum(axis=1)
+    n_others = design.of_units.n_records - n_members
     return AccuracyFigures(
-        _rate_figure(rates.members[targets], rates.n_members[targets], variances[0]),
-        _rate_figure(rates.nonmembers[targets], rates.n_nonmembers[targets], variances[1]),
+        _rate_figure(rates.members[targets], n_members, variances[0]),
+        _rate_figure(rates.nonmembers[targets], n_others, variances[1]),
     )
 
 
@@ -37,7 +43,8 @@ def error_figures(signals: Signals, design: Design, sample: Sample) -> ErrorFigu
         return None
     members, nonmembers = _mean_squares(signals.last("loss"), design.in_mask)[:, sample.targets]
     squares = sample.replicates_of(sample.signals.last("loss")[sample.targets].astype(np.float64))
-    variances = squares.variances(accuracy_parts, design.n_records)
+    parts_of = partial(accuracy_parts, units=sample.design.units)
+    variances = squares.variances(parts_of, design.of_units.n_records)
     return ErrorFigures(_error_figure(members, variances[0]), _error_figure(nonmembers, variances[1]))
 
 

@@ -16,13 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.design import unit_sizes
 from leakscope.disk.mmap_rows import take_rows
 from leakscope.disk.parquet import check_parquet, note_written
 from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.evaluate.hygiene.shift import shift_scores, text_shift_scores
+from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ class RecordMetadata:
         shift_scores: float64, how much a record's features look like those of the first target's members, by
             a classifier trained on other records; NaN for records outside its sample. None: features unknown.
         is_canary: bool, the records that were planted; None: there are none.
+        near_copies: int64, equal numbers for documents that are nearly the same; None: they are no documents,
+            or too many.
+        secret_candidates: int64, number of candidates of the secret that was planted in a document, itself
+            included; 0 where there is none. None: no secrets were planted.
     """
 
     ids: npt.NDArray[np.str_]
@@ -54,6 +60,8 @@ class RecordMetadata:
     duplicate_of: IntArray | None = None
     shift_scores: FloatArray | None = None
     is_canary: BoolArray | None = None
+    near_copies: IntArray | None = None
+    secret_candidates: IntArray | None = None
 
     @property
     def canaries(self) -> IntArray:
@@ -75,7 +83,27 @@ class RecordMetadata:
             {name: values[own] for name, values in self.groups.items()},
             first,
             None if self.shift_scores is None else self.shift_scores[own],
+            near_copies=None if self.near_copies is None else self.near_copies[own],
         )
+
+    def of_units(self, units: IntArray | None, unit: str | None) -> UnitMetadata:
+        """The same of units, where records of one unit agree.
+
+        Args:
+            units: int64 (records,), the unit of each record; None: every record is one.
+            unit: the column that names them.
+        """
+        if units is None:
+            return UnitMetadata(self.ids, self.labels, self.groups, {})
+        first, sizes = np.unique(units, return_index=True)[1], unit_sizes(units)
+        columns = {name: values for name, values in self.groups.items() if name != unit}
+        varying = {name: values for name, values in columns.items() if not _agree(values, units, first)}
+        reasons = {name: f"it varies within {Noun.of_unit(unit).many}" for name in varying}
+        labels = self.labels[first] if _agree(self.labels, units, first) else None
+        named = self.groups.get(unit or "")
+        names = first.astype(np.str_) if named is None else named[first]
+        groups = {name: values[first] for name, values in columns.items() if name not in varying}
+        return UnitMetadata(names, labels, groups, reasons, sizes)
 
     def write(self, folder: Path) -> None:
         """Writes facts.parquet."""
@@ -83,6 +111,8 @@ class RecordMetadata:
             "duplicate_of": self.duplicate_of,
             "shift_score": self.shift_scores,
             "is_canary": self.is_canary,
+            "near_copies": self.near_copies,
+            "secret_candidates": self.secret_candidates,
         }
         write_columns(
             folder / FACTS,
@@ -118,7 +148,33 @@ class RecordMetadata:
             columns.get("duplicate_of"),
             columns.get("shift_score"),
             columns.get("is_canary"),
+            columns.get("near_copies"),
+            columns.get("secret_candidates"),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class UnitMetadata:
+    """What is known of those whose membership is in question: records, or units; every array is (units,).
+
+    Attributes:
+        names: str, the ids of records.
+        labels: of records; None where records of one unit have different labels.
+        groups: column name -> str.
+        varying: column name -> why it has no groups of units.
+        sizes: int64, number of records; None: every record is a unit.
+    """
+
+    names: npt.NDArray[np.str_]
+    labels: AnyArray | None
+    groups: Mapping[str, npt.NDArray[np.str_]]
+    varying: Mapping[str, str]
+    sizes: IntArray | None = None
+
+
+def _agree(values: AnyArray, units: IntArray, first: IntArray) -> bool:
+    """Whether all records of every unit have the same value."""
+    return bool((values == values[first][units]).all())
 
 
 def describe_records(records: Records, design: Design) -> RecordMetadata:
@@ -129,8 +185,43 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         design: who was in which training set; the shift check looks at the first model's members.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
-    return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift, records.is_canary)
+    near_copies = None if records.text is None else records.text.near_copies
+    return RecordMetadata(
+        records.ids,
+        labels,
+        records.groups,
+        records.duplicate_of,
+        _shift_scores(records, design),
+        records.is_canary,
+        near_copies,
+        _secret_candidates(records),
+    )
+
+
+def _shift_scores(records: Records, design: Design) -> FloatArray:
+    """How much each record looks like a member of the first model, by its features or its words."""
+    is_member, units = design.in_mask[0], design.units
+    if records.is_text:
+        return text_shift_scores(partial(_texts_at, records), is_member, units=units)
+    return shift_scores(partial(take_rows, records.features), is_member, units=units)
+
+
+def _texts_at(records: Records, index: IntArray) -> list[str]:
+    """Documents; where their texts are unknown, tokens take the place of words."""
+    if records.text is not None:
+        return [records.text.documents[i] for i in index.tolist()]
+    rows = take_rows(records.features, index)
+    return [" ".join(f"t{token}" for token in row[row >= 0].tolist()) for row in rows]
+
+
+def _secret_candidates(records: Records) -> IntArray | None:
+    """How many candidates the secret of each document has, itself included."""
+    secrets = None if records.text is None else records.text.secrets
+    if secrets is None:
+        return None
+    candidates = np.zeros(len(records), dtype=np.int64)
+    candidates[secrets.records] = 1 + secrets.alternatives.shape[1]
+    return candidates
 
 
 def _array(series: pl.Series) -> AnyArray:
@@ -142,6 +233,7 @@ def _array(series: pl.Series) -> AnyArray:
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
     kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
+    kinds |= {"near_copies": "i", "secret_candidates": "i"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")

@@ -15,6 +15,7 @@ from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating_results import Rating
+from leakscope.evaluate.text_results import TextFigures
 from leakscope.leakage.checkpoints import LeakageFigures
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.estimate import Estimate
@@ -240,7 +241,8 @@ class PopulationFigures:
     Attributes:
         models: number of models that converged.
         targets: number of models that were attacked.
-        records: number of records; canaries do not count.
+        records: number of records, or of units where members are units; canaries do not count.
+        rows: number of records of all units; null: every record is a unit.
         canaries: number of canaries.
         members: members per target, on average.
         diverged_models: index of each model that diverged -> the epoch in which it did.
@@ -254,6 +256,7 @@ class PopulationFigures:
     models: int
     targets: int
     records: int
+    rows: int | None
     canaries: int
     members: int
     diverged_models: Mapping[str, int]
@@ -350,6 +353,7 @@ class AuditResults:
         exposed: records that are individually exposed; None where single records cannot be evaluated.
         gate: outcome of the gate; None: no gate was set.
         claim: outcome of the claim of differential privacy; None: nothing was claimed, or a check failed.
+        text: planted secrets and extracted documents; None: the models are no language models.
     """
 
     experiment: Literal["audit"]
@@ -367,6 +371,7 @@ class AuditResults:
     exposed: ExposedRecords | None
     gate: GateResult | None
     claim: ClaimFigures | None
+    text: TextFigures | None
 
     @property
     def strongest_attack(self) -> str:

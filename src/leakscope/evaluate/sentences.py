@@ -10,6 +10,7 @@ from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
+from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.stats.estimate import TwoEstimates
 
@@ -58,6 +59,7 @@ def _figure_sentences(results: AuditResults) -> list[str]:
         strongest_sentence(results),
         *set_sentences(results),
         *exposed_sentences(results),
+        *text_sentences(results.text),
         *leakage_sentences(results),
     ]
 
@@ -175,7 +177,8 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
     accuracy, error = results.accuracy, results.error
     if accuracy is not None and accuracy.members.value is not None and accuracy.nonmembers.value is not None:
         on_members, on_others = f"{accuracy.members.value:.1%}", f"{accuracy.nonmembers.value:.1%}"
-        return [f"Accuracy: {on_members} on members, {on_others} on non-members."]
+        what = "Accuracy" if results.text is None else "Share of tokens predicted correctly"
+        return [f"{what}: {on_members} on members, {on_others} on non-members."]
     if error is not None and error.members.value is not None and error.nonmembers.value is not None:
         on_members, on_others = f"{error.members.value:.3g}", f"{error.nonmembers.value:.3g}"
         return [f"Root mean squared error: {on_members} on members, {on_others} on non-members."]

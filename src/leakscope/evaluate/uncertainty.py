@@ -15,6 +15,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import complements, design_reveals_targets
+from leakscope.design import unit_sums, units_among
 from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.stats.parts import auc_parts, halves, ranked, rate_parts
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
@@ -170,15 +171,15 @@ class Sample:
         signals: of these records.
         design: of these records.
         targets: int64 (targets,), the models attacked.
-        records: int64 (records,), which ones.
-        n_records: number of records of the audit.
+        units: int64 (units,), which records of the audit these are; which units, where these have several.
+        n_units: number of records (units) of the audit.
     """
 
     signals: Signals
     design: Design
     targets: IntArray
-    records: IntArray
-    n_records: int
+    units: IntArray
+    n_units: int
 
     @classmethod
     def of(
@@ -186,20 +187,23 @@ class Sample:
     ) -> Sample:
         """All records, or as many drawn at random that all models together have 640,000 outputs.
 
-        Of `canaries`, int64 (canaries,), a third as many are drawn in addition: all, unless they are many.
+        Units are drawn with all of their records. Of `canaries`, int64 (canaries,), a third as many are drawn
+        in addition: all, unless they are many.
         """
-        n_records, n_drawn = design.n_records, SAMPLED_SCORES // design.n_models
-        if n_records <= n_drawn:
-            return cls(signals, design, targets, np.arange(n_records), n_records)
+        n_units, n_drawn = design.of_units.n_records, SAMPLED_SCORES // design.n_models
+        if design.n_records <= n_drawn:
+            return cls(signals, design, targets, np.arange(n_units), n_units)
+        n_drawn = max(1, n_drawn * n_units // design.n_records)
         planted = np.empty(0, np.int64) if canaries is None else canaries
-        rng, others = np.random.default_rng(0), np.setdiff1d(np.arange(n_records), planted)
+        rng, others = np.random.default_rng(0), np.setdiff1d(np.arange(n_units), planted)
         drawn = rng.choice(others, min(n_drawn, len(others)), replace=False)
         drawn_canaries = rng.choice(planted, min(n_drawn // 3, len(planted)), replace=False)
         drawn = np.sort(np.concatenate([drawn, drawn_canaries]))
-        arrays = {name: gather_records(array, drawn, 2) for name, array in signals.arrays.items()}
-        labels = signals.labels[..., drawn]
-        sampled = Design(gather_records(design.in_mask, drawn, 1), None, design.models)
-        return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn, n_records)
+        records = drawn if design.units is None else np.flatnonzero(np.isin(design.units, drawn))
+        arrays = {name: gather_records(array, records, 2) for name, array in signals.arrays.items()}
+        labels, units = signals.labels[..., records], units_among(design.units, records)
+        sampled = Design(gather_records(design.in_mask, records, 1), None, design.models, units)
+        return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn, n_units)
 
     def replicates(self, attack: Attack) -> Replicates:
         """The scores of an attack."""
@@ -219,13 +223,14 @@ class Sample:
         return self._replicates(scores, without)
 
     def replicates_of(self, values: FloatArray) -> Replicates:
-        """Values of each target that do not depend on other models; (targets, records)."""
+        """Values of each target that do not depend on other models; (targets, records), or of units."""
         return self._replicates(values, None)
 
     def _replicates(
         self, values: FloatArray, without: Callable[[IntArray, IntArray], FloatArray] | None
     ) -> Replicates:
-        in_mask, models = self.design.rows(self.targets), np.arange(self.design.n_models)
+        memberships, models = self.design.of_units, np.arange(self.design.n_models)
+        in_mask = memberships.rows(self.targets)
         whole = Replicate(np.asarray(values), in_mask, np.arange(len(in_mask)))
         groups = self._groups()
 
@@ -241,7 +246,7 @@ class Sample:
         replicates = tuple(on_threads(replicate, groups, self.design.in_mask.size))
         counts = None
         if groups and design_reveals_targets(self.design, self.targets):
-            counts = np.stack([self.design.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)
+            counts = np.stack([memberships.in_mask[group].sum(axis=0) for group in groups]).astype(np.float64)
         return Replicates(whole, replicates, counts, self.design.n_models, without is not None)
 
     def _groups(self) -> list[IntArray]:
@@ -289,6 +294,19 @@ def half_auc_parts(replicates: Replicates) -> list[FloatArray]:
     return replicates.of_all(parts_of)
 
 
-def accuracy_parts(correct: FloatArray, in_mask: BoolArray) -> FloatArray:
-    """Parts of the accuracy on members and on non-members; (2, records)."""
-    return np.stack([rate_parts(correct, in_mask), rate_parts(correct, ~in_mask)])
+def accuracy_parts(correct: FloatArray, in_mask: BoolArray, units: IntArray | None = None) -> FloatArray:
+    """Parts of the accuracy on members and on non-members; (2, records), or (2, units).
+
+    Args:
+        correct: (targets, records).
+        in_mask: bool (targets, records), or (targets, units).
+        units: int64 (records,); None: every record is a unit.
+    """
+    members = in_mask if units is None else in_mask[:, units]
+    parts = np.stack([rate_parts(correct, members), rate_parts(correct, ~members)])
+    if units is None:
+        return parts
+    rates = parts.sum(axis=1, keepdims=True)
+    deviations = parts - rates / parts.shape[1]  # a rate is a ratio: large units do not raise it
+    of_units: FloatArray = np.stack([unit_sums(own, units) for own in deviations])
+    return np.asarray(of_units + rates / in_mask.shape[1])

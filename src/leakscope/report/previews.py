@@ -2,7 +2,8 @@
 
 A run folder has no features, yet a report is rebuilt from the folder alone, and a reader wants to see which
 records are exposed. So the audit stores, for the most exposed records only, a thumbnail where features are
-pictures, or the most distinctive fields where they are a table. A redacted audit stores none.
+pictures, the most distinctive fields where they are a table, or the beginning of a document. A redacted audit
+stores none.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ MOST_PREVIEWS = 200
 _MOST_PIXELS = 32
 _MOST_FIELDS = 6
 _MOST_CHARACTERS = 60
+_MOST_OF_TEXT = 240
 _MOST_BYTES = 1 << 28  # unpacked; hundreds of times what one run keeps
 
 
@@ -38,7 +40,8 @@ class Previews:
     Attributes:
         records: int64 (previews,), indices of the records.
         pictures: uint8 (previews, height, width, channels), 1 or 3 channels; empty where there are none.
-        fields: str (previews,), the most distinctive fields; empty where features are pictures.
+        fields: str (previews,), the most distinctive fields, or the beginning of a document; empty where
+            features are pictures.
     """
 
     records: IntArray
@@ -79,10 +82,13 @@ class Previews:
 
 
 def previews_of(records: Records, which: IntArray) -> Previews:
-    """Thumbnails, or the distinctive fields, of the records at `which`."""
+    """Thumbnails, the distinctive fields or the first words of the records at `which`."""
+    no_pictures = np.zeros((0, 0, 0, 1), dtype=np.uint8)
+    if records.is_text:
+        return Previews(which, no_pictures, first_words(records, which))
     if records.features.ndim >= 3 or records.picture_shape is not None:
         return Previews(which, thumbnails(records, which), np.zeros(0, dtype=np.str_))
-    return Previews(which, np.zeros((0, 0, 0, 1), dtype=np.uint8), distinctive_fields(records, which))
+    return Previews(which, no_pictures, distinctive_fields(records, which))
 
 
 def joined_previews(folders: Sequence[Path]) -> Previews | None:
@@ -119,6 +125,20 @@ def distinctive_fields(records: Records, which: IntArray) -> npt.NDArray[np.str_
     of_column = column_moments(records.features)
     scores = (take_rows(records.features, which).astype(np.float64) - of_column.mean) / of_column.spread
     return np.array([_fields_text(names, row) for row in scores], dtype=np.str_)
+
+
+def first_words(records: Records, which: IntArray) -> npt.NDArray[np.str_]:
+    """The beginning of each document on one line; its first tokens where texts are unknown; str (which,)."""
+    if records.text is None:
+        rows = take_rows(records.features, which)
+        texts = ["tokens " + " ".join(map(str, row[row >= 0][: _MOST_OF_TEXT // 6])) for row in rows]
+        return np.array(texts, dtype=np.str_)
+    documents = (" ".join(records.text.documents[i].split()) for i in which.tolist())
+    return np.array([_shortened(text) for text in documents], dtype=np.str_)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_OF_TEXT else f"{text[: _MOST_OF_TEXT - 1]}…"
 
 
 def _fields_text(names: Sequence[str], scores: FloatArray) -> str:

@@ -110,7 +110,7 @@ class Run:
 
     @property
     def records(self) -> pl.DataFrame:
-        """One row per record: id, label, groups, risk with its interval, bits."""
+        """One row per record, or per unit: id, label, groups, risk with its interval, bits."""
         return read_stored(self.folder / RECORDS)
 
     def scores(self, attack: AttackSpec) -> RunScores:
@@ -119,7 +119,8 @@ class Run:
         chosen = self.results.config.targets
         targets = np.arange(design.n_models) if chosen is None else np.asarray(chosen, dtype=np.int64)
         scored = resolve(attack)(signals, design, targets)
-        return RunScores(scored.attack, scored.values, design.rows(targets), targets, self.metadata.ids)
+        whose = self.metadata.of_units(design.units, self.results.config.unit).names
+        return RunScores(scored.attack, scored.values, design.of_units.rows(targets), targets, whose)
 
     def roc(self, attack: AttackSpec, target: int = 0) -> RunRoc:
         """The ROC curve of an attack on one target.

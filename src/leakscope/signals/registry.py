@@ -16,18 +16,29 @@ from typing import Any, Literal
 
 from leakscope.array_types import AnyArray
 from leakscope.errors import InputError, did_you_mean
+from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "language"]
 Inputs = Literal[
-    "logits", "logits and label", "log_odds", "residual", "residual and label spread", "queries"
+    "logits", "logits and label", "log_odds", "residual", "residual and label spread", "queries", "tokens",
+    "tokens and base", "secrets",
 ]  # fmt: skip
 Direction = Literal["high", "low", "none"]
 
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
+LANGUAGE: Task = "language"
+TASKS = (CLASSIFICATION, REGRESSION, LANGUAGE)
 LABEL_ROBUSTNESS, QUERY_LOG_ODDS = "label_robustness", "query_log_odds"
 """The signals that query the model again."""
+TOKEN_LOG_PROBS = "token_log_probs"
+"""The signal of a document that has one number per token."""
+SECRET_RANK, BASE_SECRET_RANK = "secret_rank", "base_secret_rank"
+"""The signals of documents with planted secrets: of the models, and of their base."""
+EXTRACTED, BASE_EXTRACTED = "extracted", "base_extracted"
+"""Whether the end of a document is extracted from its beginning: of the models, and of their base."""
+_MODELS = {CLASSIFICATION: "a classifier", REGRESSION: "a regression model", LANGUAGE: "a language model"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,11 @@ def _shipped(name: str, inputs: Inputs, direction: Direction, function: str = ""
     return Signal(name, f"leakscope.signals.functions:{function or name}", inputs, direction, **more)
 
 
+def _of_documents(name: str, direction: Direction, inputs: Inputs = "tokens", default: bool = True) -> Signal:
+    function = "secrets:secret_ranks" if inputs == "secrets" else f"tokens:{name}"
+    return Signal(name, f"leakscope.signals.{function}", inputs, direction, LANGUAGE, default)
+
+
 SIGNALS: tuple[Signal, ...] = (
     _shipped("loss", "log_odds", "low", "loss_from_log_odds", default=True),
     _shipped("log_odds", "log_odds", "high", "unchanged", default=True),
@@ -82,12 +98,45 @@ SIGNALS: tuple[Signal, ...] = (
     Signal(QUERY_LOG_ODDS, "leakscope.signals.queries:query_log_odds_of", "queries", "high"),
     _shipped("loss", "residual", "low", "squared_residual", task=REGRESSION, default=True),
     _shipped("scaled_residual", "residual and label spread", "none", task=REGRESSION, default=True),
+    _of_documents("loss", "low"),
+    _of_documents("log_odds", "high"),
+    _of_documents("correct", "high"),
+    _of_documents("lowest_log_probs", "high"),
+    _of_documents("standardized_lowest", "high"),
+    _of_documents("zlib_ratio", "low"),
+    _of_documents("base_gap", "high", "tokens and base"),
+    _of_documents("error_gap", "high", "tokens and base"),
+    _of_documents(EXTRACTED, "none"),
+    _of_documents(BASE_EXTRACTED, "none", "tokens and base"),
+    _of_documents(SECRET_RANK, "none", "secrets", default=False),
+    _of_documents(BASE_SECRET_RANK, "none", "secrets", default=False),
+    _of_documents("log_prob", "high", default=False),
+    _of_documents("log_prob_sum", "high", default=False),
+    _of_documents("log_prob_q25", "high", default=False),
+    _of_documents("log_prob_q50", "high", default=False),
+    _of_documents("log_prob_q75", "high", default=False),
+    _of_documents(TOKEN_LOG_PROBS, "none", default=False),
 )
 
 
-def task_of(labels: AnyArray) -> Task:
-    """The task of models with these labels: classes are integers, numbers to predict are floats."""
-    return CLASSIFICATION if labels.dtype.kind in "iub" else REGRESSION
+def task_of(labels: AnyArray, stored: Iterable[str] = ()) -> Task:
+    """The task of models with these labels: classes are integers, numbers to predict are floats.
+
+    Documents have no labels, so language models are known by their signals: a bank stores some that no other
+    models have.
+
+    Args:
+        labels: of the records.
+        stored: names of the models' signals.
+    """
+    if labels.dtype.kind not in "iub":
+        return REGRESSION
+    return LANGUAGE if not ONLY_OF_DOCUMENTS.isdisjoint(stored) else CLASSIFICATION
+
+
+def task_of_records(records: Records) -> Task:
+    """The task of models that are trained on these records; text without classes is for language models."""
+    return LANGUAGE if records.is_language else task_of(records.labels)
 
 
 def names_of(task: Task) -> tuple[str, ...]:
@@ -95,9 +144,14 @@ def names_of(task: Task) -> tuple[str, ...]:
     return tuple(signal.name for signal in SIGNALS if signal.task == task)
 
 
+ONLY_OF_DOCUMENTS = frozenset(names_of(LANGUAGE)) - frozenset(names_of(CLASSIFICATION))
+"""The signals that language models alone have."""
+
+
 def of_outputs(names: Iterable[str]) -> tuple[str, ...]:
     """Those of the signals that a model's outputs on the records give; others query the model again."""
-    return tuple(name for name in names if name not in (LABEL_ROBUSTNESS, QUERY_LOG_ODDS))
+    others = (LABEL_ROBUSTNESS, QUERY_LOG_ODDS, SECRET_RANK, BASE_SECRET_RANK)
+    return tuple(name for name in names if name not in others)
 
 
 def default_signals(task: Task) -> tuple[str, ...]:
@@ -119,22 +173,33 @@ def find_signal(name: str, task: Task, folder: Path | None = None) -> Signal:
     for signal in SIGNALS:
         if (signal.name, signal.task) == (name, task):
             return signal
-    if names_code(name):
+    if names_code(name) and task != LANGUAGE:
         function = import_object("signals", name, "my_package.signals:my_signal", folder)
         if not callable(function):
             raise InputError(f"signals={name!r} is not a function of (logits, labels)")
         return Signal(name, name, "logits and label", "none", task)
     known = sorted(names_of(task))
     hint = did_you_mean(name, known, after=" ")
-    models = "a classifier" if task == CLASSIFICATION else "a regression model"
-    raise InputError(
-        f"signals={name!r}: {hint}{models} has {', '.join(known)}; give your own as 'package.module:function'"
-    )
+    own = "" if task == LANGUAGE else "; give your own as 'package.module:function'"
+    raise InputError(f"signals={name!r}: {hint}{_MODELS[task]} has {', '.join(known)}{own}")
 
 
 def own_functions(names: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """A user's own signal -> its function, whose code belongs to the identity of a bank."""
     return {name: _function(name) for name in sorted(names) if names_code(name)}
+
+
+def members_have_low(name: str) -> bool:
+    """Whether low values of a signal are typical of members."""
+    return any(signal.direction == "low" for signal in SIGNALS if signal.name == name)
+
+
+def has_one_value(name: str, task: Task) -> bool:
+    """Whether a signal of models of this task is one number per record whose order says who is a member."""
+    if names_code(name):
+        return task != LANGUAGE
+    directions = [s.direction for s in SIGNALS if (s.name, s.task) == (name, task) and s.inputs != "queries"]
+    return directions in (["high"], ["low"])
 
 
 def file_name(name: str) -> str:

@@ -20,14 +20,21 @@ class RatesByModel(NamedTuple):
 
 
 def rates_by_model(says_yes: AnyArray, in_mask: BoolArray) -> RatesByModel:
-    """Shares by model; `says_yes` (such as "is correct") and `in_mask` are bool (models, records)."""
+    """Shares by model.
 
-    def counts(columns: slice) -> IntArray:
+    Args:
+        says_yes: such as "is correct"; bool (models, records), or shares from 0 to 1, as of tokens.
+        in_mask: bool (models, records).
+    """
+
+    def counts(columns: slice) -> FloatArray:
         yes, mask = says_yes[:, columns], in_mask[:, columns]
-        return np.stack([(yes & mask).sum(axis=1), yes.sum(axis=1), mask.sum(axis=1)])
+        of_members = (yes * mask).sum(axis=1, dtype=np.float64)
+        return np.stack([of_members, yes.sum(axis=1, dtype=np.float64), mask.sum(axis=1)])
 
     counted = np.stack(over_blocks(in_mask.shape[1], counts, says_yes, in_mask))  # (blocks, 3, models)
-    yes_members, yes, n_members = counted.sum(axis=0)
+    yes_members, yes, counted_members = counted.sum(axis=0)
+    n_members = counted_members.astype(np.int64)
     n_others = in_mask.shape[1] - n_members
     with np.errstate(invalid="ignore"):
         return RatesByModel(yes_members / n_members, (yes - yes_members) / n_others, n_members, n_others)

@@ -29,6 +29,7 @@ from leakscope.errors import InputError
 from leakscope.signals.registry import (
     CLASSIFICATION,
     LABEL_ROBUSTNESS,
+    LANGUAGE,
     QUERY_LOG_ODDS,
     REGRESSION,
     Task,
@@ -37,6 +38,7 @@ from leakscope.signals.registry import (
 )
 from leakscope.signals.residuals import label_spread
 from leakscope.stats.roc import auc
+from leakscope.testing.documents import planted_documents
 from leakscope.types import Design, Signals
 from leakscope.user_code import names_code
 
@@ -68,11 +70,12 @@ def checked_tasks(attack: Attack) -> tuple[Task, ...]:
     """The tasks whose models the attack says it can attack.
 
     A signal of the user's own may be for classifiers only; it is checked on regression models where the
-    attack names it in `needs_in_regression`.
+    attack names it in `needs_in_regression`. Language models are for attacks that classifiers do not have the
+    signals for: the others read from documents what they read from classes.
     """
     is_known = attack.needs_in_regression is not None or not any(map(names_code, attack.needs))
     tasks = (CLASSIFICATION, REGRESSION) if is_known else (CLASSIFICATION,)
-    return tuple(task for task in tasks if attack.reads(task))
+    return tuple(task for task in tasks if attack.reads(task)) or (LANGUAGE,)
 
 
 def planted_bank(
@@ -84,11 +87,12 @@ def planted_bank(
     needs: tuple[str, ...] = (),
     task: Task = CLASSIFICATION,
 ) -> PlantedBank:
-    """A synthetic population whose leakage is known, of three classes or of a regression.
+    """A synthetic population whose leakage is known, of three classes, of a regression or of documents.
 
     A model's logit of the label is the record's own ease, plus noise, plus `gap` for members. Three quarters
     of the records have label 0, so that leakage is also visible in the probabilities alone. A regression
-    model's residual is the record's own, plus noise, multiplied by `exp(-gap / 2)` for members.
+    model's residual is the record's own, plus noise, multiplied by `exp(-gap / 2)` for members. A language
+    model has such logits for each of a few tokens.
 
     Args:
         gap: how much higher members' logits are, or how much smaller their residuals; 0: no leakage.
@@ -108,6 +112,8 @@ def _planted(gap: float, design: Design, seed: int, names: tuple[str, ...], task
     rng = np.random.default_rng([seed, 1])
     if task == REGRESSION:
         return PlantedBank(_planted_regression(gap, design, rng, names), design)
+    if task == LANGUAGE:
+        return PlantedBank(planted_documents(gap, design, rng, names), design)
     n_models, n_records = design.in_mask.shape
     labels = np.where(np.arange(n_records) % 4 == 3, 1 + np.arange(n_records) // 4 % 2, 0)
     ease = rng.normal(scale=1.5, size=n_records)

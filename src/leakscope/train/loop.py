@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
 from leakscope.disk.saved_training import Saving
@@ -27,6 +28,7 @@ from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.queries import Query
 from leakscope.signals.residuals import label_spread
+from leakscope.train.adapters.choice import choose_language_trainer, language_stack
 from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.compiled import prepare_for
 from leakscope.train.dense import DenseStack, dense_layers
@@ -78,7 +80,7 @@ MAKERS: dict[str, StackMaker] = {
 class Inputs:
     """Records as tensors on the training device, and what queries about them return."""
 
-    x: Tensor  # float32 (records, ...)
+    x: Tensor  # float32 (records, ...); int32 (records, length) for text
     y: Tensor  # int64 or float32 (records,)
     n_outputs: int
     on_disk: AnyArray | None = None  # the memory map that x is, where it is one
@@ -110,7 +112,7 @@ class BlockSignals:
         signals: name -> (models, checkpoints, columns[, classes or queries]).
         diverged_at: int64 (models,), the first checkpoint's epoch at which a model or its outputs
             were no longer finite; 0 for a model that converged.
-        trainer: "dense", "stacked", "serial", "side_by_side" or "estimators".
+        trainer: "dense", "stacked", "serial", "side_by_side", "adapters" or "estimators".
         note: what did not go as planned; empty: nothing.
         seconds: training time, where an earlier process did some of it; None: this one did all.
     """
@@ -125,7 +127,7 @@ class BlockSignals:
 def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = NO_FILTER) -> Inputs:
     """Records on the device; images (uint8) standardised by channel.
 
-    On a CPU, float features that lie on disk stay there: batches are gathered from the memory map.
+    On a CPU, float features and token ids that lie on disk stay there: batches are gathered from the map.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not writable")  # memory maps are never written to
@@ -135,7 +137,9 @@ def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = 
         axes = (0, *range(2, x.ndim))
         spread, centre = torch.std_mean(x, dim=axes, keepdim=True)
         x = (x - centre) / spread.clamp(min=1e-6)
-    is_on_disk = x.dtype == torch.float32 and device.type == "cpu" and is_mapped(records.features)
+    is_on_disk = (
+        x.dtype in (torch.float32, torch.int32) and device.type == "cpu" and is_mapped(records.features)
+    )
     y = torch.from_numpy(records.labels).to(device)
     on_disk = records.features if is_on_disk else None
     of_labels = 1.0 if records.is_classification else label_spread(records.labels)
@@ -194,7 +198,12 @@ def _train_in_bfloat16(net: nn.Module, device_type: str) -> None:
 
 
 def choose_trainer(recipe: Recipe, inputs: Inputs) -> tuple[str, str | None]:
-    """(a name of `MAKERS`, note): the fastest trainer that fits the recipe's network and the device."""
+    """(trainer, note): the fastest one that fits the recipe's network and the device.
+
+    It is a name of `MAKERS`, or "adapters" for a block of language models.
+    """
+    if isinstance(recipe, AdapterRecipe):
+        return choose_language_trainer(recipe, inputs)
     if recipe.trainer == "serial" and recipe.privacy is None:
         return "serial", None
     if recipe.privacy is not None:
@@ -279,9 +288,7 @@ def train_stages(
         plan, labels = stages.plan(number), stages.labels(number)
         given = inputs if labels is None else replace(inputs, y=torch.from_numpy(labels).to(inputs.y.device))
         if stack is None or size.first == 0:
-            nets = initial_nets(recipe, inputs, plan.models, plan.seed)
-            objective = Objective.of(recipe, inputs.x.device)
-            stack = _maker(trainer, plan, recipe)(nets, objective, inputs.x.device)
+            stack = new_stack(inputs, plan, recipe, trainer)
         with _own_randomness(plan, inputs.x.device) if trainer == "serial" else nullcontext():
             for epoch in train(stack, given, plan, recipe, state, size.epochs):
                 signal = stages.reads(number, epoch)
@@ -302,6 +309,15 @@ def trained_on(inputs: Inputs, design: Design, recipe: Recipe) -> tuple[Design, 
         return design, inputs.copies
     assert inputs.records is not None, "inputs were made by inputs_from"
     return without_duplicates(design, inputs.records.duplicate_of), None
+
+
+def new_stack(inputs: Inputs, plan: Plan, recipe: Recipe, trainer: str) -> Stack:
+    """The block of models as training begins."""
+    device, objective = inputs.x.device, Objective.of(recipe, inputs.x.device)
+    if isinstance(recipe, AdapterRecipe):
+        return language_stack(recipe, inputs, plan.models, plan.seed, objective)
+    nets = initial_nets(recipe, inputs, plan.models, plan.seed)
+    return _maker(trainer, plan, recipe)(nets, objective, device)
 
 
 def _maker(trainer: str, plan: Plan, recipe: Recipe) -> StackMaker:

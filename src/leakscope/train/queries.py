@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
+from leakscope.train.adapters.documents import Speakers, evaluate_documents
 from leakscope.train.queries_again import block_label_robustness, block_query_log_odds
 from leakscope.types import Design
 
@@ -90,6 +91,8 @@ def evaluate(
     at_random: RandomQueries | None = None,
 ) -> dict[str, AnyArray]:
     """The block's signals on every column of the design; (models, columns[, classes or queries]) each."""
+    if inputs.records is not None and inputs.records.is_language:
+        return evaluate_documents(cast(Speakers, stack), inputs, design, signal_names)
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)

@@ -22,6 +22,7 @@ from leakscope.audits.report.page_method import (
 from leakscope.audits.report.page_records import RecordRows, record_rows, records_section
 from leakscope.audits.report.page_redacted import redacted_records_section
 from leakscope.audits.report.page_remedies import actions, rating_picture, what_to_do_section
+from leakscope.audits.report.page_text import text_sections
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.dp.page import claim_badge, claim_section
@@ -61,7 +62,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
     bank, redacted = attacked.bank, disclosure.redacted is True
     is_secret = results.is_of_one_model and not disclosure.with_membership
     scores = {label: attacked.scores[label] for label in results.attacks}
-    bands = roc_bands(scores, attacked.design, results.config.fpr_budgets if is_secret else ())
+    bands = roc_bands(scores, attacked.memberships, results.config.fpr_budgets if is_secret else ())
     rows = RecordRows() if redacted else record_rows(results, attacked, is_secret)
     records = redacted_records_section(results, bank.folder) if redacted else records_section(rows, results)
     Page(
@@ -75,6 +76,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),
+            *text_sections(results, bank.folder, redacted),
             records,
             groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             bits_section(results),
@@ -125,6 +127,8 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Records", f"{population.records:,} ({results.config.records})"),
         ("Columns", results.config.source.facts.get("columns", "")),
         ("Columns to check", results.config.source.facts.get("columns to check", "")),
+        ("Documents", results.config.source.facts.get("documents", "")),
+        ("Documents to check", results.config.source.facts.get("documents to check", "")),
         ("Members", f"{population.members:,}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),

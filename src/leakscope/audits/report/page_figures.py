@@ -279,7 +279,7 @@ def scores_section(results: AuditResults, attacked: Attacked, is_secret: bool) -
         trace
         for label in labels
         for trace in _histogram(
-            label, scores[label].values, attacked.design.rows(scores[label].targets), label == strongest
+            label, scores[label].values, attacked.memberships.rows(scores[label].targets), label == strongest
         )
     ]
     figure = {

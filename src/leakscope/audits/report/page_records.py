@@ -209,8 +209,9 @@ def _add_figures(rows: RecordRows, figures: Mapping[str, AnyArray], is_secret: b
 
 def _add_outputs(rows: RecordRows, attacked: Attacked, order: IntArray, hidden_models: IntArray) -> Details:
     """Every model's output on the most exposed records, and mean outputs over training."""
-    signals, design = attacked.signals, attacked.design
-    name = next((name for name in (*LEAKAGE_SIGNALS, "loss") if name in signals.arrays), None)
+    stored, design = attacked.signals.arrays, attacked.memberships
+    name = next((name for name in (*LEAKAGE_SIGNALS, "loss") if name in stored), None)
+    signals = attacked.means_of_units([] if name is None else [name])
     models = np.setdiff1d(np.arange(design.n_models), hidden_models)
     if name is None or not len(models) or design.columns is not None:
         rows.absent.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leakscope.array_types import BoolArray
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
+from leakscope.evaluate.nouns import RECORD, Noun
 
 NAME = "balance"
 _LEAST_RECORDS, _FEW_RECORDS = 10, 100
@@ -11,12 +12,19 @@ _LEAST_MODELS = 2
 _WARNS_ABOVE = 0.05
 
 
-def check_balance(target_mask: BoolArray, reference_mask: BoolArray) -> Outcome:
+def _smaller_side(n_least: int, noun: Noun) -> str:
+    if noun == RECORD:
+        return f"Every target has at least {n_least:,} members and {n_least:,} non-members"
+    return f"Every target was trained on at least {noun.counted(n_least)}, and without as many"
+
+
+def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun = RECORD) -> Outcome:
     """Counts members and non-members, and the models trained with and without each record.
 
     Args:
         target_mask: bool (targets, records).
         reference_mask: bool (references, records); may have no rows.
+        noun: what members are.
     """
     n_members = target_mask.sum(axis=1)
     n_least = int(min(n_members.min(), (target_mask.shape[1] - n_members).min()))
@@ -26,12 +34,12 @@ def check_balance(target_mask: BoolArray, reference_mask: BoolArray) -> Outcome:
     status: Status = "ok"
     if n_least < _FEW_RECORDS or thin_share > _WARNS_ABOVE:
         status = "failed" if n_least < _LEAST_RECORDS else "warning"
-    sentence = f"Every target has at least {n_least:,} members and {n_least:,} non-members"
+    sentence = _smaller_side(n_least, noun)
     if n_least < _FEW_RECORDS:
         sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
     if len(reference_mask):
         sentence += (
-            f"; {thin_share:.1%} of the records have fewer than {_LEAST_MODELS} models trained with them, or "
-            "without them"
+            f"; {thin_share:.1%} of the {noun.many} have fewer than {_LEAST_MODELS} models trained with "
+            "them, or without them"
         )
     return Outcome(NAME, status, f"{sentence}.", {"smaller_side": n_least, "thin_share": thin_share})

@@ -12,11 +12,13 @@ from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.errors import check_errors
 from leakscope.evaluate.hygiene.members import EveryModel, check_members
 from leakscope.evaluate.hygiene.models import check_models
+from leakscope.evaluate.hygiene.near_copies import check_near_copies
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.signals.registry import CLASSIFICATION, task_of
+from leakscope.signals.registry import LANGUAGE, REGRESSION, task_of
 from leakscope.types import Design, Signals
 
 
@@ -26,6 +28,7 @@ def check_all(
     targets: IntArray,
     metadata: RecordMetadata,
     every_model: EveryModel | None,
+    noun: Noun = RECORD,
 ) -> tuple[Outcome, ...]:
     """Every check.
 
@@ -35,20 +38,33 @@ def check_all(
         targets: the models that are attacked; the shift check looks at the members of the first.
         metadata: what is known of the records.
         every_model: scores of every model attacked with the others; None: there are too few models.
+        noun: what members are.
     """
-    in_mask = design.in_mask
-    target_mask = design.rows(targets)
+    in_mask, of_units = design.in_mask, design.of_units
     references = np.setdiff1d(np.arange(design.n_models), targets)
-    reference_mask = in_mask if len(targets) > 1 else design.rows(references)
+    reference_mask = of_units.in_mask if len(targets) > 1 else of_units.rows(references)
     return (
-        check_duplicates(metadata.duplicate_of, target_mask),
-        check_balance(target_mask, reference_mask),
+        check_duplicates(metadata.duplicate_of, design.rows(targets)),
+        *_checks_of_documents(metadata, design, targets),
+        check_balance(of_units.rows(targets), reference_mask, noun),
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
         _check_fit(signals, in_mask, targets),
         check_members(every_model, targets),
-        check_shift(metadata.shift_scores, in_mask[targets[0]]),
+        check_shift(
+            metadata.shift_scores,
+            in_mask[targets[0]],
+            design.units,
+            noun,
+            of_words=metadata.near_copies is not None,
+        ),
     )
+
+
+def _checks_of_documents(metadata: RecordMetadata, design: Design, targets: IntArray) -> tuple[Outcome, ...]:
+    if metadata.near_copies is None:
+        return ()
+    return (check_near_copies(metadata.near_copies, design.rows(targets)),)
 
 
 def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -> tuple[Outcome, ...]:
@@ -56,22 +72,22 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
     if len(targets) > 1 or design.n_models < 2:
         return ()
     (target,) = targets.tolist()
-    is_classification = task_of(signals.labels) == CLASSIFICATION
+    are_residuals = task_of(signals.labels) == REGRESSION
     return (
-        check_overlap(design.in_mask, target),
+        check_overlap(design.of_units.in_mask, target),
         check_size(design.in_mask, target),
         check_confidence(
-            _last(signals, "log_odds" if is_classification else "scaled_residual"),
+            _last(signals, "scaled_residual" if are_residuals else "log_odds"),
             design.in_mask,
             target,
-            are_residuals=not is_classification,
+            are_residuals=are_residuals,
         ),
     )
 
 
 def _check_fit(signals: Signals, in_mask: BoolArray, targets: IntArray) -> Outcome:
     """Are the targets as accurate as they should be?"""
-    if task_of(signals.labels) == CLASSIFICATION:
+    if task_of(signals.labels) != REGRESSION:
         return check_accuracy(_last(signals, "correct"), in_mask, targets, _labels(signals))
     return check_errors(_last(signals, "loss"), in_mask, targets, signals.labels)
 
@@ -82,5 +98,6 @@ def _last(signals: Signals, name: str) -> AnyArray | None:
 
 
 def _labels(signals: Signals) -> AnyArray | None:
-    """Labels of the records, where all models share them."""
-    return signals.labels if signals.labels.ndim == 1 else None
+    """Labels of the records, where there are any that all models share."""
+    has_labels = task_of(signals.labels, signals.arrays) != LANGUAGE
+    return signals.labels if has_labels and signals.labels.ndim == 1 else None

@@ -14,10 +14,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.array_types import FloatArray
+
+if TYPE_CHECKING:
+    from leakscope.evaluate.hygiene.shift import ShiftTask
 
 _MOST_BYTES = 1 << 26
 _PROCESS: ContextVar[subprocess.Popen[bytes] | None] = ContextVar("second process", default=None)
@@ -37,20 +41,20 @@ def loading_beside(is_needed: bool = True) -> Iterator[None]:
             process.communicate()
 
 
-def scores_from_beside(features: AnyArray, members: BoolArray, seed: int) -> FloatArray | None:
+def scores_from_beside(shift: ShiftTask) -> FloatArray | None:
     """What `shift.forest_scores` returns; None where there is no second process, or it failed."""
     process = _PROCESS.get()
-    if process is None or features.nbytes > _MOST_BYTES:
+    if process is None or shift.features.nbytes > _MOST_BYTES:
         return None
     _PROCESS.set(None)  # its input ends with this task
     task = io.BytesIO()
-    np.savez(task, features=features, members=members, seed=seed)
+    np.savez(task, **shift._asdict())
     try:
         answer, _ = process.communicate(task.getvalue())
         scores: FloatArray = np.load(io.BytesIO(answer))
     except (OSError, ValueError, EOFError):
         return None
-    return scores if process.returncode == 0 and scores.shape == members.shape else None
+    return scores if process.returncode == 0 and scores.shape == shift.members.shape else None
 
 
 def serve() -> None:
@@ -58,12 +62,13 @@ def serve() -> None:
     import sklearn.ensemble
     import sklearn.model_selection  # noqa: F401
 
-    from leakscope.evaluate.hygiene.shift import forest_scores
+    from leakscope.evaluate.hygiene.shift import ShiftTask, forest_scores
 
     task = sys.stdin.buffer.read()
     if task:
         with np.load(io.BytesIO(task)) as given:
-            scores = forest_scores(given["features"], given["members"], int(given["seed"]))
+            of_task = ShiftTask(given["features"], given["members"], int(given["seed"]), given["units"])
+            scores = forest_scores(of_task)
         np.save(sys.stdout.buffer, scores)
 
 

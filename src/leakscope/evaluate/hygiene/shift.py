@@ -6,7 +6,8 @@ what the model remembers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.hygiene.second_process import scores_from_beside
+from leakscope.evaluate.hygiene.words import bags_of_words, word_scores
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.stats.intervals import delong
 
 NAME = "shift"
@@ -21,57 +24,144 @@ _LEVEL = 0.999
 _WARNS_ABOVE, _FAILS_ABOVE = 0.52, 0.55
 """Thresholds for the lower end of the interval. Out-of-fold scores are not quite independent (without a
 shift, their z has a standard deviation of 1.4), hence the margin above 0.5."""
+_FAILURE = (
+    "they differ before any model is trained, and part of the leakage may be this difference. Take members "
+    "and non-members at random from one source"
+)
 _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_RECORDS, _N_FOLDS = 20, 4
 
 
+class ShiftTask(NamedTuple):
+    """What forests are fitted to.
+
+    Attributes:
+        features: float32 (records, features).
+        members: bool (records,).
+        seed: of folds and forests.
+        units: int64 (records,), from 0; a fold has all records of a unit.
+    """
+
+    features: AnyArray
+    members: BoolArray
+    seed: int
+    units: IntArray
+
+
 def shift_scores(
-    features_of: Callable[[IntArray], AnyArray], is_member: BoolArray, seed: int = 0
+    features_of: Callable[[IntArray], AnyArray],
+    is_member: BoolArray,
+    seed: int = 0,
+    units: IntArray | None = None,
 ) -> FloatArray:
-    """How much each record looks like a member to a forest fitted on other records.
+    """How much each record looks like a member to a forest fitted on records of other units.
+
+    Records of one person are alike and are members together, so a forest fitted on some of them would
+    recognize the others.
 
     Args:
         features_of: returns the features of the records at some indices, numbers (records, ...); long ones
             are projected on their principal axes.
         is_member: bool (records,).
         seed: seed of the sample drawn when there are many records, and of the forest.
+        units: int64 (records,), the unit of each record; None: every record is one.
 
     Returns:
         float64 (records,); NaN for records outside the sample, all NaN with too few members or non-members.
     """
+
+    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
+        features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
+        task = ShiftTask(features, members, seed, of_sample)
+        by_second_process = scores_from_beside(task)
+        return forest_scores(task) if by_second_process is None else by_second_process
+
+    return _of_sample(is_member, seed, units, fitted)
+
+
+def text_shift_scores(
+    texts_of: Callable[[IntArray], Sequence[str]],
+    is_member: BoolArray,
+    seed: int = 0,
+    units: IntArray | None = None,
+) -> FloatArray:
+    """The same for documents: how much each looks like a member to a regression on words.
+
+    Args:
+        texts_of: returns the documents at some indices.
+        is_member: bool (records,).
+        seed: seed of the sample drawn when there are many documents, and of the folds.
+        units: int64 (records,), the unit of each document; None: every document is one.
+    """
+
+    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
+        return word_scores(bags_of_words(texts_of(sample)), members, _folds(members, of_sample, seed))
+
+    return _of_sample(is_member, seed, units, fitted)
+
+
+def _of_sample(
+    is_member: BoolArray,
+    seed: int,
+    units: IntArray | None,
+    fitted: Callable[[IntArray, BoolArray, IntArray], FloatArray],
+) -> FloatArray:
+    """The scores of a sample among NaN; `fitted` gets its indices, members and units, numbered from 0."""
     scores = np.full(len(is_member), np.nan)
     sample = _sample(len(is_member), seed)
     members = is_member[sample]
-    if min(members.sum(), (~members).sum()) < _LEAST_RECORDS:
-        return scores
-    features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
-    of_sample = scores_from_beside(features, members, seed)
-    scores[sample] = forest_scores(features, members, seed) if of_sample is None else of_sample
+    units = np.arange(len(is_member)) if units is None else units
+    _, first, of_sample = np.unique(units[sample], return_index=True, return_inverse=True)
+    if min(members[first].sum(), (~members[first]).sum()) >= _LEAST_RECORDS:
+        scores[sample] = fitted(sample, members, of_sample)
     return scores
 
 
-def forest_scores(features: AnyArray, members: BoolArray, seed: int) -> FloatArray:
-    """The scores of a sample, float32 (records, features)."""
-    return _out_of_fold(_narrow(features, seed), members, seed)
+def forest_scores(task: ShiftTask) -> FloatArray:
+    """The scores of a sample."""
+    return _out_of_fold(task._replace(features=_narrow(task.features, task.seed)))
 
 
-def check_shift(scores: FloatArray | None, is_member: BoolArray) -> Outcome:
-    """The AUC of `shift_scores`, with DeLong's interval."""
+def check_shift(
+    scores: FloatArray | None,
+    is_member: BoolArray,
+    units: IntArray | None = None,
+    noun: Noun = RECORD,
+    of_words: bool = False,
+) -> Outcome:
+    """The AUC of `shift_scores`, of units their mean, with DeLong's interval.
+
+    Args:
+        scores: float64 (records,); None: the features are unknown.
+        is_member: bool (records,).
+        units: int64 (records,), the unit of each record; None: every record is one.
+        noun: what members are.
+        of_words: the scores are those of documents.
+    """
     if scores is None:
         return _not_checked("the features are unknown")
     has_score = ~np.isnan(scores)
     if not has_score.any():
         return _not_checked(f"it takes {_LEAST_RECORDS} members and {_LEAST_RECORDS} non-members")
-    auc, _, interval = delong(scores[has_score], is_member[has_score], _LEVEL)
+    scores, is_member = scores[has_score], is_member[has_score]
+    if units is not None:
+        _, first, own = np.unique(units[has_score], return_index=True, return_inverse=True)
+        scores, is_member = np.bincount(own, weights=scores) / np.bincount(own), is_member[first]
+    auc, _, interval = delong(scores, is_member, _LEVEL)
     status: Status = "ok"
     if interval.low > _WARNS_ABOVE:
         status = "failed" if interval.low > _FAILS_ABOVE else "warning"
-    meaning = "no better than guessing" if status == "ok" else "part of the leakage may be this difference"
+    meaning = "no better than guessing" if status == "ok" else _FAILURE
+    classifier = "a classifier of words" if of_words else "a classifier"
     sentence = (
-        f"Without the model, a classifier separates members from non-members with an AUC of {auc:.3f} "
+        f"Without the model, {classifier} separates {_sides(noun)} with an AUC of {auc:.3f} "
         f"({_LEVEL:.1%} interval {interval.low:.3f} to {interval.high:.3f}): {meaning}."
     )
     return Outcome(NAME, status, sentence, {"auc": auc, "low": interval.low, "high": interval.high})
+
+
+def _sides(noun: Noun) -> str:
+    return "members from non-members" if noun == RECORD else f"member {noun.many} from the others"
 
 
 def _not_checked(reason: str) -> Outcome:
@@ -96,15 +186,15 @@ def _narrow(x: AnyArray, seed: int) -> AnyArray:
     return np.asarray(axes.fit_transform(x))
 
 
-def _out_of_fold(x: AnyArray, members: BoolArray, seed: int) -> FloatArray:
-    """Scores by forests fitted without the record's fold, minus the mean of the fold.
+def _out_of_fold(task: ShiftTask) -> FloatArray:
+    """Scores by forests fitted without the fold of the record's unit, minus the mean of the fold.
 
     The base rate of the other folds runs against the fold's own; with it, the pooled scores of a useless
     forest would have an AUC below one half.
     """
     from sklearn.ensemble import ExtraTreesClassifier
-    from sklearn.model_selection import StratifiedKFold
 
+    x, members, seed, units = task
     scores = np.empty(len(x))
 
     def fill(fold: tuple[IntArray, IntArray]) -> None:
@@ -113,6 +203,17 @@ def _out_of_fold(x: AnyArray, members: BoolArray, seed: int) -> FloatArray:
         member_probability = forest.fit(x[train], members[train]).predict_proba(x[test])[:, 1]
         scores[test] = member_probability - member_probability.mean()
 
-    folds = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed)
-    on_threads(fill, list(folds.split(x, members)), x.size)  # trees grow without Python's lock
+    on_threads(fill, _folds(members, units, seed), x.size)  # trees grow without Python's lock
     return scores
+
+
+def _folds(members: BoolArray, units: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
+    """Indices to fit on and to score, by fold; all records of a unit are in one fold."""
+    from sklearn.model_selection import StratifiedKFold
+
+    of_units = members[np.unique(units, return_index=True)[1]]
+    splits = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(of_units, of_units)
+    return [
+        (np.flatnonzero(np.isin(units, train)), np.flatnonzero(np.isin(units, test)))
+        for train, test in splits
+    ]

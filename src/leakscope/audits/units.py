@@ -1,0 +1,95 @@
+"""Who is a member: single records, or units such as patients, whose records are in a training set together.
+
+A unit is named by a column of the records. Rows without a value there would all count as one person, so they
+are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from leakscope.array_types import BoolArray, IntArray
+from leakscope.data.column_file import MISSING_GROUP
+from leakscope.design import number_units, unit_sizes
+from leakscope.errors import InputError, did_you_mean
+from leakscope.evaluate.nouns import Noun
+from leakscope.types import Design, Records
+
+_CANARY = "canary "
+_MISSING = (MISSING_GROUP, "", "nan", "NaN", "None")
+
+
+def units_of(records: Records, unit: str | None) -> IntArray | None:
+    """The unit of each record; None where every record is its own.
+
+    Raises:
+        InputError: the records have no such column, or some have no value in it.
+    """
+    if unit is None:
+        return None
+    if unit not in records.groups:
+        known = sorted(records.groups)
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise InputError(
+            f"unit={unit!r}: {records.name} has no such column among its groups ({has}); "
+            f"{did_you_mean(unit, known, after=' ')}name the column that says whose record it is"
+        )
+    names = records.groups[unit]
+    is_missing = np.isin(names, _MISSING)
+    if is_missing.any():
+        first = records.ids[int(np.argmax(is_missing))]
+        raise InputError(
+            f"unit={unit!r}: {int(is_missing.sum()):,} records have no value (first: id {first}), and would "
+            "count as one unit; drop them, or fill the column"
+        )
+    units = number_units(names)
+    if units.max() == 0:
+        raise InputError(f"unit={unit!r}: all records belong to {names[0]!r}; name another column")
+    return units
+
+
+def first_of_units(records: Records, unit: str | None) -> IntArray | slice:
+    """One record of each unit, in the order of the units; all records where every record is its own."""
+    units = units_of(records, unit)
+    return slice(None) if units is None else np.unique(units, return_index=True)[1]
+
+
+def canaries_apart(records: Records, unit: str | None) -> Records:
+    """The records, with every canary as a unit of its own: its membership says nothing of a real one."""
+    if unit is None or records.is_canary is None or unit not in records.groups:
+        return records
+    own = np.char.add(_CANARY, records.ids)
+    names = np.where(records.is_canary, own, records.groups[unit])
+    return replace(records, groups={**records.groups, unit: names})
+
+
+def unit_facts(unit: str | None, design: Design) -> dict[str, str]:
+    """What the report says about units, and how the sizes of training sets vary with them."""
+    if unit is None or design.units is None:
+        return {}
+    sizes, n_trained = unit_sizes(design.units), design.in_mask.sum(axis=1)
+    noun = Noun.of_unit(unit)
+    return {
+        "unit": f"{noun.one}: {len(sizes):,} {noun.many} with {_span(sizes)} records each",
+        "records per model": f"{_span(n_trained)} of {design.n_records:,}",
+    }
+
+
+def check_members(is_member: BoolArray, units: IntArray | None, unit: str | None) -> None:
+    """Refuses a list of members that takes some records of a unit and leaves out others."""
+    if units is None:
+        return
+    n_members, sizes = np.bincount(units, weights=is_member), unit_sizes(units)
+    n_split = int(((n_members > 0) & (n_members < sizes)).sum())
+    if n_split:
+        raise InputError(
+            f"unit={unit!r}: of {n_split:,} {Noun.of_unit(unit).many} some records are members and others "
+            "are not; who is a member must be a member with all records, or leave unit out"
+        )
+
+
+def _span(counts: IntArray) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,173 @@
+"""Exposure of planted secrets, and documents that are extracted verbatim, with intervals and a control.
+
+Both are figures of a model and a document. A document's part in a figure is its mean over the models that
+were trained with it (or without it), so the intervals account for what its models share, and for what the
+documents of one model share (`leakscope.stats.two_way`). The base shows what does not come from fine-tuning.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.evaluate.attacked import Attacked
+from leakscope.evaluate.figure import figure_with_intervals
+from leakscope.evaluate.text_results import ExtractionFigures, SecretFigures, TextFigures, WithAndWithout
+from leakscope.evaluate.uncertainty import Sample
+from leakscope.signals.registry import (
+    BASE_EXTRACTED,
+    BASE_SECRET_RANK,
+    EXTRACTED,
+    LANGUAGE,
+    SECRET_RANK,
+    task_of,
+)
+from leakscope.stats.estimate import Estimate, TwoEstimates
+from leakscope.stats.intervals import clopper_pearson
+from leakscope.types import Design, Signals
+
+MOST_PREFIX, MOST_CONTINUED = 50, 50
+"""As `leakscope.signals.tokens` has them, which needs torch."""
+_LEVEL = 0.95
+
+
+class Population(NamedTuple):
+    """The models that are evaluated, on some of the documents."""
+
+    signals: Signals
+    design: Design
+    targets: IntArray
+
+    @classmethod
+    def of(cls, attacked: Attacked) -> Population:
+        """Without the scores."""
+        return cls(attacked.signals, attacked.design, attacked.targets)
+
+
+def text_figures(
+    documents: Population, with_canaries: Population, candidates: IntArray | None
+) -> TextFigures | None:
+    """The figures of language models; None for other models.
+
+    Args:
+        documents: without canaries.
+        with_canaries: all of them.
+        candidates: int64 (records,), number of candidates of the secret in each document, itself included, 0
+            where there is none; None: no secrets were planted.
+    """
+    if task_of(documents.signals.labels, documents.signals.arrays) != LANGUAGE:
+        return None
+    return TextFigures(_extraction(documents), _secrets(with_canaries, candidates))
+
+
+def _extraction(documents: Population) -> ExtractionFigures | None:
+    """None where no document is long enough."""
+    if not {EXTRACTED, BASE_EXTRACTED} <= set(documents.signals.arrays):
+        return None
+    sample = Sample.of(*documents)
+    long = np.flatnonzero(sample.signals.last(EXTRACTED)[0] >= 0)
+    if not len(long):
+        return None
+    of_models, of_base = (sample.signals.last(name)[:, long] for name in (EXTRACTED, BASE_EXTRACTED))
+    sides = _both_sides(Population(sample.signals, sample.design, sample.targets), long, of_models)
+    share = WithAndWithout(*sides, _rate(of_base[0] > 0))
+    return ExtractionFigures(len(long), MOST_PREFIX, MOST_CONTINUED, share)
+
+
+def _secrets(everyone: Population, candidates: IntArray | None) -> SecretFigures | None:
+    """None where there are no secrets, or they were not ranked."""
+    stored = everyone.signals.arrays
+    if candidates is None or not {SECRET_RANK, BASE_SECRET_RANK} <= set(stored) or not candidates.any():
+        return None
+    planted = np.flatnonzero(candidates)
+    n_candidates = int(candidates[planted[0]])
+    most_bits = float(np.log2(n_candidates))
+    above, above_base = (
+        np.asarray(everyone.signals.last(name)[:, planted], np.float64)
+        for name in (SECRET_RANK, BASE_SECRET_RANK)
+    )
+    share_of_bits = 1 - np.log2(1 + above) / most_bits
+    members, nonmembers = (_scaled(s, most_bits) for s in _both_sides(everyone, planted, share_of_bits))
+    of_base = _mean_of(most_bits - np.log2(1 + above_base[0]), most_bits)
+    return SecretFigures(
+        len(planted),
+        n_candidates,
+        most_bits,
+        chance_bits(n_candidates),
+        WithAndWithout(members, nonmembers, of_base),
+        WithAndWithout(*_both_sides(everyone, planted, above == 0), _rate(above_base[0] == 0)),
+    )
+
+
+def chance_bits(n_candidates: int) -> float:
+    """Expected exposure of a secret whose rank is as likely to be any other: about 1.44 bits."""
+    return float(np.log2(n_candidates) - special.gammaln(n_candidates + 1) / np.log(2) / n_candidates)
+
+
+def _rate(says_yes: BoolArray) -> Estimate:
+    """Share of independent documents."""
+    n_yes = int(says_yes.sum())
+    interval = clopper_pearson(n_yes, len(says_yes), _LEVEL)
+    return Estimate(n_yes / len(says_yes), interval.low, interval.high)
+
+
+def _both_sides(
+    population: Population, records: IntArray, values: AnyArray
+) -> tuple[TwoEstimates, TwoEstimates]:
+    """Means of values (models, records) from 0 to 1 over members, and over non-members."""
+    _, design, targets = population
+    own = Design(design.in_mask[:, records], None, design.models)
+    of_targets = np.asarray(values[targets], np.float64)
+    return _figure(own, targets, of_targets, True), _figure(own, targets, of_targets, False)
+
+
+def _figure(design: Design, targets: IntArray, values: FloatArray, is_member: bool) -> TwoEstimates:
+    """The mean over documents of their means over the targets on one side."""
+    has_side = (design.rows(targets) == is_member).any(axis=0)
+    if not has_side.any():
+        return TwoEstimates(None, None, None, None, None)
+    values = values[:, has_side]
+    own = Design(design.in_mask[:, has_side], None, design.models)
+    signals = Signals({}, (1,), np.zeros(own.n_records, np.int64))
+    whole = _means(values, own.rows(targets) == is_member, values.mean(axis=0))
+
+    def parts(some: FloatArray, in_mask: BoolArray) -> FloatArray:
+        return _means(some, in_mask == is_member, whole)[None] / len(whole)
+
+    sample = Sample(signals, own, targets, np.arange(own.n_records), own.n_records)
+    (variance,) = sample.replicates_of(values).variances(parts, own.n_records)
+    n = len(whole)
+    figure = figure_with_intervals(
+        float(whole.mean()),
+        None,
+        variance,
+        lambda rate, level: clopper_pearson(round(rate * n), n, level),
+        several=len(targets) > 1,
+    )
+    return TwoEstimates(figure.value, figure.low, figure.high, figure.these_low, figure.these_high)
+
+
+def _means(values: FloatArray, is_counted: BoolArray, otherwise: FloatArray) -> FloatArray:
+    """Mean of each document over the models that count; (records,)."""
+    n_counted = is_counted.sum(axis=0)
+    means = np.where(is_counted, values, 0.0).sum(axis=0) / np.maximum(n_counted, 1)
+    return np.where(n_counted > 0, means, otherwise)
+
+
+def _scaled(figure: TwoEstimates, most: float) -> TwoEstimates:
+    """A figure from 0 to 1 in another unit."""
+    ends = (figure.value, figure.low, figure.high, figure.these_low, figure.these_high)
+    return TwoEstimates(*(None if end is None else end * most for end in ends))
+
+
+def _mean_of(values: FloatArray, most: float) -> Estimate:
+    """The mean of a few numbers from 0 to `most`, with Student's interval."""
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean, None, None)
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    reach = float(special.stdtrit(len(values) - 1, (1 + _LEVEL) / 2) * error)
+    return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, most))
