@@ -10,6 +10,7 @@ from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -51,6 +52,7 @@ def judge_gate(
     exposed: ExposedRecords | None,
     hygiene: Sequence[Outcome] = (),
     n_nonmembers: int | None = None,
+    noun: Noun = RECORD,
 ) -> GateResult:
     """The outcome of every limit.
 
@@ -60,9 +62,10 @@ def judge_gate(
         exposed: records that are individually exposed; None where single records were not evaluated.
         hygiene: checks of the audit; after one that undermines the figures, every limit is inconclusive.
         n_nonmembers: non-members of each target; None: unknown.
+        noun: what members are.
     """
     failed_checks = [check.name for check in undermining(hygiene)]
-    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
+    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed, noun))
     limits = tuple(_undecided(limit, failed_checks) for limit in outcomes)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
@@ -115,7 +118,7 @@ class _Range:
     def of(cls, figure: Figure, gate: Gate) -> _Range:
         reason = figure.reason if isinstance(figure, TprAtFpr) else None
         if gate.records == "these":
-            no_interval = "it has no interval for these records"
+            no_interval = 'it has no interval for records = "these"'
             return cls(_known(figure.these_low), _known(figure.these_high_99), reason or no_interval, _SURE)
         sure = _SURE if figure.these_low is None else _ABOUT_SURE  # of one model, other records are queried
         return cls(_known(figure.low), _known(figure.high_99), reason or "it has no interval", sure)
@@ -147,7 +150,7 @@ class _Limit:
 
 
 def _outcomes(
-    gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None
+    gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None, noun: Noun
 ) -> Iterator[LimitOutcome]:
     def ranges(figure_of: Callable[[AttackFigures], Figure]) -> dict[str | None, _Range]:
         return {label: _Range.of(figure_of(figures), gate) for label, figures in attacks.items()}
@@ -172,7 +175,8 @@ def _outcomes(
         }
         yield _outcome(_Limit("max_epsilon", what, gate.max_epsilon, _number), bounds)
     if gate.max_exposed_share is not None:
-        limit = _Limit("max_exposed_share", "the share of exposed records", gate.max_exposed_share, _percent)
+        what = f"the share of exposed {noun.many}"
+        limit = _Limit("max_exposed_share", what, gate.max_exposed_share, _percent)
         yield _outcome(limit, {None: _exposed_range(exposed, gate.max_exposed_share)})
 
 
