@@ -115,8 +115,8 @@ def _late_epochs(results: AuditResults) -> Iterator[Remedy]:
         yield Remedy(
             "late epochs",
             f"After epoch {fit.epoch}, leakage grows from {max(earlier.value or 0, 0):.3f} to "
-            f"{bits[last.epoch].value or 0:.3f} bits per {results.config.noun.one}, and accuracy on non-members goes from "
-            f"{fit.nonmembers:.1%} to {last.nonmembers:.1%}.",
+            f"{bits[last.epoch].value or 0:.3f} bits per {results.config.noun.one}, and accuracy on "
+            f"non-members goes from {fit.nonmembers:.1%} to {last.nonmembers:.1%}.",
             f"Stop after epoch {fit.epoch}.{caution}",
             _training_table(results, {"epochs": fit.epoch, "checkpoints": None}),
             f"Accuracy on non-members changes by {100 * (fit.nonmembers - last.nonmembers):+.1f} points; "
@@ -190,7 +190,8 @@ def _groups(results: AuditResults) -> Iterator[Remedy]:
         f"Some groups are more exposed than the {noun.many} as a whole (AUC {strongest.auc.value or 0:.3f}): "
         f"{named}.",
         f"Protect the group, not the average: look at its most exposed {noun.many}, and add {noun.many} of "
-        "the group or, where the model can do without, leave it out. Judge every remedy by the group's own figures.",
+        "the group or, where the model can do without, leave it out. Judge every remedy by the group's own "
+        "figures.",
         "r = leakscope.open_run(RUN).records\n"
         f'r.filter(r[{column!r}] == {group.group!r}).sort("advantage", descending=True)',
         "Records of a small group are hard to replace: leaving them out costs accuracy on the group.",

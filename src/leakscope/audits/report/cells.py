@@ -75,7 +75,10 @@ def sets_remarks(results: AuditResults) -> list[str]:
     """How the sets were chosen, and why some cells have no number."""
     sets = sets_of(results)
     chosen = "The most exposed records are chosen for each target by the outputs of the other models."
-    unmeasured = [f"Not measurable, {name}: {own.reason}." for name, own in sets if own.reason is not None]
+    say = results.config.noun.say
+    unmeasured = [
+        f"Not measurable, {name}: {say(own.reason)}." for name, own in sets if own.reason is not None
+    ]
     rates = [
         f"Not measurable, {name}: {point.reason}."
         for name, own in sets
@@ -83,8 +86,7 @@ def sets_remarks(results: AuditResults) -> list[str]:
         for point in own.tpr_at_fpr
         if point.reason
     ]
-    chosen = results.config.noun.say(chosen)
-    return [*([chosen] if sets[0][1].reason is None else []), *unmeasured, *rates]
+    return [*([say(chosen)] if sets[0][1].reason is None else []), *unmeasured, *rates]
 
 
 def interval_table(results: AuditResults) -> list[Table]:

@@ -182,11 +182,8 @@ def _groups_sentences(results: AuditResults) -> list[str]:
         return []
     above, say = groups_above(results), results.config.noun.say
     if above is None:
-        return [
-            say(
-                f"Whether a group stands out was not tested: none has {FEWEST_RECORDS} records and an interval."
-            )
-        ]
+        why = f"none has {FEWEST_RECORDS} records and an interval"
+        return [say(f"Whether a group stands out was not tested: {why}.")]
     if above:
         return [remedy.found for remedy in remedies(results) if remedy.finding == "groups"]
     return [

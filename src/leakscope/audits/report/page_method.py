@@ -61,7 +61,7 @@ def _epsilon(bound: EpsilonFigure) -> str:
 def _epsilon_text(results: AuditResults) -> str:
     config = results.config
     median = " We report the median bound over targets." if results.population.targets > 1 else ""
-    return (
+    return config.noun.say(
         f"With {config.confidence:.0%} confidence, training is not (epsilon, {config.delta:g})-"
         "differentially private for any epsilon below the bound, provided that records are "
         f"independent.{median}"
