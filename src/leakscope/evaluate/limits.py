@@ -65,8 +65,9 @@ def judge_gate(
         noun: what members are.
     """
     failed_checks = [check.name for check in undermining(hygiene)]
-    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed, noun))
-    limits = tuple(_undecided(limit, failed_checks) for limit in outcomes)
+    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
+    decided = (_undecided(limit, failed_checks) for limit in outcomes)
+    limits = tuple(replace(limit, sentence=noun.say(limit.sentence)) for limit in decided)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
 
@@ -118,7 +119,7 @@ class _Range:
     def of(cls, figure: Figure, gate: Gate) -> _Range:
         reason = figure.reason if isinstance(figure, TprAtFpr) else None
         if gate.records == "these":
-            no_interval = 'it has no interval for records = "these"'
+            no_interval = "it has no interval for these records"
             return cls(_known(figure.these_low), _known(figure.these_high_99), reason or no_interval, _SURE)
         sure = _SURE if figure.these_low is None else _ABOUT_SURE  # of one model, other records are queried
         return cls(_known(figure.low), _known(figure.high_99), reason or "it has no interval", sure)
@@ -150,7 +151,7 @@ class _Limit:
 
 
 def _outcomes(
-    gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None, noun: Noun
+    gate: Gate, attacks: Mapping[str, AttackFigures], exposed: ExposedRecords | None
 ) -> Iterator[LimitOutcome]:
     def ranges(figure_of: Callable[[AttackFigures], Figure]) -> dict[str | None, _Range]:
         return {label: _Range.of(figure_of(figures), gate) for label, figures in attacks.items()}
@@ -175,8 +176,7 @@ def _outcomes(
         }
         yield _outcome(_Limit("max_epsilon", what, gate.max_epsilon, _number), bounds)
     if gate.max_exposed_share is not None:
-        what = f"the share of exposed {noun.many}"
-        limit = _Limit("max_exposed_share", what, gate.max_exposed_share, _percent)
+        limit = _Limit("max_exposed_share", "the share of exposed records", gate.max_exposed_share, _percent)
         yield _outcome(limit, {None: _exposed_range(exposed, gate.max_exposed_share)})
 
 

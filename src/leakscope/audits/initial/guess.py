@@ -34,9 +34,8 @@ class Guess(NamedTuple):
 
     def features(self, look: Look) -> tuple[str, ...]:
         """The columns that remain."""
-        return tuple(
-            name for name in look.names if name not in (self.label, self.id, self.unit, *self.left_out)
-        )
+        taken = (self.label, self.id, self.unit, *self.left_out)
+        return tuple(name for name in look.names if name not in taken)
 
 
 def guess(
@@ -119,7 +118,8 @@ def guess_unit(look: Look, label: str | None = None, id_column: str | None = Non
     """The column that probably says whose record it is: ids of people with several rows each."""
     n_rows = min(look.n_rows, FIRST_ROWS)
     columns = [c for c in look.columns if c.name not in (label, id_column) and c.kind in ("whole", "text")]
-    return next((c.name for c in columns if are_people(c.name, c.n_values, n_rows)), None)
+    people = [c.name for c in columns if are_people(c.name, c.n_values, n_rows)]
+    return next((name for name in people if not whole_column(look.path, name).null_count()), None)
 
 
 def _is_named_as_id(column: Column) -> bool:
