@@ -114,9 +114,8 @@ def test_an_unknown_kind_and_too_few_records_are_refused():
 @given(sizes, st.integers(1, 9))
 def test_records_of_a_unit_are_members_together(size, most):
     n_models, n_units, seed = size
-    units = number_units(
-        np.random.default_rng(seed).permutation(np.repeat(np.arange(n_units), most)).astype(str)
-    )
+    names = np.repeat(np.arange(n_units), most).astype(str)
+    units = number_units(np.random.default_rng(seed).permutation(names))
     for kind in DESIGNS:
         design = make_design(kind, n_models, len(units), seed, units=units)
         of_units = make_design(kind, n_models, n_units, seed).in_mask
