@@ -24,22 +24,21 @@ import numpy as np
 
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design, number_units
-from leakscope.evaluate.attack_figures import Scored, attack_figures
-from leakscope.evaluate.config import EvaluationConfig
-from leakscope.evaluate.figure import UNDEFINED
+from leakscope.evaluate.attack_figures import Scored
+from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.headline import half_aucs, strongest
 from leakscope.evaluate.predictions import accuracy_figures
-from leakscope.evaluate.results import Figure, SetFigures
+from leakscope.evaluate.results import Figure
 from leakscope.evaluate.uncertainty import Sample
-from leakscope.stats.intervals import delong
+from leakscope.stats.intervals import Interval, delong
+from leakscope.stats.parts import auc_parts, ranked
 from leakscope.stats.roc import auc
+from leakscope.stats.two_way import NoLeakage
 from leakscope.types import Design, Signals
 
 N_UNITS, N_FEATURES, MOST_RECORDS = 160, 8, 15
 ATTACKS = ("loss", "lira", "eb_lira")
 NULL, LEAKY = "ignore the data", "forest"
-CONFIG = EvaluationConfig("records", ATTACKS, (0.1,), unit="person")
-NO_SET = SetFigures("", 0, UNDEFINED, UNDEFINED, (), "not measured here")
 
 
 class Cell(NamedTuple):
@@ -100,24 +99,31 @@ def population(cell: Cell, number: int) -> tuple[Signals, Design]:
     return Signals(arrays, (1,), y.astype(np.int64)), design
 
 
-def figures_of(signals: Signals, design: Design) -> Iterator[tuple[str, Figure]]:
-    """Every figure of an audit of these models."""
+def figures_of(signals: Signals, design: Design, attacks: tuple[str, ...]) -> Iterator[tuple[str, Figure]]:
+    """AUC and accuracy with the intervals of an audit."""
     targets = np.arange(design.n_models)
-    sample = Sample.of(signals, design, targets)
+    sample, in_mask = Sample.of(signals, design, targets), design.of_units.in_mask
     halves = {}
-    for attack in resolve_all(ATTACKS):
+    for attack in resolve_all(attacks):
         replicates = sample.replicates(attack)
-        scored = Scored(replicates.whole.values, design.of_units.in_mask, replicates, sample.units)
-        own = attack_figures(scored, CONFIG, {}, NO_SET)
-        halves[attack.label] = half_aucs(scored)
-        yield f"AUC, {attack.label}", own.auc
-        yield f"advantage, {attack.label}", own.advantage
-        yield f"TPR at 10%, {attack.label}", own.tpr_at_fpr[0]
+        scores = replicates.whole.values
+        (variance,) = replicates.variances(_auc_parts, sample.n_units, [NoLeakage(0.5)])
+        aucs = np.array([auc(*row) for row in zip(scores, in_mask, strict=True)])
+        yield f"AUC, {attack.label}", figure_of_targets(aucs, variance, _no_interval)
+        halves[attack.label] = half_aucs(Scored(scores, in_mask, replicates, sample.units))
     yield "headline", strongest(halves, replicates, design.of_units.n_records)[1]
     accuracy = accuracy_figures(signals, design, sample)
     assert accuracy is not None
     yield "accuracy on non-members", accuracy.nonmembers
     yield "AUC of one model, loss", _of_one_model(signals, design)
+
+
+def _auc_parts(scores: np.ndarray, in_mask: np.ndarray) -> np.ndarray:
+    return auc_parts(ranked(scores, in_mask))[None]
+
+
+def _no_interval(_value: float, _level: float) -> Interval:
+    raise AssertionError("there are several targets")
 
 
 def _of_one_model(signals: Signals, design: Design) -> Figure:
@@ -135,8 +141,8 @@ def audited(cell: Cell, number: int) -> dict[str, Row]:
     alone = Design(design.in_mask)
     return {
         f"{level}: {name}": Row(*(float(getattr(figure, end) or 0) for end in ("value", *ends)))
-        for level, own in (("by unit", design), ("by record", alone))
-        for name, figure in figures_of(signals, own)
+        for level, own, attacks in (("by unit", design, ATTACKS), ("by record", alone, ATTACKS[:2]))
+        for name, figure in figures_of(signals, own, attacks)
     }
 
 
@@ -150,10 +156,6 @@ def summary(cell: Cell, n_populations: int) -> Iterator[str]:
         values, low, high = np.array(own).T
         is_auc = "AUC" in name or "headline" in name
         truth = 0.5 if cell.kind == NULL and is_auc else float(values.mean())
-        if cell.kind == NULL and "advantage" in name:
-            truth = 0.0
-        if cell.kind == NULL and "TPR" in name:
-            truth = 0.1
         holds = ((low <= truth) & (truth <= high)).mean()
         yield (
             f"| {cell.kind} | {cell.n_models} | {cell.question} | {name} | {values.mean():.4f} | "

@@ -15,7 +15,8 @@ from sklearn.neighbors import KNeighborsClassifier
 import leakscope
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.audits.merged import merge_runs
-from leakscope.audits.planning.plan import plan_audit
+from leakscope.audits.population import TrainedPopulation
+from leakscope.audits.run import prepare
 from leakscope.audits.settings import AuditSettings
 from leakscope.audits.units import repeated_ids
 from leakscope.data.frame_records import FrameRoles, frame_records
@@ -259,14 +260,14 @@ def test_a_claim_is_about_one_record(tmp_path: Path) -> None:
         audited(tmp_path / "run", claim=leakscope.dp.Claim(epsilon=1))
 
 
-def test_repeated_ids_are_noticed_where_records_are_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    short_trials(monkeypatch)
+def test_repeated_ids_are_noticed_where_records_are_units() -> None:
     wanted = "understates the risk of persons: set unit = 'patient_id'"
     own = frame_records(visits().drop("site", "day"), FrameRoles("diagnosis"))
     (warning,) = repeated_ids(own, None)
     assert warning.endswith(wanted)
-    plans = [plan_audit(AuditSettings(models=4, unit=unit), _population()) for unit in (None, "patient_id")]
-    assert [any(wanted in line for line in plan.columns) for plan in plans] == [True, False]
+    source = TrainedPopulation(records_of(), NEIGHBOURS)
+    prepared = [prepare(AuditSettings(models=4, unit=unit), source) for unit in (None, "patient_id")]
+    assert [any(wanted in line for line in one.columns) for one in prepared] == [True, False]
     assert repeated_ids(records_of(unit=None), None) == []
 
 
@@ -275,16 +276,8 @@ def test_audit_warns_of_repeated_ids(tmp_path: Path) -> None:
     recipe = leakscope.Recipe(epochs=1)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        leakscope.audit(
-            X=numbered, y="diagnosis", recipe=recipe, models=2, out=tmp_path / "run", device="cpu"
-        )
+        leakscope.audit(X=numbered, y="diagnosis", recipe=recipe, models=2, out=tmp_path / "run")
     assert any("understates the risk of persons" in str(warning.message) for warning in warned)
-
-
-def _population() -> Any:
-    from leakscope.audits.population import TrainedPopulation
-
-    return TrainedPopulation(records_of(), NEIGHBOURS)
 
 
 def test_alike_records_of_one_patient_are_no_shift_between_members_and_others(whole_audits: None) -> None:

@@ -43,7 +43,7 @@ def of_one_model(gap: float, *, by_unit: bool) -> Iterator[tuple[float, float, f
 
 @pytest.mark.parametrize("gap", [0.0, 0.8])
 def test_intervals_over_units_hold_and_intervals_over_records_do_not(gap: float) -> None:
-    """Of 300 intervals of 95%, fewer than 93% hold by chance in 7% of cases, so the bound here is 91%."""
+    """The share of 300 that hold has a standard error of 1.3 points; the bound is three of them below 95%."""
     covered = {}
     for by_unit in (True, False):
         values, low, high = np.array(list(of_one_model(gap, by_unit=by_unit))).T
