@@ -11,7 +11,7 @@ from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.queries import label_queries
-from leakscope.train import loop, poisson
+from leakscope.train import launch, loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records
 
@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 CUDA = torch.device("cuda")
+NOISY = Privacy(noise_multiplier=0.5)
 RECIPES = {
     "dense adam": Recipe(net="mlp", net_options=(("width", 32), ("depth", 2)), lr=0.01, epochs=3),
     "dense sgd": Recipe(net="mlp", optimizer="sgd", lr=0.1, momentum=0.9, nesterov=True, epochs=3),
@@ -62,6 +63,19 @@ RECIPES = {
     "distilled": Recipe(lr=0.01, epochs=2, distillation=Distillation(3, 1)),
     "distilled cnn": Recipe(
         net="cnn", net_options=(("channels", 4),), lr=0.01, epochs=2, distillation=Distillation(2, 1)
+    ),
+    "dense DP-SGD": Recipe(optimizer="sgd", lr=0.05, epochs=3, privacy=NOISY),
+    "some clipped more": Recipe(
+        optimizer="sgd", lr=0.05, epochs=3, privacy=NOISY, treatment=Treatment("clip_more", "random", 0.2)
+    ),
+    "some clipped more, cnn": Recipe(
+        net="cnn",
+        net_options=(("channels", 4), ("norm", "group")),
+        optimizer="sgd",
+        lr=0.05,
+        epochs=2,
+        privacy=NOISY,
+        treatment=Treatment("clip_more", "random", 0.2),
     ),
 }
 
@@ -119,10 +133,10 @@ NEARLY_TIED = 0.04
 SPECIAL = {
     "planted records": (with_copies, RECIPES["dense adam"], NO_FILTER),
     "planted images": (with_copies, RECIPES["stacked cnn"], NO_FILTER),
-    "planted images, DP-SGD": (  # with next to no noise, for each device draws its own
+    "planted images, DP-SGD": (
         with_copies,
         Recipe(net="cnn", net_options=(("channels", 4), ("norm", "group")), optimizer="sgd", lr=0.05,
-               batch_size=16, epochs=2, privacy=Privacy(noise_multiplier=1e-4)),
+               batch_size=16, epochs=2, privacy=Privacy(noise_multiplier=0.5)),
         NO_FILTER,
     ),
     "duplicates left out": (with_duplicates, replace(RECIPES["stacked cnn"], deduplicate=True), NO_FILTER),
@@ -201,7 +215,7 @@ def test_where_a_step_cannot_be_captured_it_is_launched_step_by_step_with_a_note
     def refuse(*_):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(loop, "CapturedSteps", refuse)
+    monkeypatch.setattr(launch, "CapturedSteps", refuse)
     launched = trained_block(RECIPES["stacked cnn"], "bernoulli")
     assert "not captured: operation not permitted" in launched.note
     np.testing.assert_allclose(launched.signals["log_odds"], captured.signals["log_odds"], atol=0.02)
@@ -232,7 +246,7 @@ def test_a_captured_step_of_dp_sgd_ends_where_a_launched_one_ends(trainer, monke
     monkeypatch.setattr(poisson, "_WIDE", -2.0)
     widened, note = ended()
     assert note == ""
-    monkeypatch.setattr(loop, "CapturedSteps", _refuse)
+    monkeypatch.setattr(launch, "CapturedSteps", _refuse)
     launched, note = ended()
     assert "not captured" in note
     np.testing.assert_allclose(widened, captured, atol=0.02)
