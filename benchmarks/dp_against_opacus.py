@@ -30,7 +30,7 @@ from leakscope.design import make_design
 from leakscope.privacy.settings import Privacy, Sampling
 from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train_block
-from leakscope.train.noise import HostNoise
+from leakscope.train.noise import Noise
 from leakscope.types import Design
 
 SEED = 0
@@ -70,7 +70,7 @@ def noise_alone(case: Case) -> None:
     n_models = case.design.n_models
     (net,) = initial_nets(case.recipe, case.inputs, np.arange(1), SEED)
     shapes = [tuple(p.shape) for p in net.parameters()]
-    noise = HostNoise(SEED, np.arange(n_models), shapes, 1.0, torch.device("cpu"))
+    noise = Noise(SEED, np.arange(n_models), shapes, 1.0, torch.device("cpu"))
     gradients = [torch.zeros(n_models, *shape) for shape in shapes]
     for _ in range(case.n_steps):
         noise.add_(gradients)

@@ -124,7 +124,10 @@ def main() -> None:
     for _ in range(rounds):
         for name, way in ways.items():
             times[name] += [taken_by(way) for _ in range(3 if name == "stacked" else 1)]
-    n_models, how = design.n_models * len(CONFIG.hidden_widths), "" if library(is_right) else "not "
+    n_models, how = (
+        design.n_models * len(CONFIG.hidden_widths),
+        "" if library("perceptrons", is_right) else "not ",
+    )
     print(f"{n_models} models, {torch.get_num_threads()} threads, torch {torch.__version__}, {how}compiled")
     ours = Taken(*map(statistics.median, zip(*times["stacked"], strict=True)))
     for name, taken in times.items():

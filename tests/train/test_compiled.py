@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Recipe
 from leakscope.train import compiled
 from leakscope.train.compiled import CompiledSteps, compiled_steps, is_right
@@ -20,6 +21,7 @@ from leakscope.train.dense import DenseStack
 from leakscope.train.loop import initial_nets, inputs_from, train_block
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan, Lesson
+from leakscope.train.poisson import PoissonPlan
 from leakscope.train.steps import HostSteps
 from leakscope.types import Records
 
@@ -38,6 +40,7 @@ from .test_trainers import SETTINGS, recipe_of
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 SIZES = (21, 8, 3, 16)
+PRIVACY = Privacy(noise_multiplier=0.7, clip=0.8)
 UNKNOWN = {
     "mixup": {"mixup": 0.4},
     "relaxed": {"relax_loss": 1.0},
@@ -61,7 +64,8 @@ def parameters(
     recipe: Recipe, records: Records, by_torch: bool, lesson: Lesson | None = None
 ) -> list[Tensor]:
     inputs, design = inputs_from(records, CPU), unequal_design(SIZES, len(records))
-    plan = BatchPlan(design, np.arange(4), recipe.batch_size, 3, lesson)
+    kind = BatchPlan if recipe.privacy is None else PoissonPlan
+    plan = kind(design, np.arange(4), recipe.batch_size, 3, lesson)
     stack = DenseStack(initial_nets(recipe, inputs, np.arange(4), 3), Objective.of(recipe), CPU)
     known = (stack, inputs.x, inputs.y, plan, recipe)
     steps = HostSteps(*known) if by_torch else compiled_steps(*known)
@@ -101,6 +105,57 @@ def test_numeric_labels_end_where_torch_ends(optimizer: str) -> None:
         torch.testing.assert_close(own, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("batch_size", [1, 8, 1000])
+def test_dp_sgd_ends_where_torch_ends(optimizer: str, batch_size: int) -> None:
+    """Batches of no record, of some, and of all members; noise included."""
+    recipe = mlp_recipe(optimizer=optimizer, batch_size=batch_size, lr=0.02, epochs=3, privacy=PRIVACY)
+    for records in (class_records(), real_records()):
+        ours, theirs = (parameters(recipe, records, by_torch) for by_torch in (False, True))
+        for own, wanted in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(own, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_rows_that_are_clipped_more_end_where_torch_ends() -> None:
+    design, rng = unequal_design(SIZES, 40), np.random.default_rng(0)
+    members = [design.members(model) for model in range(4)]
+    lesson = Lesson(members, 21, clip=rng.random((4, 40), dtype=np.float32))
+    recipe = mlp_recipe(epochs=2, privacy=PRIVACY)
+    ours, theirs = (parameters(recipe, class_records(), by_torch, lesson) for by_torch in (False, True))
+    for own, wanted, whole in zip(ours, theirs, parameters(recipe, class_records(), False), strict=True):
+        torch.testing.assert_close(own, wanted, rtol=1e-5, atol=1e-5)
+        assert (own - whole).abs().max() > 1e-3, "the norms matter"
+
+
+def test_private_records_on_disk_end_where_those_in_memory_end(tmp_path: Path) -> None:
+    np.save(tmp_path / "features.npy", class_records().features)
+    on_disk = replace(class_records(), features=np.load(tmp_path / "features.npy", mmap_mode="r"))
+    recipe = mlp_recipe(epochs=3, privacy=PRIVACY)
+    assert inputs_from(on_disk, CPU).on_disk is not None
+    blocks = [
+        train_block(
+            inputs_from(records, CPU),
+            unequal_design(SIZES, 40),
+            recipe,
+            np.arange(4),
+            3,
+            ("logits",),
+            "dense",
+        ).signals["logits"]
+        for records in (class_records(), on_disk)
+    ]
+    np.testing.assert_array_equal(*blocks)
+
+
+def test_a_record_that_is_not_a_number_makes_its_private_models_diverge() -> None:
+    """As by torch: clipping must not turn it into a record of no gradient, which nobody would notice."""
+    records = class_records()
+    records.features[records.labels == 0] = np.nan
+    (design, recipe) = unequal_design(SIZES, 40), mlp_recipe(epochs=3, batch_size=1000, privacy=PRIVACY)
+    block = train_block(inputs_from(records, CPU), design, recipe, np.arange(4), 3, ("logits",), "dense")
+    assert (block.diverged_at > 0).all()
+
+
 def test_records_that_weigh_less_end_where_torch_ends() -> None:
     design, rng = unequal_design(SIZES, 40), np.random.default_rng(0)
     members = [design.members(model) for model in range(4)]
@@ -132,8 +187,9 @@ def test_every_setting_of_a_recipe_is_either_known_or_left_to_torch() -> None:
     """A new setting fails here until somebody decides."""
     elsewhere = {"net", "net_options", "lr", "schedule", "step_epochs", "step_factor", "batch_size", "epochs",
                  "checkpoints", "trainer", "treatment", "distillation", "deduplicate"}  # fmt: skip
-    known = {"optimizer", "momentum", "nesterov", "weight_decay", "label_smoothing", "label_entropy"}
-    other_stack_or_plan = {"precision", "privacy"}
+    known = {"optimizer", "momentum", "nesterov", "weight_decay", "label_smoothing", "label_entropy",
+             "privacy"}  # fmt: skip
+    other_stack_or_plan = {"precision"}
     unknown = {name for changes in UNKNOWN.values() for name in changes}
     assert set(Recipe.__dataclass_fields__) == elsewhere | known | other_stack_or_plan | unknown
 
@@ -156,10 +212,12 @@ def signals_of(models: list[int], recipe: Recipe) -> dict[int, bytes]:
     return {model: block.signals["logits"][at].tobytes() for at, model in enumerate(models)}
 
 
+@pytest.mark.parametrize("privacy", [None, PRIVACY], ids=["plain", "private"])
 def test_no_byte_depends_on_threads_neighbours_or_steps_taken_together(
-    monkeypatch: pytest.MonkeyPatch,
+    privacy: Privacy | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe, n_threads = mlp_recipe(optimizer="adam", epochs=4), torch.get_num_threads()
+    recipe = mlp_recipe(optimizer="adam", epochs=4, privacy=privacy)
+    n_threads = torch.get_num_threads()
     together = signals_of([*range(7)], recipe)
     monkeypatch.setattr(compiled, "_PRODUCTS_OF_A_THREAD", 1.0)
     try:
@@ -169,6 +227,7 @@ def test_no_byte_depends_on_threads_neighbours_or_steps_taken_together(
         torch.set_num_threads(n_threads)
     monkeypatch.setattr(compiled, "PRODUCTS_AT_ONCE", 1.0)
     assert signals_of([*range(7)], recipe) == together
+    assert {model: signals_of([model], recipe)[model] for model in range(7)} == together
 
 
 def test_a_model_that_diverges_is_not_finite() -> None:
@@ -189,14 +248,14 @@ def test_a_model_that_diverges_is_not_finite() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a library just compiled."""
     made = tmp_path_factory.mktemp("compiled")
-    assert load(made, is_right) is not None
+    assert load(made, "perceptrons", is_right) is not None
     return made
 
 
 def test_it_is_compiled_once_and_loaded_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(folder.iterdir())
     monkeypatch.setenv("CC", "there-is-no-such-compiler")
-    assert load(folder, is_right) is not None
+    assert load(folder, "perceptrons", is_right) is not None
     assert list(folder.iterdir()) == before
     assert sorted(path.suffix for path in before) == [".sha256", ".so"], "nothing else is left behind"
 
@@ -223,17 +282,17 @@ def test_a_compiler_that_is_broken_is_not_used(
     broken: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", broken(tmp_path))
-    assert load(tmp_path / "cache", is_right) is None
-    assert load(tmp_path / "cache", is_right) is None
+    assert load(tmp_path / "cache", "perceptrons", is_right) is None
+    assert load(tmp_path / "cache", "perceptrons", is_right) is None
 
 
 def test_a_library_that_somebody_else_may_have_written_is_not_loaded(folder: Path) -> None:
     for path in (*folder.iterdir(), folder):
         before = path.stat().st_mode
         path.chmod(0o777)
-        assert load(folder, is_right) is None
+        assert load(folder, "perceptrons", is_right) is None
         path.chmod(before)
-    assert load(folder, is_right) is not None
+    assert load(folder, "perceptrons", is_right) is not None
 
 
 @pytest.mark.slow
@@ -245,14 +304,14 @@ def test_a_damaged_library_is_not_loaded_but_made_again(
     (library_there,) = damaged.glob("*.so")
     library_there.write_bytes(library_there.read_bytes()[:2000])
     monkeypatch.setenv("CC", "there-is-no-such-compiler")
-    assert load(damaged, is_right) is None
+    assert load(damaged, "perceptrons", is_right) is None
     monkeypatch.delenv("CC")
-    assert load(damaged, is_right) is not None
+    assert load(damaged, "perceptrons", is_right) is not None
     assert library_there.stat().st_size > 2000
 
 
 def test_the_check_leaves_torch_s_random_numbers_alone() -> None:
-    loaded = library(is_right)
+    loaded = library("perceptrons", is_right)
     assert loaded is not None
     torch.manual_seed(5)
     wanted = torch.rand(1)

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 CUDA = torch.device("cuda")
+NOISY = Privacy(noise_multiplier=0.5)
 RECIPES = {
     "dense adam": Recipe(net="mlp", net_options=(("width", 32), ("depth", 2)), lr=0.01, epochs=3),
     "dense sgd": Recipe(net="mlp", optimizer="sgd", lr=0.1, momentum=0.9, nesterov=True, epochs=3),
@@ -62,6 +63,19 @@ RECIPES = {
     "distilled": Recipe(lr=0.01, epochs=2, distillation=Distillation(3, 1)),
     "distilled cnn": Recipe(
         net="cnn", net_options=(("channels", 4),), lr=0.01, epochs=2, distillation=Distillation(2, 1)
+    ),
+    "dense DP-SGD": Recipe(optimizer="sgd", lr=0.05, epochs=3, privacy=NOISY),
+    "some clipped more": Recipe(
+        optimizer="sgd", lr=0.05, epochs=3, privacy=NOISY, treatment=Treatment("clip_more", "random", 0.2)
+    ),
+    "some clipped more, cnn": Recipe(
+        net="cnn",
+        net_options=(("channels", 4), ("norm", "group")),
+        optimizer="sgd",
+        lr=0.05,
+        epochs=2,
+        privacy=NOISY,
+        treatment=Treatment("clip_more", "random", 0.2),
     ),
 }
 
@@ -119,10 +133,10 @@ NEARLY_TIED = 0.04
 SPECIAL = {
     "planted records": (with_copies, RECIPES["dense adam"], NO_FILTER),
     "planted images": (with_copies, RECIPES["stacked cnn"], NO_FILTER),
-    "planted images, DP-SGD": (  # with next to no noise, for each device draws its own
+    "planted images, DP-SGD": (
         with_copies,
         Recipe(net="cnn", net_options=(("channels", 4), ("norm", "group")), optimizer="sgd", lr=0.05,
-               batch_size=16, epochs=2, privacy=Privacy(noise_multiplier=1e-4)),
+               batch_size=16, epochs=2, privacy=Privacy(noise_multiplier=0.5)),
         NO_FILTER,
     ),
     "duplicates left out": (with_duplicates, replace(RECIPES["stacked cnn"], deduplicate=True), NO_FILTER),

@@ -15,7 +15,7 @@ from leakscope.privacy.settings import Privacy, PrivacySpent
 from leakscope.recipe import Recipe, Treatment
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import choose_trainer, initial_nets, inputs_from, train_block
-from leakscope.train.noise import HostNoise
+from leakscope.train.noise import Noise
 from leakscope.train.poisson import NOBODY, PoissonPlan, plan_of
 from leakscope.train.side_by_side import SerialModel, SideBySide
 from leakscope.train.stacked import VmapStack
@@ -47,7 +47,7 @@ def by_single_records(records, design, recipe, model, clipped_more=()):
     parameters = list(net.parameters())
     optimizer = plain_optimizer(recipe, parameters)
     sigma = recipe.privacy.noise_multiplier * recipe.privacy.clip
-    noise = HostNoise(SEED, models, [tuple(p.shape) for p in parameters], sigma, CPU)
+    noise = Noise(SEED, models, [tuple(p.shape) for p in parameters], sigma, CPU)
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
         for step, batch in enumerate(order[:, 0]):
             summed = [torch.zeros_like(p) for p in parameters]

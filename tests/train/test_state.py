@@ -45,12 +45,13 @@ USUAL = Recipe(net_options=(("width", 6),), epochs=3, batch_size=4, checkpoints=
 DROPOUT = (("dropout", 0.3), ("norm", "batch"), ("width", 6))
 GROUPED = (("dropout", 0.3), ("norm", "group"), ("width", 8))
 PRIVATE = Privacy(noise_multiplier=0.5)
-BY_TORCH = "dense, not compiled"
+BY_TORCH = ("dense, not compiled", "private, not compiled")
 CASES: dict[str, tuple[str, Recipe, Records]] = {
     "dense": ("dense", USUAL, FLAT),
     "one step per epoch": ("dense", replace(USUAL, batch_size=64, epochs=12, checkpoints=(5, 12)), FLAT),
     "momentum": ("dense", replace(USUAL, optimizer="sgd", momentum=0.9), FLAT),
-    BY_TORCH: ("dense", USUAL, FLAT),
+    BY_TORCH[0]: ("dense", USUAL, FLAT),
+    BY_TORCH[1]: ("dense", replace(USUAL, privacy=PRIVATE), FLAT),
     "stacked": ("stacked", replace(USUAL, net_options=DROPOUT, schedule="cosine"), FLAT),
     "sharpness-aware": ("stacked", replace(USUAL, net_options=DROPOUT, sam_rho=0.1), FLAT),
     "mixup": ("dense", replace(USUAL, mixup=0.5), FLAT),
@@ -133,7 +134,7 @@ def train(case: str, folder: Path, clock: Callable[[], float], seconds: float = 
     design = make_design("bernoulli", N_MODELS, len(given), 2)
     inputs, saving = inputs_from(given, torch.device("cpu")), Saving(folder, "this bank", seconds, clock)
     arguments = (inputs, design, recipe, np.arange(N_MODELS), 5, ("logits", "loss"), trainer)
-    with patch.dict(os.environ, {SWITCH: "0"} if case == BY_TORCH else {}):
+    with patch.dict(os.environ, {SWITCH: "0"} if case in BY_TORCH else {}):
         return train_block(*arguments, Follow(saving=saving))
 
 

@@ -1,8 +1,8 @@
 """The steps of small perceptrons on a CPU, by compiled code that takes all steps of a model at a time.
 
-The code knows plain batches of records, class indices or real numbers as labels, cross-entropy
-(smoothed or not) or squared error, and every optimizer. Any other recipe goes through `HostSteps`, and so do
-large networks, which are as fast by batched matrix products.
+The code knows plain batches of records and those of DP-SGD, class indices or real numbers as labels,
+cross-entropy (smoothed or not) or squared error, and every optimizer. Any other recipe goes through
+`HostSteps`, and so do large networks, which are as fast by batched matrix products.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.privacy.settings import Privacy
 from leakscope.recipe import OPTIMIZERS, Recipe
 from leakscope.train.augment import Views, is_augmented
 from leakscope.train.compiler import library
 from leakscope.train.dense import DenseStack
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import Mixes
-from leakscope.train.plan import BatchPlan
-from leakscope.train.poisson import Plan
+from leakscope.train.noise import compiled_numbers
+from leakscope.train.poisson import NOBODY, Plan, PoissonPlan, plan_of
 from leakscope.train.steps import GATHERED_AT_ONCE, AfterStep, HostSteps, Stack, Steps
 from leakscope.types import Design
 
@@ -55,6 +56,9 @@ class _Training(ctypes.Structure):
         ("lr", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("optimizer", "nesterov")),
         *((name, ctypes.c_double) for name in ("smoothing", "momentum", "weight_decay")),
+        *((name, ctypes.c_void_p) for name in ("draw", "keys", "clip")),
+        ("first_step", ctypes.c_int64),
+        ("noise", ctypes.c_double),
     )
 
 
@@ -65,22 +69,26 @@ def compiled_steps(
 
     Where `x` is on disk, `read` reads the records at an index.
     """
-    if not isinstance(stack, DenseStack) or not isinstance(plan, BatchPlan):
+    if not isinstance(stack, DenseStack) or not _knows(stack, x, y, recipe):
         return None
-    if not _knows(stack, x, y, recipe) or (loaded := library(is_right)) is None:
-        return None
-    return CompiledSteps(loaded, stack, x, y, plan, recipe, read)
+    loaded = _library()
+    return None if loaded is None else CompiledSteps(loaded, stack, x, y, plan, recipe, read)
+
+
+def _library() -> ctypes.CDLL | None:
+    """That of the perceptrons, where the one of the noise works, too: its check adds noise."""
+    return None if compiled_numbers() is None else library("perceptrons", is_right)
 
 
 def prepare_for(recipe: Recipe) -> None:
     """Compiles now what training would compile with its first step, where it would."""
     if _knows_settings(recipe):
-        library(is_right)
+        _library()
 
 
 def _knows_settings(recipe: Recipe) -> bool:
     is_changed = recipe.mixup or recipe.sam_rho or recipe.entropy_weight or recipe.relax_loss
-    return not is_changed and not is_augmented(recipe) and recipe.privacy is None
+    return not is_changed and not is_augmented(recipe)
 
 
 def _knows(stack: DenseStack, x: Tensor, y: Tensor, recipe: Recipe) -> bool:
@@ -104,7 +112,7 @@ class CompiledSteps(Steps):
         stack: DenseStack,
         x: Tensor,
         y: Tensor,
-        plan: BatchPlan,
+        plan: Plan,
         recipe: Recipe,
         read: Read | None = None,
     ) -> None:
@@ -115,6 +123,7 @@ class CompiledSteps(Steps):
         self._pointers = [*map(_pointers_to, (stack.parameters, *self._optimizer.moments))]
         self._training = self._described(stack.objective.smoothing(stack.sizes[-1]))
         self._describe_inputs(*self._inputs)
+        self._describe_noise()
         n_parameters = sum(p[0].numel() for p in stack.parameters)
         self._products_per_step = 3 * plan.batch * n_parameters * len(plan.models)
         self._together = max(1, int(PRODUCTS_AT_ONCE / self._products_per_step))
@@ -140,6 +149,13 @@ class CompiledSteps(Steps):
             weight_decay=recipe.weight_decay,
         )
 
+    def _describe_noise(self) -> None:
+        """Nothing without privacy."""
+        noise, draw = self._noise, compiled_numbers()
+        if noise is not None and draw is not None:
+            self._training.draw = ctypes.cast(draw, ctypes.c_void_p).value
+            self._training.keys, self._training.noise = _address(noise.keys), noise.scale
+
     def _describe_inputs(self, x: Tensor, y: Tensor) -> None:
         """Where the records of the next steps are."""
         self._training.x = x.data_ptr()
@@ -156,26 +172,39 @@ class CompiledSteps(Steps):
     ) -> None:
         """One epoch from step `first` on; nothing is said between steps that are taken together."""
         assert views is None and mixes is None, "other recipes are launched by the host"
-        weight = self._plan.weights(order)
+        weight, clip = self._plan.weights(order), self._clips(order)
         for start in range(first, len(order), self._together):
             some = slice(start, start + self._together)
-            self._take(order[some], weight[some], self._plan.idle[some], lr[some])
+            self._take(order[some], weight[some], clip[some], self._plan.idle[some], lr[some])
             after_step(min(some.stop, len(order)))
 
-    def _take(self, order: AnyArray, weight: AnyArray, idle: AnyArray, lr: list[float]) -> None:
+    def _clips(self, order: AnyArray) -> AnyArray:
+        """The largest norm of each row's gradient; nothing without privacy."""
+        privacy = self._recipe.privacy
+        if privacy is None or not isinstance(self._plan, PoissonPlan):
+            return np.zeros(len(order))
+        part = self._plan.clips(order)
+        return np.full(order.shape, privacy.clip) if part is None else privacy.clip * part
+
+    def _take(
+        self, order: AnyArray, weight: AnyArray, clip: AnyArray, idle: AnyArray, lr: list[float]
+    ) -> None:
         """Takes these steps with all models; of records on disk, only those of the steps are in memory."""
         if self._read is not None:
-            records, order = np.unique(order, return_inverse=True)
-            index = torch.from_numpy(records)
+            order, index = _renumbered(order)
             inputs = self._read(index).contiguous(), self._inputs[1][index]
             self._describe_inputs(*inputs)
-        types = {np.int64: order, np.float32: weight, np.bool_: idle, np.float64: lr}
-        arrays: list[AnyArray] = [np.ascontiguousarray(values, dtype) for dtype, values in types.items()]
-        training, count = self._training, self._optimizer.count
-        training.n_steps, training.steps_before = len(order), int(count)
-        training.order, training.row_weight, training.idle, training.lr = map(_address, arrays)
+        dtypes = (np.int64, np.float32, np.float32, np.bool_, np.float64)
+        given = zip((order, weight, clip, idle, lr), dtypes, strict=True)
+        arrays: list[AnyArray] = [np.ascontiguousarray(values, dtype) for values, dtype in given]
+        training, count, noise = self._training, self._optimizer.count, self._noise
+        training.n_steps, training.batch, training.steps_before = len(order), order.shape[2], int(count)
+        training.order, training.row_weight, training.clip, training.idle, training.lr = map(_address, arrays)
+        training.first_step = 0 if noise is None else noise.step
         self._share_out(len(order))
         count += len(order)
+        if noise is not None:
+            noise.start(noise.step + len(order))
 
     def _share_out(self, n_steps: int) -> None:
         """Trains all models; threads take the next few models when they are done with some."""
@@ -214,6 +243,13 @@ def _layers_of(stack: DenseStack) -> tuple[IntArray, IntArray, IntArray]:
     return sizes, numbers, is_tall
 
 
+def _renumbered(order: AnyArray) -> tuple[AnyArray, Tensor]:
+    """Batches as positions among the records that occur in them, and these records."""
+    is_nobody = order == NOBODY
+    records, positions = np.unique(np.where(is_nobody, order.max(), order), return_inverse=True)
+    return np.where(is_nobody, NOBODY, positions.reshape(order.shape)), torch.from_numpy(records)
+
+
 def _pointers_to(tensors: list[Tensor]) -> _Pointers:
     assert all(t.is_contiguous() and t.dtype == torch.float32 for t in tensors), "stacked parameters are"
     return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
@@ -224,21 +260,27 @@ def _address(array: AnyArray) -> int:
 
 
 def is_right(loaded: ctypes.CDLL) -> bool:
-    """Whether a library trains as torch does: every optimizer and activation, odd sizes, idle models."""
+    """Whether a library trains as torch does: every optimizer and activation, odd sizes, privacy or not."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return all(
-            _agrees(loaded, _check_recipe(optimizer, is_real), activation, is_real)
+            _agrees(loaded, _check_recipe(optimizer, is_real, privacy), activation, is_real)
             for optimizer in OPTIMIZERS
             for activation in (nn.ReLU, nn.Tanh)
             for is_real in (False, True)
+            for privacy in (None, Privacy(noise_multiplier=0.5, clip=0.7))
         )
 
 
-def _check_recipe(optimizer: Any, is_real: bool) -> Recipe:
-    momentum, smoothing = 0.9 if optimizer == "sgd" else 0.0, 0.0 if is_real else 0.1
+def _check_recipe(optimizer: Any, is_real: bool, privacy: Privacy | None) -> Recipe:
     return Recipe(
-        optimizer=optimizer, lr=0.02, momentum=momentum, weight_decay=0.01, label_smoothing=smoothing
+        optimizer=optimizer,
+        lr=0.02,
+        momentum=0.9 if optimizer == "sgd" else 0.0,
+        weight_decay=0.01,
+        label_smoothing=0.0 if is_real else 0.1,
+        batch_size=7,
+        privacy=privacy,
     )
 
 
@@ -249,7 +291,7 @@ def _agrees(loaded: ctypes.CDLL, recipe: Recipe, activation: type[nn.Module], is
     nets: list[nn.Module] = [
         nn.Sequential(nn.Linear(11, 9), activation(), nn.Linear(9, n_outputs)) for _ in range(2)
     ]
-    plan = BatchPlan(Design(np.arange(20) < np.array([[20], [13]])), np.arange(2), 7, seed=0)
+    plan = plan_of(Design(np.arange(20) < np.array([[20], [13]])), None, np.arange(2), recipe, 0)
     (order,) = plan.epochs(1)
     stacks = [DenseStack(nets, Objective.of(recipe), x.device) for _ in range(2)]
     by_torch = HostSteps(stacks[0], x, y, plan, recipe)

@@ -1,6 +1,6 @@
-"""Compiles `perceptrons.c` once per machine, with the C compiler that is there, and loads it.
+"""Compiles the C files of this room once per machine, with the C compiler that is there, and loads them.
 
-The library lies in the cache folder, under a name derived from what it was compiled from, beside a record of
+A library lies in the cache folder, under a name derived from what it was compiled from, beside a record of
 its checksum. It is used only after it has reproduced torch's numbers on this machine. Without a compiler, or
 where anything fails, there is none, and torch trains the same models. `LEAKSCOPE_COMPILE=0` turns it off.
 """
@@ -35,27 +35,27 @@ Check = Callable[[ctypes.CDLL], bool]
 """Whether a library gives the right numbers."""
 
 
-def library(check: Check) -> ctypes.CDLL | None:
-    """The compiled library, from the cache folder; None where there is none."""
-    return None if os.environ.get(SWITCH) == "0" else _library(check)
+def library(name: str, check: Check) -> ctypes.CDLL | None:
+    """The library compiled from `name`.c, from the cache folder; None where there is none."""
+    return None if os.environ.get(SWITCH) == "0" else _library(name, check)
 
 
 @cache
-def _library(check: Check) -> ctypes.CDLL | None:
-    return load(cache_folder() / "compiled", check)
+def _library(name: str, check: Check) -> ctypes.CDLL | None:
+    return load(cache_folder() / "compiled", name, check)
 
 
-def load(folder: Path, check: Check) -> ctypes.CDLL | None:
+def load(folder: Path, name: str, check: Check) -> ctypes.CDLL | None:
     """The library in `folder`, compiled where it is not there yet; None where that is impossible."""
     machine, capability = platform.machine(), torch.backends.cpu.get_cpu_capability()
     has_vectors = machine != "x86_64" or capability.startswith("AVX")
     if os.name != "posix" or machine not in _FLAGS_OF_MACHINES or not has_vectors:
         return None
     flags = (*_FLAGS, *_FLAGS_OF_MACHINES[machine])
-    source = resources.files("leakscope.train").joinpath("perceptrons.c").read_bytes()
+    source = resources.files("leakscope.train").joinpath(f"{name}.c").read_bytes()
     digest = _digest(source + " ".join((platform.system(), machine, *flags)).encode())
     try:
-        return _loaded(folder / f"perceptrons-{digest[:16]}.so", flags, source, check)
+        return _loaded(folder / f"{name}-{digest[:16]}.so", flags, source, check)
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -77,7 +77,7 @@ def _loaded(path: Path, flags: tuple[str, ...], source: bytes, check: Check) -> 
 def _compiled(command: list[str], source: bytes, path: Path, check: Check) -> ctypes.CDLL | None:
     """Compiles and checks; of a library that fails the check, the record says so: nobody tries again."""
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        text, made, record = (Path(scratch) / name for name in ("perceptrons.c", path.name, "record"))
+        text, made, record = (Path(scratch) / name for name in ("source.c", path.name, "record"))
         text.write_bytes(source)
         command = [*command, "-o", str(made), str(text), "-lm"]
         subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS_TO_COMPILE)

@@ -4,6 +4,8 @@
  * launched. Here everything that a step of one model touches stays in cache, and nothing is launched. A model's
  * arithmetic does not depend on the models beside it or on the number of threads, so neither do its bytes.
  *
+ * A row's gradient in a layer is the product of its inputs and slopes: DP-SGD has its norm without it.
+ *
  * Matrices are (rows, columns) with columns padded to whole vectors. The padding is zero and stays zero.
  */
 #include <math.h>
@@ -36,20 +38,31 @@ typedef struct {
     const float *x;             /* (records, inputs) */
     const float *numbers;       /* (records,) labels of a regression, or NULL */
     const int64_t *classes;     /* (records,) labels, or NULL */
-    const int64_t *order;       /* (steps, models, batch) */
+    const int64_t *order;       /* (steps, models, batch); a row may end early, with a negative number */
     const float *row_weight;    /* (steps, models, batch) */
     const uint8_t *idle;        /* (steps, models) */
     const double *lr;           /* (steps,) */
     int64_t optimizer, nesterov;
     double smoothing, momentum, weight_decay;
+    void (*draw)(uint64_t, uint64_t, int64_t, float *); /* normal numbers of noise.c; NULL: no privacy */
+    const uint64_t *keys;       /* (models,), of the noise */
+    const float *clip;          /* (steps, models, batch), largest norm of a row's gradient */
+    int64_t first_step;         /* number of the first step, of the noise */
+    double noise;               /* its standard deviation */
 } training;
 
 typedef struct {
-    int64_t in, out, rows, columns, wide, is_tall, activation, n_weights, n_values;
+    int64_t in, out, rows, columns, wide, is_tall, activation, n_weights, n_values, n_before;
     float *values, *slope_sums, *moments1, *moments2; /* weights, then biases */
     float *turned;                                    /* the weights, columns before rows */
     float *outputs, *slopes;                          /* (batch, units) */
 } layer;
+
+typedef struct {
+    float *x, *factor; /* (batch, inputs), (batch,) */
+    float *noise;      /* a number per parameter, the biases of a layer after its weights */
+    int64_t n_blocks;  /* of four numbers each */
+} workspace;
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
@@ -154,27 +167,28 @@ static inline float hyperbolic_tangent(float x)
     return fabsf(x) > 0.625f ? copysignf(far, x) : p * z * x + x;
 }
 
-/* Outputs (batch, classes) become the slopes of the cross-entropy. */
-static void differentiate_classes(const training *t, const int64_t *records, const float *weight, float *z, int64_t n)
+/* Outputs (batch, classes) become the slopes of the cross-entropy; without a weight, rows count once. */
+static void differentiate_classes(
+    const training *t, int64_t rows, const int64_t *records, const float *weight, float *z, int64_t n)
 {
     const int64_t wide = padded(n);
     const float other = t->smoothing / n, own = 1 - t->smoothing;
-    for (int64_t r = 0; r < t->batch; r++, z += spaced(n)) {
+    for (int64_t r = 0; r < rows; r++, z += spaced(n)) {
         float highest = z[0], total = 0;
         for (int64_t c = 1; c < n; c++) highest = z[c] > highest ? z[c] : highest;
         for (int64_t c = 0; c < wide; c++) z[c] = exponential(z[c] - highest);
         for (int64_t c = 0; c < n; c++) total += z[c];
-        const float scale = 1 / total;
-        for (int64_t c = 0; c < n; c++) z[c] = (z[c] * scale - other) * weight[r];
+        const float scale = 1 / total, by = weight ? weight[r] : 1;
+        for (int64_t c = 0; c < n; c++) z[c] = (z[c] * scale - other) * by;
         for (int64_t c = n; c < wide; c++) z[c] = 0;
-        z[t->classes[records[r]]] -= own * weight[r];
+        z[t->classes[records[r]]] -= own * by;
     }
 }
 
 /* Outputs (batch, 1) become the slopes of the squared error. */
-static void differentiate_numbers(const training *t, const int64_t *records, const float *weight, float *z)
+static void differentiate_numbers(const training *t, int64_t rows, const int64_t *records, const float *weight, float *z)
 {
-    for (int64_t r = 0; r < t->batch; r++, z += LANES) z[0] = 2 * weight[r] * (z[0] - t->numbers[records[r]]);
+    for (int64_t r = 0; r < rows; r++, z += LANES) z[0] = 2 * (weight ? weight[r] : 1) * (z[0] - t->numbers[records[r]]);
 }
 
 /* The formulas of torch's fused kernels. */
@@ -216,85 +230,135 @@ static matrix map_of(const layer *l, int64_t by_inputs)
     return (matrix){l->turned, wide, 1};
 }
 
-static void pass_forward(const training *t, layer *layers, const float *x)
+static void pass_forward(const training *t, layer *layers, int64_t rows, const float *x)
 {
     matrix below = {x, spaced(t->sizes[0]), 1};
     for (layer *l = layers; l < layers + t->n_layers; l++) {
         const int64_t wide = spaced(l->out);
         const finish end = {l->values + l->n_weights, NULL, l->activation == RELU, wide};
-        multiply(t->batch, padded(l->out), l->in, below, map_of(l, 1), l->outputs, end);
+        multiply(rows, padded(l->out), l->in, below, map_of(l, 1), l->outputs, end);
         if (l->activation == TANH)
-            for (int64_t i = 0; i < t->batch * wide; i++) l->outputs[i] = hyperbolic_tangent(l->outputs[i]);
+            for (int64_t i = 0; i < rows * wide; i++) l->outputs[i] = hyperbolic_tangent(l->outputs[i]);
         below = (matrix){l->outputs, wide, 1};
     }
 }
 
-static void pass_slopes_down(const training *t, const layer *l, const float *slopes, layer *under)
+static void pass_slopes_down(int64_t rows, const layer *l, layer *under)
 {
     const int64_t wide = spaced(l->in);
     const finish end = {NULL, under->activation == RELU ? under->outputs : NULL, 0, wide};
-    multiply(t->batch, padded(l->in), l->out, (matrix){slopes, spaced(l->out), 1}, map_of(l, 0), under->slopes, end);
+    multiply(rows, padded(l->in), l->out, (matrix){l->slopes, spaced(l->out), 1}, map_of(l, 0), under->slopes, end);
     if (under->activation == TANH)
-        for (int64_t i = 0; i < t->batch * wide; i++)
+        for (int64_t i = 0; i < rows * wide; i++)
             under->slopes[i] *= 1 - under->outputs[i] * under->outputs[i];
 }
 
-static void sum_slopes(const training *t, layer *l, const float *slopes, const float *below)
+static void sum_slopes(int64_t rows, layer *l, const float *below)
 {
     const int64_t in = spaced(l->in), out = spaced(l->out);
     float *sums = l->slope_sums + l->n_weights;
     const finish end = {NULL, NULL, 0, l->wide};
     if (l->is_tall)
-        multiply(l->in, l->wide, t->batch, (matrix){below, 1, in}, (matrix){slopes, out, 1}, l->slope_sums, end);
+        multiply(l->in, l->wide, rows, (matrix){below, 1, in}, (matrix){l->slopes, out, 1}, l->slope_sums, end);
     else
-        multiply(l->out, l->wide, t->batch, (matrix){slopes, 1, out}, (matrix){below, in, 1}, l->slope_sums, end);
+        multiply(l->out, l->wide, rows, (matrix){l->slopes, 1, out}, (matrix){below, in, 1}, l->slope_sums, end);
     memset(sums, 0, sizeof(float) * padded(l->out));
-    for (int64_t r = 0; r < t->batch; r++)
-        for (int64_t c = 0; c < padded(l->out); c++) sums[c] += slopes[r * out + c];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < padded(l->out); c++) sums[c] += l->slopes[r * out + c];
 }
 
-static void take_step(const training *t, layer *layers, float *x, int64_t step, int64_t model)
+static float sum_of_squares(const float *numbers, int64_t n)
+{
+    float total = 0;
+    vector sum = {0};
+    for (int64_t i = 0; i < n; i += LANES) sum += *(const vector *)(numbers + i) * *(const vector *)(numbers + i);
+    for (int i = 0; i < LANES; i++) total += sum[i];
+    return total;
+}
+
+/* Scales the slopes of each row so that its gradient has at most the norm `clip`, and then by its weight. */
+static void clip_rows(
+    const training *t, layer *layers, int64_t rows, const workspace *w, const float *clip, const float *weight)
+{
+    memset(w->factor, 0, sizeof(float) * rows);
+    const float *below = w->x;
+    for (layer *l = layers; l < layers + t->n_layers; below = l++->outputs)
+        for (int64_t r = 0; r < rows; r++)
+            w->factor[r] += (1 + sum_of_squares(below + r * spaced(l->in), padded(l->in)))
+                            * sum_of_squares(l->slopes + r * spaced(l->out), padded(l->out));
+    for (int64_t r = 0; r < rows; r++) {
+        const float scale = clip[r] / sqrtf(w->factor[r]); /* what is not a number stays so */
+        w->factor[r] = weight[r] * (scale > 1 ? 1 : scale);
+    }
+    for (layer *l = layers; l < layers + t->n_layers; l++)
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < padded(l->out); c++) l->slopes[r * spaced(l->out) + c] *= w->factor[r];
+}
+
+static void add_noise(const training *t, layer *l, const float *noise)
+{
+    const float scale = t->noise;
+    noise += l->n_before;
+    for (int64_t r = 0; r < l->rows; r++, noise += l->columns)
+        for (int64_t c = 0; c < l->columns; c++) l->slope_sums[r * l->wide + c] += scale * noise[c];
+    for (int64_t c = 0; c < l->out; c++) l->slope_sums[l->n_weights + c] += scale * noise[c];
+}
+
+static void take_step(const training *t, layer *layers, const workspace *w, int64_t step, int64_t model)
 {
     const int64_t n_inputs = t->sizes[0], start = (step * t->n_models + model) * t->batch;
     const int64_t *records = t->order + start;
+    const float *weight = t->row_weight + start;
     layer *last = layers + t->n_layers - 1;
-    for (int64_t r = 0; r < t->batch; r++)
-        memcpy(x + r * spaced(n_inputs), t->x + records[r] * n_inputs, sizeof(float) * n_inputs);
-    pass_forward(t, layers, x);
-    if (t->classes) differentiate_classes(t, records, t->row_weight + start, last->outputs, last->out);
-    else differentiate_numbers(t, records, t->row_weight + start, last->outputs);
-    for (layer *l = last; l >= layers; l--) {
-        const float *slopes = l == last ? l->outputs : l->slopes;
-        if (l > layers) pass_slopes_down(t, l, slopes, l - 1); /* before its weights move */
-        sum_slopes(t, l, slopes, l > layers ? (l - 1)->outputs : x);
+    int64_t rows = 0;
+    for (; rows < t->batch && records[rows] >= 0; rows++)
+        memcpy(w->x + rows * spaced(n_inputs), t->x + records[rows] * n_inputs, sizeof(float) * n_inputs);
+    pass_forward(t, layers, rows, w->x);
+    if (t->classes) differentiate_classes(t, rows, records, t->draw ? NULL : weight, last->slopes, last->out);
+    else differentiate_numbers(t, rows, records, t->draw ? NULL : weight, last->slopes);
+    for (layer *l = last; l > layers; l--) pass_slopes_down(rows, l, l - 1);
+    if (t->draw) {
+        clip_rows(t, layers, rows, w, t->clip + start, weight);
+        t->draw(t->keys[model], t->first_step + step, w->n_blocks, w->noise);
+    }
+    for (layer *l = layers; l <= last; l++) {
+        sum_slopes(rows, l, l > layers ? (l - 1)->outputs : w->x);
+        if (t->draw) add_noise(t, l, w->noise);
         if (t->optimizer == SGD) update_by_sgd(t, t->lr[step], l);
         else update_by_adam(t, t->lr[step], t->steps_before + step + 1, l);
     }
 }
 
-/* Sets the sizes of the layers and cuts their parts out of `memory`; NULL: only measures it. */
-static int64_t lay_out(const training *t, layer *layers, float *memory)
+/* Sets the sizes of the layers and cuts all parts out of `memory`; NULL: only measures it. */
+static int64_t lay_out(const training *t, layer *layers, workspace *w, float *memory)
 {
-    int64_t used = 0;
-    for (int64_t k = 0; k < t->n_layers; k++) {
+    int64_t used = 0, n_before = 0;
+    for (int64_t k = 0; k < t->n_layers; n_before += layers[k].out * (layers[k].in + 1), k++) {
         layer *l = layers + k;
         l->in = t->sizes[k], l->out = t->sizes[k + 1];
         l->is_tall = t->is_tall[k], l->activation = t->activations[k];
         l->rows = l->is_tall ? l->in : l->out, l->columns = l->is_tall ? l->out : l->in;
         l->wide = padded(l->columns), l->n_weights = l->rows * l->wide;
-        l->n_values = l->n_weights + padded(l->out);
+        l->n_values = l->n_weights + padded(l->out), l->n_before = n_before;
         const int64_t n_turned = l->columns * padded(l->rows), n_outputs = t->batch * spaced(l->out);
         float **parts[] = {&l->values, &l->slope_sums, &l->moments1, &l->moments2, &l->turned, &l->outputs, &l->slopes};
         const int64_t lengths[] = {l->n_values, l->n_values, l->n_values, l->n_values, n_turned, n_outputs, n_outputs};
         for (int part = 0; part < 7; used += aligned(lengths[part++]))
             *parts[part] = memory ? memory + used : NULL;
+        if (k + 1 == t->n_layers) l->slopes = l->outputs; /* the last outputs become slopes */
     }
+    const int64_t n_blocks = t->draw ? (n_before + 3) / 4 : 0;
+    float **parts[] = {&w->x, &w->factor, &w->noise};
+    const int64_t lengths[] = {t->batch * spaced(t->sizes[0]), t->batch, 4 * n_blocks};
+    for (int part = 0; part < 3; used += aligned(lengths[part++])) *parts[part] = memory ? memory + used : NULL;
+    w->n_blocks = n_blocks;
     return used;
 }
 
-static void copy_rows(int64_t rows, int64_t columns, float *to, int64_t to_row, const float *from, int64_t from_row)
+static void copy_rows(int is_loaded, int64_t rows, int64_t columns, float *own, int64_t distance, float *given)
 {
-    for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, sizeof(float) * columns);
+    for (int64_t r = 0; r < rows; r++, own += distance, given += columns)
+        memcpy(is_loaded ? own : given, is_loaded ? given : own, sizeof(float) * columns);
 }
 
 /* Copies a model between the stacked tensors and the padded layers. */
@@ -306,15 +370,8 @@ static void copy_model(const training *t, layer *layers, int64_t model, int is_l
         for (int part = 0; part < 3; part++) {
             if (!tensors[part]) continue;
             float *const *pair = tensors[part] + 2 * (l - layers);
-            float *weight = pair[0] + model * l->rows * l->columns, *bias = pair[1] + model * l->out;
-            float *biases = own[part] + l->n_weights;
-            if (is_loaded) {
-                copy_rows(l->rows, l->columns, own[part], l->wide, weight, l->columns);
-                memcpy(biases, bias, sizeof(float) * l->out);
-            } else {
-                copy_rows(l->rows, l->columns, weight, l->columns, own[part], l->wide);
-                memcpy(bias, biases, sizeof(float) * l->out);
-            }
+            copy_rows(is_loaded, l->rows, l->columns, own[part], l->wide, pair[0] + model * l->rows * l->columns);
+            copy_rows(is_loaded, 1, l->out, own[part] + l->n_weights, l->out, pair[1] + model * l->out);
         }
     }
 }
@@ -322,17 +379,17 @@ static void copy_model(const training *t, layer *layers, int64_t model, int is_l
 /* Takes all steps of the models from `first` to before `end`; 0, or 1 where there is no memory. */
 int train_perceptrons(const training *t, int64_t first, int64_t end)
 {
+    workspace w;
     layer *layers = calloc(t->n_layers, sizeof *layers);
     if (!layers) return 1;
-    const int64_t n_parts = lay_out(t, layers, NULL);
-    float *memory = calloc(LINE + n_parts + t->batch * spaced(t->sizes[0]), sizeof *memory);
+    float *memory = calloc(LINE + lay_out(t, layers, &w, NULL), sizeof *memory);
     if (memory) {
-        float *start = (float *)(((uintptr_t)memory + sizeof(float) * LINE - 1) / (sizeof(float) * LINE) * (sizeof(float) * LINE));
-        lay_out(t, layers, start);
+        const uintptr_t line = sizeof(float) * LINE;
+        lay_out(t, layers, &w, (float *)(((uintptr_t)memory + line - 1) / line * line));
         for (int64_t model = first; model < end; model++) {
             copy_model(t, layers, model, 1);
             for (int64_t step = 0; step < t->n_steps; step++)
-                if (!t->idle[step * t->n_models + model]) take_step(t, layers, start + n_parts, step, model);
+                if (!t->idle[step * t->n_models + model]) take_step(t, layers, &w, step, model);
             copy_model(t, layers, model, 0);
         }
     }
