@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +161,27 @@ def test_reproduce_names_the_design_the_file_and_what_was_given_on_the_command_l
         "leakscope audit audit.toml --models 6 --attacks &#39;loss,lira(online=false)&#39; --fpr 0.25" in page
     )
     assert "file = &#34;people.csv&#34;" in page and "<dt>design</dt><dd>pairs</dd>" in page
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ("--gate internal", "--gate internal"),
+        ("--gate internal --max-auc 0.9", "--gate internal --max-auc 0.9"),
+        (
+            "--max-advantage 0.5 --max-tpr 0.01:0.05,0.1:0.3",
+            "--max-advantage 0.5 --max-tpr 0.01:0.05,0.1:0.3",
+        ),
+        ("--claim 8", "--claim 8,1e-05"),
+    ],
+)
+def test_the_command_that_repeats_an_audit_has_its_limits(tmp_path: Path, limits: str, named: str) -> None:
+    """Otherwise whoever repeats an audit that failed its gate sees it pass."""
+    out = tmp_path / "run"
+    given = ("--models", "8", "--attacks", "loss", "--fpr", "0.25", *limits.split())
+    run_command("audit", config(tmp_path), "--out", out, "--quiet", *given)
+    page = unescape((out / "report.html").read_text())
+    assert f"leakscope audit audit.toml --models 8 --attacks loss --fpr 0.25 {named}</code>" in page
 
 
 def _csv_with_hole(path: Path) -> None:
