@@ -79,7 +79,8 @@ def test_columns_of_saved_predictions_are_named_by_options(tmp_path: Path) -> No
     rng, n = np.random.default_rng(3), 160
     churned, seen = rng.random(n) < 0.5, rng.permutation(n) < n // 2
     p = np.where(churned, 0.6 + 0.3 * seen, 0.4 - 0.3 * seen)
-    table = pl.DataFrame({"who": [f"K{i}" for i in range(n)], "churn": np.where(churned, "gone", "here"), "s": p})
+    who, churn = [f"K{i}" for i in range(n)], np.where(churned, "gone", "here")
+    table = pl.DataFrame({"who": who, "churn": churn, "s": p})
     table.with_columns(use=pl.Series(np.where(seen, "train", "test"))).write_csv(tmp_path / "public.csv")
     table.write_csv(tmp_path / "private.csv")
     files = (tmp_path / "public.csv", tmp_path / "private.csv")
@@ -88,7 +89,8 @@ def test_columns_of_saved_predictions_are_named_by_options(tmp_path: Path) -> No
     assert (done.exit_code, done.err) == (0, "")
     submission = (tmp_path / "run" / "submission_forest.csv").read_text().splitlines()
     assert submission[1].startswith("K0,") and len(submission) == n + 1
-    refused = run_command("attack", "--model", "m.joblib", "--public", files[0], "--private", files[1], "--prob", "s")
+    queried = ("--model", "m.joblib", "--public", files[0], "--private", files[1])
+    refused = run_command("attack", *queried, "--prob", "s")
     assert refused.exit_code == 2 and "--prob would do nothing" in refused.err
 
 

@@ -66,7 +66,7 @@ def test_rates_are_added(run: Path) -> None:
 
 
 def test_limits_of_the_command_line_replace_the_gate_of_the_run(run: Path) -> None:
-    assert run_command("judge", run, "--max-auc", "0.5", "--quiet").exit_code == 1
+    assert run_command("judge", run, "--max-auc", "0.1", "--quiet").exit_code == 1
     assert run_command("judge", run, "--quiet").exit_code == 1  # the gate stays
     judged = run_command("judge", run, "--max-tpr", "0.25:1", "--max-advantage", "1", "--json")
     gate = json.loads(judged.out)["config"]["gate"]

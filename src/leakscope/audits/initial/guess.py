@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
-from leakscope.data.columns import listed, require_names
+from leakscope.data.columns import in_rows, listed, require_names
 from leakscope.errors import InputError
 
 _LABELS = ("label", "labels", "target", "class", "outcome", "response", "y", "y_true", "diagnosis")
@@ -57,7 +57,7 @@ def guess(
         raise InputError(f"{look.path}: id column {id_column!r} is not unique; choose another with --id")
     task, task_reason = _task(look, chosen)
     out = [c for c in look.columns if c.name not in (chosen, own_id) and (c.is_free_text or not c.n_values)]
-    why = "free text or ids (more than 256 different texts), or empty" if out else ""
+    why = "which have no values, or more than 256 different texts" if out else ""
     found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, tuple(c.name for c in out), why)
     if not found.features(look):
         raise InputError(f"{look.path}: no column is left as a feature beside {listed([chosen], _SHOWN)}")
@@ -113,9 +113,8 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
     texts = whole_column(look.path, label)
     missing = texts.is_null() | texts.str.strip_chars().str.to_lowercase().is_in(["", "nan", "na", "null"])
     if missing.any():
-        first = missing.arg_max()
         raise InputError(
-            f"{look.path}: label {label!r} has no value in {int(missing.sum()):,} rows (first: row-{first}); "
+            f"{look.path}: label {label!r} has no value {in_rows(missing.to_numpy())}; "
             "drop or fill those rows first, or choose another column with --label"
         )
     n_values = texts.n_unique()
