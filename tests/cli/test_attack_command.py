@@ -74,6 +74,26 @@ def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_pa
     assert (out / "figures" / "roc.png").stat().st_size > 5_000
 
 
+def test_columns_of_saved_predictions_are_named_by_options(tmp_path: Path) -> None:
+    """As people have them: one probability, labels in words, membership in the public file alone."""
+    rng, n = np.random.default_rng(3), 160
+    churned, seen = rng.random(n) < 0.5, rng.permutation(n) < n // 2
+    p = np.where(churned, 0.6 + 0.3 * seen, 0.4 - 0.3 * seen)
+    who, churn = [f"K{i}" for i in range(n)], np.where(churned, "gone", "here")
+    table = pl.DataFrame({"who": who, "churn": churn, "s": p})
+    table.with_columns(use=pl.Series(np.where(seen, "train", "test"))).write_csv(tmp_path / "public.csv")
+    table.write_csv(tmp_path / "private.csv")
+    files = (tmp_path / "public.csv", tmp_path / "private.csv")
+    named = ("--label", "churn", "--id", "who", "--prob", "s", "--classes", "gone", "--member", "use")
+    done = attack_files(files, "--out", tmp_path / "run", "--attacker", "forest", "--quiet", *named)
+    assert (done.exit_code, done.err) == (0, "")
+    submission = (tmp_path / "run" / "submission_forest.csv").read_text().splitlines()
+    assert submission[1].startswith("K0,") and len(submission) == n + 1
+    queried = ("--model", "m.joblib", "--public", files[0], "--private", files[1])
+    refused = run_command("attack", *queried, "--prob", "s")
+    assert refused.exit_code == 2 and "--prob would do nothing" in refused.err
+
+
 @pytest.mark.usefixtures("whole_audits")
 def test_the_same_run_again_gives_the_same_bytes(files: tuple[Path, Path], tmp_path: Path) -> None:
     for out in ("first", "second"):

@@ -65,6 +65,18 @@ def test_rates_are_added(run: Path) -> None:
     assert run_command("verify", run, "-q") == (0, "", "")
 
 
+def test_limits_of_the_command_line_replace_the_gate_of_the_run(run: Path) -> None:
+    assert run_command("judge", run, "--max-auc", "0.1", "--quiet").exit_code == 1
+    assert run_command("judge", run, "--quiet").exit_code == 1  # the gate stays
+    judged = run_command("judge", run, "--max-tpr", "0.25:1", "--max-advantage", "1", "--json")
+    gate = json.loads(judged.out)["config"]["gate"]
+    assert (gate["max_auc"], gate["max_advantage"]) == (None, 1.0)
+    assert gate["max_tpr"] == [{"fpr": 0.25, "tpr": 1.0}]
+    both = run_command("judge", run, "--gate", "release", "--max-auc", "0.9", "--json")
+    gate = json.loads(both.out)["config"]["gate"]
+    assert (gate["preset"], gate["max_auc"], gate["max_advantage"]) == ("release", 0.9, None)
+
+
 def test_a_gate_is_judged_with_its_own_delta(run: Path) -> None:
     gate = Gate(max_epsilon=100.0, delta=1e-3, confidence=0.9)
     verdict = leakscope.audit(FinishedRun(run), out=run, gate=gate)
@@ -95,6 +107,8 @@ def test_a_rerun_of_the_audit_keeps_what_judge_added(run: Path) -> None:
         (("--attacks", "lira(offline=true)"), ("unknown option offline", "it takes")),
         (("--attacks", "lira(online=maybe)"), ("online='maybe'",)),
         (("--attacks", "nowhere:Margin"), ("attack='nowhere:Margin' cannot be imported",)),
+        (("--max-auc", "60"), ("max_auc=60.0", "must be from 0 to 1")),
+        (("--max-tpr", "0.01"), ("max_tpr='0.01'", "like 0.01:0.05")),
         (("--fpr", "2"), ("fpr=[2.0]", "above 0 and at most 1")),
         (("--fpr", "low"), ("fpr='low'", "rates separated by commas, like 0.01,0.001")),
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +162,29 @@ def test_reproduce_names_the_design_the_file_and_what_was_given_on_the_command_l
         "leakscope audit audit.toml --models 6 --attacks &#39;loss,lira(online=false)&#39; --fpr 0.25" in page
     )
     assert "file = &#34;people.csv&#34;" in page and "<dt>design</dt><dd>pairs</dd>" in page
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ("--gate internal", "--gate internal"),
+        ("--gate internal --max-auc 0.9", "--gate internal --max-auc 0.9"),
+        (
+            "--max-advantage 0.5 --max-tpr 0.01:0.05,0.1:0.3",
+            "--max-advantage 0.5 --max-tpr 0.01:0.05,0.1:0.3",
+        ),
+        ("--claim 8", "--claim 8,1e-05"),
+    ],
+)
+def test_the_command_that_repeats_an_audit_has_its_limits(tmp_path: Path, limits: str, named: str) -> None:
+    """Otherwise whoever repeats an audit that failed its gate sees it pass."""
+    out = tmp_path / "run"
+    toml = config(tmp_path)
+    toml.write_text(toml.read_text().replace("pairs", "bernoulli"))  # which a claim takes
+    run_command("audit", toml, "--out", out, "--quiet", "--models", "8", *limits.split())
+    page = unescape((out / "report.html").read_text())
+    (command,) = re.findall(r"leakscope audit audit.toml --models 8 --attacks loss .*?</code>", page)
+    assert command.endswith(f" {named}</code>") and command.count("--max") == named.count("--max")
 
 
 def _csv_with_hole(path: Path) -> None:

@@ -67,7 +67,7 @@ def test_numbers_with_signs_and_spaces_and_units(tmp_path: Path) -> None:
     records = read(tmp_path, "change,size,price,outcome\n+5, 12,$5,yes\n-6,13 ,$6,no\n")
     np.testing.assert_array_equal(records.features[:, :2], [[5, 12], [-6, 13]])
     assert records.reading is not None and records.reading.warnings == (
-        "'price' is text, such as '$5'; write numbers without units if they are meant",
+        "'price' is text, such as '$5'; write plain numbers if they are meant",
     )
     assert "remove that line" in refusal(tmp_path, "sep=;\nage;outcome\n1;yes\n2;no\n")
 
@@ -116,9 +116,9 @@ def test_dates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(records.features, [[1, 0, 0.5, 0], [2, 1, 1, 0], [3, 0, 0.75, 1]])
     assert [column.kind for column in columns(records)] == ["date", "date"]
     assert refusal(tmp_path, "seen,born,outcome\n03/04/2024,2024-02-30,yes\n05/06/2024,2024-02-01,no\n") == (
-        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write 2024-12-31; "
-        "feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); correct it, or leave "
-        "the cell empty"
+        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write year, month and day, "
+        "as in 2024-12-31; feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); "
+        "correct it, or leave the cell empty"
     )
 
 
@@ -137,3 +137,73 @@ def test_a_million_rows(tmp_path: Path) -> None:
     known = income != "NA"
     np.testing.assert_array_equal(records.features[known, 4], income[known].astype(np.float32))
     assert columns(records)[2].missing == int((~known).sum())
+
+
+def warnings(records: Records) -> tuple[str, ...]:
+    assert records.reading is not None
+    return records.reading.warnings
+
+
+@pytest.mark.parametrize("end", ["\n\n\n", ",,\n,,\n", "\r\n\r\n", ",,"])
+def test_rows_without_any_value_are_no_records(tmp_path: Path, end: str) -> None:
+    records = read(tmp_path, f"age,town,outcome\n31,Ulm,yes\n\n32,Bonn,no\n{end}")
+    assert len(records) == 2 and records.ids.tolist() == ["row-0", "row-1"]
+    quoted = read(tmp_path, 'note,age,outcome\n"a\n\n,,\nb",31,yes\nc,32,no\n')
+    assert quoted.feature_names[0] == "note=a\n\n,,\nb" and len(quoted) == 2
+
+
+def test_a_row_of_empty_cells_beside_a_label_is_a_record(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "age,town,outcome\n31,Ulm,yes\n,,no\n,,\n")) == 2
+
+
+def test_a_row_with_too_many_fields_is_named(tmp_path: Path) -> None:
+    text = 'note,age,outcome\n"two\nlines",31,yes\nb,32,no\nc,3,2,no\n'
+    assert refusal(tmp_path, text) == (
+        "has 4 fields in line 5, where the header has 3; quote texts and numbers that contain ',', or remove "
+        "what is too much"
+    )
+
+
+def test_no_text_at_all(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "") == "is empty; give a header and one record per line"
+    unicode_text = "age\toutcome\n31\tyes\n32\tno\n".encode("utf-16")
+    assert refusal(tmp_path, unicode_text) == (
+        "is UTF-16 text; save it as UTF-8, for example with `iconv -f utf-16 -t utf-8`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("a.csv.gz", "unpack it first"),
+        ("a.xlsx", "save it as csv in UTF-8"),
+        ("a.tsv", "rename it to end in .csv"),
+    ],
+)
+def test_files_of_other_kinds_name_the_way_to_a_csv(tmp_path: Path, name: str, remedy: str) -> None:
+    with pytest.raises(InputError, match=remedy):
+        read_table(tmp_path / name, "outcome")
+
+
+def test_values_that_differ_only_in_spaces_or_case_are_pointed_at(tmp_path: Path) -> None:
+    """Otherwise an audit has four classes where there are two, and says nothing."""
+    rows = "".join(f"{town},{row},{label}\n" for row, (town, label) in enumerate(
+        [("Ulm", "yes"), ("ulm", "no"), ("Bonn", "yes  "), ("Ulm", "no")]))  # fmt: skip
+    records = read(tmp_path, f"town,x,outcome\n{rows}")
+    assert records.class_names == ("no", "yes", "yes  ")
+    assert [text.partition(",")[0] for text in warnings(records)] == [
+        "the label has the values 'yes' and 'yes  '",
+        "'town' has the values 'Ulm' and 'ulm'",
+    ]
+
+
+def test_identifiers_that_repeat_are_pointed_at(tmp_path: Path) -> None:
+    rows = "".join(f"P{row // 2},S{row % 3},{row % 7 % 2}\n" for row in range(40))
+    (warning,) = warnings(read(tmp_path, f"id,shop_id,outcome\n{rows}"))
+    assert warning.startswith("'id' is called like an identifier, but its values repeat")
+
+
+def test_times_of_day_are_text_and_pointed_at(tmp_path: Path) -> None:
+    rows = "".join(f"{row % 12:02d}:30,{row % 7 % 2}\n" for row in range(40))
+    (warning,) = warnings(read(tmp_path, f"at,outcome\n{rows}"))
+    assert warning == "'at' is text, such as '00:30'; write plain numbers if they are meant"

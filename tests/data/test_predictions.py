@@ -153,7 +153,10 @@ def test_mistakes_are_named(tmp_path: Path, arrays: dict[str, Any], message: str
         ({"logit_1": None}, "output column 'logit_1' does not exist"),
         ({"prob_0": [0.1] * 4}, "has both logit_ and prob_ columns"),
         ({f"logit_{c}": None for c in range(3)}, "has no columns prob_CLASS or logit_CLASS"),
-        ({"logit_0": ["x", "y", "z", "w"]}, r"output 'logit_0' holds 'x' \(row-0\); expected numbers"),
+        (
+            {"logit_0": ["x", "y", "z", "w"]},
+            r"output 'logit_0' holds 'x' in \d+ rows? \(first: row-0\); write numbers",
+        ),
         ({"is_member": [True, None, True, False]}, "membership 'is_member' has no value .*row-1"),
     ],
 )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakscope.cli import prediction_options as options
 from leakscope.cli.output import (
     AsJson,
     Out,
@@ -34,6 +35,8 @@ from leakscope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from leakscope.data.prediction_roles import PredictionColumns
+    from leakscope.data.predictions import Predictions
     from leakscope.recipe import Option
     from leakscope.single_model.results import AttackResults
 
@@ -73,6 +76,10 @@ def attack(
     private: Annotated[_File, typer.Option(help="Records to score: csv, parquet or npz.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of labels (default: label).")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: id).")] = None,
+    member: options.Member = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    classes: options.Classes = None,
     n_classes: Annotated[
         int | None, typer.Option(help="Number of outputs of the model (default: one per label).")
     ] = None,
@@ -90,7 +97,6 @@ def attack(
     as_json: AsJson = False,
 ) -> None:
     """Score who was in a given model's training set, by learning from records of known membership."""
-    from leakscope.data.predictions import read_predictions
     from leakscope.models.given import PredictFunction, model_from_file
     from leakscope.single_model.attack import attack as run_attack
     from leakscope.single_model.query import RecordFiles, query_model
@@ -99,18 +105,20 @@ def attack(
     saved = {"--public-predictions": public_predictions, "--private-predictions": private_predictions}
     records = {"--public": public, "--private": private}
     _check_inputs(saved, {"--model": model, "--predict": predict}, records)
+    of_outputs = {"member": member, "prob": prob, "logit": logit, "classes": classes}
     readings = {"entropy": entropy, "gradient": gradient, "confidence": confidence}
     settings = AttackSettings(attacker, validation_share, seed, **readings)  # type: ignore[arg-type]
     if public_predictions is not None and private_predictions is not None:
-        known = read_predictions(public_predictions, "required")
-        asked = read_predictions(private_predictions)
-        results = run_attack(known, asked, out, settings, disclosure=Disclosure(redact))
+        columns = options.prediction_columns(label=label, id=id_column, **of_outputs)
+        both = _read_both(public_predictions, private_predictions, columns)
+        results = run_attack(*both, out, settings, disclosure=Disclosure(redact))
     else:
         assert public is not None and private is not None
+        _refuse_columns_of_outputs(of_outputs)
         pixels = _pixel_scaling(pixel_mean, pixel_std)
-        options = _json_options(net_options)
+        net_given = _json_options(net_options)
         given = (
-            model_from_file(model, net, options, *pixels, trust=trust, device=device)
+            model_from_file(model, net, net_given, *pixels, trust=trust, device=device)
             if model is not None
             else PredictFunction(str(predict))
         )
@@ -146,12 +154,29 @@ def _show(results: AttackResults, out: Path, screen: Console) -> None:
     print_lines(screen, [where_files_are(out, "submission_*.csv", "results.json")])
 
 
+def _read_both(public: Path, private: Path, columns: PredictionColumns) -> tuple[Predictions, Predictions]:
+    """Public and private predictions; who is a member is not looked up in the private file."""
+    from leakscope.data.predictions import read_predictions
+
+    known = read_predictions(public, "required", columns)
+    return known, read_predictions(private, columns=replace(columns, member=None))
+
+
+def _refuse_columns_of_outputs(given: Mapping[str, str | None]) -> None:
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if named:
+        raise InputError(
+            f"{', '.join(named)} would do nothing: they belong to --public-predictions; a model that is "
+            "queried gives its own outputs"
+        )
+
+
 def _check_inputs(
     saved: Mapping[str, object], models: Mapping[str, object], records: Mapping[str, object]
 ) -> None:
     """Raises InputError unless there are saved predictions, or one model with records."""
     given_saved, given_models, given_records = (
-        [name for name, value in options.items() if value is not None] for options in (saved, models, records)
+        [name for name, value in inputs.items() if value is not None] for inputs in (saved, models, records)
     )
     queried = [*given_models, *given_records]
     if given_saved and queried:
@@ -168,12 +193,12 @@ def _check_inputs(
 
 def _json_options(text: str) -> dict[str, Option]:
     try:
-        options = json.loads(text)
+        given = json.loads(text)
     except ValueError as error:
         raise InputError(f"--net-options {text!r} is not JSON ({error}); like '{{\"width\": 64}}'") from error
-    if not isinstance(options, dict):
+    if not isinstance(given, dict):
         raise InputError(f"--net-options {text!r} must be a JSON object; like '{{\"width\": 64}}'")
-    return options
+    return given
 
 
 def _pixel_scaling(mean: str | None, std: str | None) -> tuple[Floats | None, Floats | None]:

@@ -166,6 +166,9 @@ def judge(
     fpr: FprBudgets = None,
     gate: GateName = None,
     claim: ClaimText = None,
+    max_auc: options.MaxAuc = None,
+    max_advantage: options.MaxAdvantage = None,
+    max_tpr: options.MaxTpr = None,
     redact: Redact = None,
     with_membership: WithMembership = False,
     junit: Junit = None,
@@ -175,7 +178,8 @@ def judge(
 ) -> None:
     """Attack the models of a finished audit again, with any attack its signals allow.
 
-    Nothing is trained. Earlier results stay in the run folder beside the new ones.
+    Nothing is trained. Earlier results stay in the run folder beside the new ones. Limits that you give
+    replace the gate that the run was judged by; without any, that gate is applied again.
     """
     from leakscope.audits.finished import FinishedRun
     from leakscope.audits.run import run_audit
@@ -186,7 +190,7 @@ def judge(
     settings = AuditSettings(
         attacks=listed(attacks),
         fpr=rates(fpr),
-        gate=with_gate(None, gate),
+        gate=options.with_limits(with_gate(None, gate), max_auc, max_advantage, max_tpr),
         claim=claimed(claim),
         disclosure=Disclosure(redact, with_membership),
     )

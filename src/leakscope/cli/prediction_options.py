@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakscope.data.prediction_roles import PredictionColumns
     from leakscope.evaluate.gate import Gate, TprLimit
 
-_PANEL = "Columns of --predictions"
+_PANEL = "Columns of saved predictions"
 _LIMITS = "Limits of the gate"
 
 

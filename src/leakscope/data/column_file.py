@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import Roles, encode_labels, noting, refuse_where, require_names, unique_ids
-from leakscope.data.csv_form import csv_separator
+from leakscope.data.csv_form import csv_problem, refuse_utf_16, scan_csv
 from leakscope.data.read_column import ReadColumn, read_column
 from leakscope.data.suspicions import likely_mistakes
 from leakscope.data.text_values import values_of
@@ -26,7 +26,7 @@ from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
 from leakscope.disk.storage import open_regular
 from leakscope.disk.string_arrays import from_series, numbered_ids
-from leakscope.errors import InputError, first_line
+from leakscope.errors import InputError
 from leakscope.frames.columns import from_polars
 from leakscope.frames.frame import Frame
 from leakscope.frames.reading import TableReading
@@ -70,8 +70,6 @@ def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]
     Raises:
         InputError: it cannot be read, or has no rows.
     """
-    import polars as pl
-
     # Threads of polars may still write there when it has refused the file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
         readable = path
@@ -79,13 +77,8 @@ def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]
             refuse_absurd_text(path)
             readable = Path(folder) / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
-            scan = pl.scan_csv(
-                path,
-                separator=csv_separator(path),
-                schema_overrides=dict.fromkeys(as_text, pl.String),
-                infer_schema_length=None,
-                glob=False,
-            )
+            overrides = dict.fromkeys(as_text, pl.String)
+            scan = scan_csv(path, schema_overrides=overrides, infer_schema_length=None)
             scan.sink_parquet(readable, compression="lz4")
         else:
             check_parquet(path)
@@ -103,6 +96,8 @@ def refuse_absurd_text(path: Path) -> None:
         n_columns = 1 + file.readline(_LONGEST_LINE).count(b",")
         if n_columns > _MOST_COLUMNS:
             raise InputError(f"has {n_columns:,} columns; save more than {_MOST_COLUMNS:,} features as npz")
+        file.seek(0)
+        refuse_utf_16(file.read(2))
         file.seek(0)
         while part := file.read(_LONGEST_LINE):
             if b"\0" in part:
@@ -142,7 +137,7 @@ def read_column_file(path: Path, roles: Roles) -> Records:
             frame=None if with_missing is None else Frame(with_missing, "array", is_encoded=True),
             reading=TableReading(
                 tuple(column.reading for column in columns_read),
-                likely_mistakes(columns_read, encoded.labels, len(encoded.class_names)),
+                likely_mistakes(columns_read, encoded.labels, encoded.class_names),
             ),
         )
 
@@ -205,7 +200,7 @@ def _read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
-        raise InputError(f"cannot be read as {path.suffix[1:]}: {first_line(error)}") from error
+        raise InputError(csv_problem(path, error)) from error
 
 
 def _check_roles(file: ColumnFile, roles: Roles) -> str:

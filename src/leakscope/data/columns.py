@@ -94,7 +94,13 @@ def noting(problems: list[str]) -> Iterator[None]:
 def refuse_where(bad: BoolArray, problem: str, remedy: str) -> None:
     """Raise where any row is bad, naming the first and their number."""
     if bad.any():
-        raise InputError(f"{problem} in {int(bad.sum()):,} rows (first: row-{int(np.argmax(bad))}); {remedy}")
+        raise InputError(f"{problem} {in_rows(bad)}; {remedy}")
+
+
+def in_rows(bad: BoolArray) -> str:
+    """ "in 3 rows (first: row-7)"; rows are named as the default ids are."""
+    n_rows = int(bad.sum())
+    return f"in {n_rows:,} row{'s' if n_rows > 1 else ''} (first: row-{int(np.argmax(bad))})"
 
 
 def _has_fractions(values: AnyArray) -> bool:

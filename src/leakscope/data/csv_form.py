@@ -1,19 +1,56 @@
-"""The form of a csv file: its separator and its header, and whether it is UTF-8; polars guesses neither."""
+"""The form of a csv file: separator, header, encoding, empty lines and rows that are too long.
+
+polars guesses none of the first three, takes an empty line for a record, and does not say which row is wrong.
+"""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from leakscope.disk.storage import open_regular
-from leakscope.errors import InputError
+from leakscope.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _SEPARATORS = (",", ";", "\t", "|")
 _USUAL_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes
 _AT_ONCE = 1 << 22
+_EMPTY_ROW = re.compile(rb'\n[ \t\r,;|"]*\n')
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def scan_csv(path: Path, **options: Any) -> pl.LazyFrame:
+    """A csv file as polars reads it with these options, without the rows that have no value at all.
+
+    Raises:
+        InputError: see `csv_separator`.
+    """
+    import polars as pl
+
+    scan = pl.scan_csv(path, separator=csv_separator(path), glob=False, **options)
+    return scan.filter(~pl.all_horizontal(pl.all().is_null())) if _has_empty_rows(path) else scan
+
+
+def csv_problem(path: Path, error: Exception) -> str:
+    """Why polars could not read a file, in words that say where and what to do."""
+    text = first_line(error)
+    if "empty CSV" in text:
+        return "is empty; give a header and one record per line"
+    too_long = _too_long_row(path) if "more fields" in text else ""
+    return too_long or f"cannot be read as {path.suffix[1:]}: {text}"
+
+
+def refuse_utf_16(start: bytes) -> None:
+    """Refuses what Excel saves as "Unicode text", by the first bytes of a file."""
+    if start.startswith(_UTF_16):
+        raise InputError("is UTF-16 text; save it as UTF-8, for example with `iconv -f utf-16 -t utf-8`")
 
 
 def csv_separator(path: Path) -> str:
@@ -25,6 +62,7 @@ def csv_separator(path: Path) -> str:
     with open_regular(path) as file:
         start = file.read(_USUAL_HEADER)
         rest = b"" if b"\n" in start else file.read(_LONGEST_HEADER)
+    refuse_utf_16(start)
     head = (start + rest).decode("utf-8-sig", errors="replace")
     if head.startswith("sep="):
         raise InputError("begins with a line for spreadsheets, 'sep='; remove that line")
@@ -76,3 +114,33 @@ def _not_utf8(path: Path, separator: str, names: list[str], offset: int) -> str:
     is_known = number > 1 and len(fields) == len(names) and at < len(names)
     where = f"column {names[at]!r}, line {number:,}" if is_known else f"line {number:,}"
     return f"is not UTF-8 text ({where}); save it as UTF-8, for example with `iconv -f latin1 -t utf-8`"
+
+
+def _has_empty_rows(path: Path) -> bool:
+    """Whether a line may hold nothing but separators; a text in quotes can look so, which does no harm."""
+    with open_regular(path) as file:
+        rest = b""
+        while part := file.read(_AT_ONCE):
+            part = rest + part
+            if _EMPTY_ROW.search(part):
+                return True
+            rest = part[max(part.rfind(b"\n"), 0) :]
+    return _EMPTY_ROW.search(rest + b"\n") is not None and rest.strip(b"\n") != b""
+
+
+def _too_long_row(path: Path) -> str:
+    """The first row with more fields than the header; empty where there is none."""
+    separator = csv_separator(path)
+    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        rows = csv.reader(text, delimiter=separator)
+        try:
+            n_names = len(next(rows, []))
+            for row in rows:
+                if len(row) > n_names:
+                    return (
+                        f"has {len(row)} fields in line {rows.line_num:,}, where the header has {n_names}; "
+                        f"quote texts and numbers that contain {separator!r}, or remove what is too much"
+                    )
+        except csv.Error:
+            return ""
+    return ""

@@ -14,6 +14,7 @@ from leakscope.data.column_file import read_column_file
 from leakscope.data.columns import TASKS, Roles, Task
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.image_folder import read_image_folder
+from leakscope.disk.storage import unknown_extension
 from leakscope.errors import InputError
 from leakscope.types import Records
 
@@ -63,8 +64,8 @@ def read_table(
         suffix = _FOLDER
     elif suffix not in SUFFIXES:
         raise InputError(
-            f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}, "
-            "or a folder of pictures or arrays; documents are read by leakscope.read_text"
+            f"{path}: {unknown_extension(path, SUFFIXES, 'a folder of pictures or arrays, or a file in')}; "
+            "documents are read by leakscope.read_text"
         )
     elif not path.is_file():
         raise InputError(f"{path} does not exist or is not a file; check the path")

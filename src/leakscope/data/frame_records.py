@@ -107,10 +107,9 @@ def _records(
     name: str,
 ) -> Records:
     columns = _read(frame)
-    n_classes = len(encoded.class_names)
     reading = TableReading(
         tuple(column.reading for column in columns),
-        (*_stored_as_text(columns), *likely_mistakes(columns, encoded.labels, n_classes)),
+        (*_stored_as_text(columns), *likely_mistakes(columns, encoded.labels, encoded.class_names)),
         tuple(column.problem for column in columns if column.problem),
     )
     return Records(

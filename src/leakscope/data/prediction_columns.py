@@ -82,7 +82,7 @@ def _opened(path: Path) -> Iterator[ColumnFile]:
         with column_file(path) as file:
             yield file
     except InputError as error:
-        if "more fields" in str(error):
+        if "where the header has" in str(error):
             raise InputError(
                 f"{error}; where numbers have decimal commas, separate the columns by semicolons"
             ) from error
@@ -108,7 +108,22 @@ def _target(
     classes = true_classes(column_values(series, "label"), roles.label)
     if target is None:
         target = _named_after_classes(file, roles, classes)
+    _refuse_lists(file, target.names)
     return target, classes
+
+
+def _refuse_lists(file: ColumnFile, names: Sequence[str]) -> None:
+    """Several numbers in one cell, as `str(array)` writes them; looked for before classes are matched."""
+    import polars as pl
+
+    first = pl.scan_parquet(file.path, glob=False, hive_partitioning=False).select(names).head(1).collect()
+    for series in first:
+        text = str(series[0])
+        if isinstance(series.dtype, pl.List | pl.Array) or text.lstrip().startswith(("[", "(")):
+            raise InputError(
+                f"output {series.name!r} holds several numbers in one cell, such as {text[:40]!r}; write one "
+                "column per class, as prob_CLASS"
+            )
 
 
 def _named_after_classes(file: ColumnFile, roles: TableRoles, classes: TrueClasses) -> ModelColumns:

@@ -8,7 +8,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.data.column_file import column_values
-from leakscope.data.columns import refuse_where
+from leakscope.data.columns import in_rows, refuse_where
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,5 +46,6 @@ def _refuse_texts(series: pl.Series, is_text: AnyArray, role: str) -> None:
         return
     at = int(np.argmax(is_text))
     text = str(series[at])
-    remedy = "write percent as shares from 0 to 1" if text.rstrip().endswith("%") else "expected numbers"
-    raise InputError(f"{role} {series.name!r} holds {text!r} (row-{at}); {remedy}")
+    is_percent = text.rstrip().endswith("%")
+    remedy = "write percent as shares from 0 to 1" if is_percent else "write numbers, or drop those rows"
+    raise InputError(f"{role} {series.name!r} holds {text!r} {in_rows(is_text)}; {remedy}")

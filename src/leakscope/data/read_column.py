@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.data.columns import in_rows
 from leakscope.data.text_values import TextValues, has_unit, values_of
 from leakscope.frames.columns import PlainColumn
 from leakscope.frames.reading import ColumnKind, ColumnReading
@@ -27,7 +28,7 @@ _REMEDIES = {
     "among": "correct those cells, leave them empty, or leave the column out",
     "two ways": "write 1234.5 for a number, without separators",
     "more than": "write 1234.5 for a number, without separators",
-    "dates": "write 2024-12-31",
+    "dates": "write year, month and day, as in 2024-12-31",
     "no date": "correct it, or leave the cell empty",
 }
 
@@ -154,7 +155,7 @@ def _text_column(column: PlainColumn) -> ReadColumn:
         digits = f"{name!r} is text, though every value is a number; save it as numbers if they are meant"
         read = read._replace(warnings=(*read.warnings, digits))
     elif categories and all(map(has_unit, categories)):
-        units = f"{name!r} is text, such as {categories[0]!r}; write numbers without units if they are meant"
+        units = f"{name!r} is text, such as {categories[0]!r}; write plain numbers if they are meant"
         read = read._replace(warnings=(*read.warnings, units))
     return read._replace(reading=replace(read.reading, missing=n_missing))
 
@@ -185,9 +186,7 @@ def _problem(name: str, values: TextValues, categories: list[str], codes: IntArr
 
 
 def _in_rows(name: str, problem: str, rows: BoolArray) -> str:
-    n_rows = int(rows.sum())
-    rows_text = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-    return f"feature {name!r} {problem} in {rows_text} (first: row-{int(rows.argmax())})"
+    return f"feature {name!r} {problem} {in_rows(rows)}"
 
 
 def _categories(column: PlainColumn, categories: list[str], codes: IntArray) -> ReadColumn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,14 +14,23 @@ from leakscope.data.read_column import ReadColumn
 _FEWEST_ROWS = 20  # fewer agree by chance
 _ROWS_PER_VALUE = 10  # of a column that is finer than the label, likewise
 _ID_NAME = re.compile(r"(^|.*[ _.-])(id|ids|key|uuid|guid|index|nr|no|number|unnamed: ?0)", re.IGNORECASE)
+_PERSON_NAME = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid)", re.IGNORECASE)
 _SAME_NUMBER = 1 - 1e-6  # correlation of a number with itself, as float32
 
 
-def likely_mistakes(columns: Sequence[ReadColumn], labels: AnyArray, n_classes: int) -> tuple[str, ...]:
+def likely_mistakes(
+    columns: Sequence[ReadColumn], labels: AnyArray, class_names: Sequence[str]
+) -> tuple[str, ...]:
     """What looks wrong with features and labels, one sentence each."""
-    mistakes: list[str] = []
+    n_classes = len(class_names)
+    mistakes = list(alike("the label", class_names))
     for column in columns:
         mistakes += [*column.warnings, *_of_column(column, labels, n_classes)]
+        if column.encoded.is_text:
+            prefix = f"{column.reading.name}="
+            mistakes += alike(
+                repr(column.reading.name), (n.removeprefix(prefix) for n in column.encoded.names)
+            )
     if n_classes > MANY_CLASSES:
         n_fewest = int(np.bincount(labels, minlength=n_classes).min())
         mistakes.append(
@@ -29,6 +38,19 @@ def likely_mistakes(columns: Sequence[ReadColumn], labels: AnyArray, n_classes: 
             "column, or a number to predict (task='regression')?"
         )
     return tuple(mistakes)
+
+
+def alike(what: str, texts: Iterable[str]) -> Iterator[str]:
+    """Texts that differ only in spaces or in upper and lower case: probably one value, written twice."""
+    first: dict[str, str] = {}
+    for text in texts:
+        other = first.setdefault(" ".join(text.split()).casefold(), text)
+        if other != text:
+            yield (
+                f"{what} has the values {other!r} and {text!r}, which differ only in spaces or in upper and "
+                "lower case; write them alike if they mean the same"
+            )
+            return
 
 
 def _of_column(column: ReadColumn, labels: AnyArray, n_classes: int) -> Iterator[str]:
@@ -44,6 +66,11 @@ def _of_column(column: ReadColumn, labels: AnyArray, n_classes: int) -> Iterator
         yield f"{name} counts the rows; as a feature it tells a model which record it sees: leave it out"
     elif _is_identifier(column, n):
         yield f"{name} looks like an identifier: every row has its own value; name it as the ids"
+    elif _repeats_identifiers(column, n):
+        yield (
+            f"{name} is called like an identifier, but its values repeat; leave it out, or name it as a "
+            "group if several records belong to one person"
+        )
     elif _is_label(column, labels, n_classes):
         yield f"{name} determines the label in every row; is it the label, or known only afterwards?"
 
@@ -68,6 +95,15 @@ def _is_identifier(column: ReadColumn, n_rows: int) -> bool:
     is_named = _ID_NAME.fullmatch(reading.name) is not None
     whole = is_named and not reading.missing and bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == n_rows
+
+
+def _repeats_identifiers(column: ReadColumn, n_rows: int) -> bool:
+    """Few rows per value: not a kind of thing, such as a shop_id, but a person with several records."""
+    if _PERSON_NAME.fullmatch(column.reading.name.strip()) is None:
+        return False
+    numbers = column.encoded.numbers
+    n_values = len(np.unique(numbers))
+    return bool((numbers == np.round(numbers)).all()) and n_values * _ROWS_PER_VALUE > n_rows
 
 
 def _is_prose(column: ReadColumn) -> bool:

@@ -19,7 +19,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./]\d{1,2}[./]\d{1,2})([T ][\d:.]+)?")
-_WITH_UNIT = re.compile(r"([$€£¥] ?[\d.,' ]*\d|\d[\d.,' ]*[$€£¥%])")
+_WITH_UNIT = re.compile(r"([$€£¥] ?[\d.,' ]*\d|\d[\d.,' ]*[$€£¥%]|\d{1,2}:\d{2}(:\d{2})?)")
 _LOOKED_AT = 1000
 _FEW_WRONG = 3  # different texts that are no numbers, in a column of numbers
 _NUMBERS_SHARE = 0.95  # of the rows of a column of numbers
@@ -129,7 +129,7 @@ def days_since_1970(moment: datetime) -> float:
 
 
 def has_unit(text: str) -> bool:
-    """True for a number with a sign of a currency or of percent."""
+    """True for a number with a sign of a currency or of percent, and for a time of day."""
     return _WITH_UNIT.fullmatch(text.strip()) is not None
 
 

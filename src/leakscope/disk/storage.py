@@ -195,11 +195,24 @@ def open_regular(path: Path) -> IO[bytes]:
     return os.fdopen(number, "rb")
 
 
+_REMEDIES = {
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "is compressed; unpack it first"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "is a spreadsheet; save it as csv in UTF-8"),
+    **dict.fromkeys((".tsv", ".tab"), "is a table separated by tabs; rename it to end in .csv"),
+}
+
+
+def unknown_extension(path: Path, suffixes: tuple[str, ...], what: str = "a file that ends in") -> str:
+    """What is wrong with a file of another kind, and what to do."""
+    known = _REMEDIES.get(path.suffix.lower()) if ".csv" in suffixes else None
+    return known or f"unknown extension {path.suffix!r}; give {what} {', '.join(suffixes)}"
+
+
 def user_file(path: Path | str, suffixes: tuple[str, ...] = (), what: str = "a file that ends in") -> Path:
     """The path of a file that the user named; raises InputError where there is none, or of another kind."""
     path = Path(path).expanduser()
     if suffixes and path.suffix.lower() not in suffixes:
-        raise InputError(f"{path}: unknown extension {path.suffix!r}; give {what} {', '.join(suffixes)}")
+        raise InputError(f"{path}: {unknown_extension(path, suffixes, what)}")
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file; check the path")
     return path

@@ -76,7 +76,7 @@ def _model(net: str | None, estimator: str | None, size: Size) -> list[str]:
     if estimator is not None:
         why = "options = { ... } are its arguments"
         return [str(Lines("model", (("estimator", estimator, why),)))]
-    why = "should be how your own model is made: a network, an estimator or a function"
+    why = "replace this by your own model: a network, an estimator or a training function"
     training = (
         ("optimizer", "adam", ""),
         ("lr", 0.001, ""),

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
 from leakscope.audits.units import are_people
-from leakscope.data.columns import listed, require_names
+from leakscope.data.columns import in_rows, listed, require_names
 from leakscope.errors import InputError
 
 _LABELS = ("label", "labels", "target", "class", "outcome", "response", "y", "y_true", "diagnosis")
@@ -69,7 +69,7 @@ def guess(
         raise InputError(f"{unit!r} cannot be both unit and {'label' if unit == chosen else 'id'}")
     roles = (chosen, own_id, unit)
     out = [c for c in look.columns if c.name not in roles and (c.is_free_text or not c.n_values)]
-    why = "free text or ids (more than 256 different texts), or empty" if out else ""
+    why = "which have no values, or more than 256 different texts" if out else ""
     names = tuple(c.name for c in out)
     found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, names, why, unit)
     if not found.features(look):
@@ -134,9 +134,8 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
     texts = whole_column(look.path, label)
     missing = texts.is_null() | texts.str.strip_chars().str.to_lowercase().is_in(["", "nan", "na", "null"])
     if missing.any():
-        first = missing.arg_max()
         raise InputError(
-            f"{look.path}: label {label!r} has no value in {int(missing.sum()):,} rows (first: row-{first}); "
+            f"{look.path}: label {label!r} has no value {in_rows(missing.to_numpy())}; "
             "drop or fill those rows first, or choose another column with --label"
         )
     n_values = texts.n_unique()

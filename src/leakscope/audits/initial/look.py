@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from leakscope.data.csv_form import csv_separator
+from leakscope.data.csv_form import csv_problem, scan_csv
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.errors import InputError, first_line
 
@@ -74,7 +74,7 @@ def look_at(path: Path) -> Look:
         first = scan.head(FIRST_ROWS).collect()
         n_rows = int(scan.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
-        raise InputError(f"{path}: cannot be read as {path.suffix[1:]}: {first_line(error)}") from error
+        raise InputError(f"{path}: {csv_problem(path, error)}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     if len(first.columns) < 2 or not n_rows:
@@ -101,14 +101,7 @@ def _scan(path: Path, as_text: bool = False) -> pl.LazyFrame:
     if path.suffix.lower() == ".parquet":
         check_parquet(path)
         return pl.scan_parquet(path, glob=False, hive_partitioning=False)
-    return pl.scan_csv(
-        path,
-        separator=csv_separator(path),
-        infer_schema=not as_text,
-        infer_schema_length=FIRST_ROWS,
-        ignore_errors=not as_text,
-        glob=False,
-    )
+    return scan_csv(path, infer_schema=not as_text, infer_schema_length=FIRST_ROWS, ignore_errors=not as_text)
 
 
 def _column(series: pl.Series) -> Column:

@@ -14,7 +14,7 @@ from leakscope.audits.initial.guess import Guess, guess, guess_unit
 from leakscope.audits.initial.look import Look, look_at
 from leakscope.data.files import SUFFIXES, read_table
 from leakscope.data.prediction_roles import MEMBERS
-from leakscope.disk.storage import atomic_file
+from leakscope.disk.storage import atomic_file, unknown_extension
 from leakscope.errors import InputError
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
@@ -77,9 +77,7 @@ def look_at_table(file: Path) -> Look | None:
     if file.is_dir():
         return None
     if suffix not in SUFFIXES:
-        raise InputError(
-            f"{file}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
-        )
+        raise InputError(f"{file}: {unknown_extension(file, SUFFIXES)}")
     look = None if suffix == ".npz" else look_at(file)
     if look is not None:
         _refuse_predictions(look)
@@ -147,7 +145,7 @@ def _data(
     if found.id is not None:
         settings.append(("id", found.id, f"chosen because {found.id_reason}"))
     if found.left_out:
-        without = f"all columns but {', '.join(found.left_out)}: {found.left_out_reason}"
+        without = f"all columns but {', '.join(map(repr, found.left_out))}, {found.left_out_reason}"
         settings.append(("features", found.features(look), without))
     return Lines("data", tuple(settings)), _reasons(look, found, records)
 
@@ -157,7 +155,7 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
         f"{look.path.name} has {look.n_rows:,} records and {len(look.names)} columns.",
         f"Label: {found.label!r}, because {found.label_reason}.",
         f"Task: {found.task} ({found.task_reason}).",
-        f"Ids: {found.id!r}, because {found.id_reason}." if found.id else f"Ids: none; {found.id_reason}.",
+        _ids_reason(found),
     ]
     if found.unit is not None:
         lines.append(f"Unit: {found.unit!r}; all records of one are in a training set, or none is.")
@@ -166,6 +164,12 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
     if records is None:
         lines.append("The file is large, so only its first rows and these columns were looked at.")
     return tuple(lines)
+
+
+def _ids_reason(found: Guess) -> str:
+    if found.id is None:
+        return f"Ids: none; {found.id_reason}."
+    return f"Ids: {repr(found.id) if found.id else 'the column without a name'}, because {found.id_reason}."
 
 
 def _check_model(answers: Answers, found: Guess | None, records: Records | None, out: Path) -> None:

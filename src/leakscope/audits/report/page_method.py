@@ -7,11 +7,13 @@ import json
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
-from leakscope.evaluate.config import MEMBERS_SHA256, SourceKind
+from leakscope.evaluate.config import MEMBERS_SHA256, EvaluationConfig, SourceKind
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import AuditResults, EpsilonFigure
 from leakscope.evaluate.sentences import seeds_text
+from leakscope.privacy.claim import Claim
 from leakscope.report.blocks import Absent, Body, Definitions, Heading, Raw, Table
 from leakscope.report.page import Section
 from leakscope.report.study_page import Command, options
@@ -123,7 +125,29 @@ def _command(results: AuditResults) -> str:
     columns = {name[2:]: value for name, value in source.facts.items() if name.startswith("--")}
     of_file = {"predictions": source.facts.get("file"), **columns}
     given = ["audit.toml"] if source.toml else options(of_file)
-    return str(Command(("leakscope", "audit", *given, *options(pinned))))
+    return str(Command(("leakscope", "audit", *given, *options({**pinned, **_limits(config)}))))
+
+
+def _limits(config: EvaluationConfig) -> dict[str, object]:
+    """Gate and claim as options of the command line, which may be where they came from.
+
+    Limits that have no option, those on epsilon and on the share of exposed records, are in the config file.
+    """
+    given: dict[str, object] = {}
+    if config.gate is not None:
+        gate = config.gate
+        own_auc = None if is_of_preset(gate, gate.max_auc or 0.0) else gate.max_auc
+        own_tpr = [f"{one.fpr:g}:{one.tpr:g}" for one in gate.max_tpr if not is_of_preset(gate, one)]
+        given = {
+            "gate": gate.preset,
+            "max_auc": own_auc,
+            "max_advantage": gate.max_advantage,
+            "max_tpr": own_tpr or None,
+        }
+    claim = config.claim
+    if claim is not None and claim == Claim(claim.epsilon or 0.0, claim.delta):  # all that the option can say
+        given["claim"] = [f"{claim.epsilon:g}", f"{claim.delta:g}"]
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:
