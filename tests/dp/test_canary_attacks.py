@@ -105,12 +105,10 @@ def test_a_private_training_by_laplace_noise_is_not_refuted(n_steps):
     assert refuted <= 2  # of 80
 
 
-def test_a_training_without_noise_is_told_what_is_needed_by_the_bounds_that_are_left():
+def test_one_update_without_noise_is_told_what_is_needed_by_the_bounds_that_are_left():
     is_in = np.random.default_rng(0).random(1000) < 0.5
-    updates = np.tile(is_in.astype(float), (3, 1))
-    verdict = audit_scores(
-        updates.sum(axis=0), is_in, leakscope.dp.Claim(8.0), white_box=True, updates=updates
-    )
+    updates = is_in.astype(float)[None]
+    verdict = audit_scores(updates[0], is_in, leakscope.dp.Claim(8.0), white_box=True, updates=updates)
     assert verdict.status == "not testable"
     assert "cannot refute epsilon = 8" in verdict.needed
 

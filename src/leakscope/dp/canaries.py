@@ -76,7 +76,8 @@ class Canaries:
         self._updates: Updates | None = None
         self._current: torch.Tensor | None = None
         self._sightings: list[Sighting] = []
-        self._n_seen, self._n_inserted, self._has_samples = 0, 0, False
+        self._is_seen = np.zeros(number, dtype=np.bool_)
+        self._n_inserted, self._has_samples = 0, False
         self._tally = Tally()
 
     @property
@@ -87,7 +88,9 @@ class Canaries:
     @property
     def scores(self) -> FloatArray:
         """Scores so far, higher means in; float64 (canaries,)."""
-        return self._attached().scores.copy()
+        updates = self._attached()
+        updates.read_parameters()
+        return updates.scores.copy()
 
     def plant(self, dataset: Any, labels: Any = None) -> Any:
         """Your training set with canaries.
@@ -100,6 +103,11 @@ class Canaries:
         Returns:
             A dataset, or both tensors.
         """
+        if self._shape is not None:
+            raise InputError(
+                "these canaries are planted already: planted twice, a canary is two records. Make a new "
+                "Canaries object, and plant it in the training set as it was before"
+            )
         inside = np.flatnonzero(self._is_in)
         if labels is None:
             planted = PlantedDataset(dataset, inside)
@@ -129,7 +137,7 @@ class Canaries:
         trainable = _trainable(model, plain)
         self._names, self._parameters = list(trainable), list(trainable.values())
         self._coordinates = Coordinates([p.shape for p in self._parameters], len(self._is_in), self._rng)
-        self._updates = Updates(self._coordinates, self._parameters, plain)
+        self._updates = Updates(self._coordinates, self._is_in, self._parameters, plain)
         model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
         model.register_forward_hook(self._after_forward)
         if hasattr(optimizer, "clip_and_accumulate"):
@@ -180,17 +188,7 @@ class Canaries:
         updates = self._attached()
         updates.read_parameters()
         self._check_reached(updates)
-        assumed = ["What was observed is what the claim covers: every update of the training."]
-        if updates.n_noiseless:
-            assumed.append(
-                f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
-                "canary. If noise is added later, call observe(noisy_gradients) after it."
-            )
-        if updates.rescales:
-            assumed.append(
-                "The optimizer divides gradients by their past sizes, which weakens this test. Call "
-                "observe(noisy_gradients) before each of its steps."
-            )
+        assumed = self._assumed(updates, claim)
         values = updates.values() if self._silent else None
         return audit_scores(
             updates.scores,
@@ -200,11 +198,34 @@ class Canaries:
             # Gradients of other records, and updates that were not stored, hide what kind of noise there is.
             white_box=values is not None or claim.is_gaussian,
             updates=values,
+            layers=self._coordinates.tensor if self._coordinates else None,
             assumed=assumed,
         )
 
+    def _assumed(self, updates: Updates, claim: Claim) -> list[str]:
+        """What has to be true, and what weakens the test, in sentences."""
+        assumed = ["What was observed is what the claim covers: every update of the training."]
+        if claim.steps is not None and claim.steps != updates.n_steps:
+            assumed.append(f"The claim has {claim.steps:,} steps; {updates.n_steps:,} updates were observed.")
+        n_in, n_seen = int(self._is_in.sum()), int(self._is_seen.sum())
+        if n_seen < n_in:
+            assumed.append(
+                f"Only {n_seen:,} of the {n_in:,} canaries that are in were drawn, which weakens the test."
+            )
+        if updates.n_noiseless:
+            assumed.append(
+                f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
+                "canary. If noise is added later, call observe(noisy_gradients) after it."
+            )
+        if updates.rescales:
+            assumed.append(
+                "The optimizer rescales gradients, which weakens this test. Call observe(noisy_gradients) "
+                "before each of its steps."
+            )
+        return assumed
+
     def _check_reached(self, updates: Updates) -> None:
-        if not self._n_seen:
+        if not self._is_seen.any():
             raise InputError(
                 "no canary reached the model. Train on what plant() returned, call the model that was "
                 "attached, and plant after steps that change the features"
@@ -223,6 +244,11 @@ class Canaries:
             raise InputError(
                 "no update was observed. If parameters are not stored in the model, call "
                 "observe(noisy_gradients) in each step"
+            )
+        if updates.n_noiseless and updates.n_outside_steps:
+            raise InputError(
+                "no noise was seen in steps of the optimizer, but parameters also changed between its steps. "
+                "If noise is added there, call observe(noisy_gradients) in each step"
             )
 
         inside, outside = updates.scores[self._is_in], updates.scores[~self._is_in]
@@ -248,10 +274,10 @@ class Canaries:
         optimizer.clip_and_accumulate = insert_and_clip
 
     def _before_forward(self, model: nn.Module, args: Any, kwargs: Any) -> Any:
-        self._attached().read_parameters()
         self._current = None
-        if not torch.is_grad_enabled():  # an evaluation
+        if not torch.is_grad_enabled():  # an evaluation, maybe with averaged weights for its time
             return None
+        self._attached().read_parameters()
         if not args or not torch.is_tensor(args[0]):
             raise InputError("the model's first argument has to be the tensor of features")
         is_single = args[0].shape == self._shape
@@ -267,7 +293,12 @@ class Canaries:
                 f"{sighting.n_damaged} records hold parts of a canary: something changes the features on the "
                 "way to the model, such as a crop with padding. Leave it out for the test, or plant after it"
             )
-        self._n_seen += len(sighting.canaries)
+        if not self._is_in[sighting.canaries].all():
+            raise InputError(
+                "a canary that is out reached the model: the training set has canaries of another Canaries "
+                "object, too. Plant in the training set as it was before"
+            )
+        self._is_seen[sighting.canaries] = True
         self._has_samples |= any(getattr(p, "grad_sample", None) is not None for p in self._parameters)
         self._sightings = [*self._sightings[-_REMEMBERED:], sighting]
 

@@ -8,8 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.dp.gaussian_sum import NO_DELTA, gaussian_sum_evidence, why_not_gaussian_noise
+from leakscope.dp.missing_noise import bare_evidence, bare_updates
 from leakscope.dp.seen_settings import Values, settings_evidence, why_noise_is_not_gaussian
 from leakscope.dp.verdict import ClaimVerdict, Evidence, judge_claim
 from leakscope.errors import InputError
@@ -40,6 +41,7 @@ def audit_scores(
     name: str = "one run",
     white_box: bool = False,
     updates: FloatArray | None = None,
+    layers: IntArray | None = None,
     assumed: Sequence[str] = (),
 ) -> ClaimVerdict:
     """The verdict of one training on a claim.
@@ -52,6 +54,7 @@ def audit_scores(
         white_box: whether scores are sums of noisy gradients, so that they may be Gaussian.
         updates: float64 (updates, canaries), the noisy gradients themselves, with nothing but noise for
             canaries that are not drawn.
+        layers: int64 (canaries,), the parameter tensor of each; one for all by default.
         assumed: what else has to be true, in sentences.
 
     Raises:
@@ -70,10 +73,23 @@ def audit_scores(
         evidence.append(_unused(of_sums, why_not) if why_not and of_sums.ceiling else of_sums)
     used = [way for way, bound in zip(ways, evidence, strict=False) if bound.ceiling]
     if updates is not None:
-        evidence.append(settings_evidence(Values(updates, is_in), claim, each, name))
+        evidence.append(_of_updates(Values(updates, is_in), layers, claim, each, name))
     evidence = [replace(e, assumed=(COINS, *assumed, *e.assumed)) for e in evidence]
     is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
     return judge_claim(claim, evidence, "" if is_testable else needed(claim, used, each))
+
+
+def _of_updates(
+    values: Values, layers: IntArray | None, claim: Claim, confidence: float, name: str
+) -> Evidence:
+    """The higher of two bounds from single updates; each pays with half of the error, and spares the rest."""
+    of_settings = settings_evidence(values, claim, confidence, name)
+    layers = np.zeros(len(values.is_in), dtype=np.int64) if layers is None else layers
+    bare = bare_updates(values.values, values.is_in, layers)
+    if bare is None:
+        return of_settings
+    of_bare = replace(bare_evidence(bare, claim, (1 + confidence) / 2, name), confidence=confidence)
+    return max(of_bare, of_settings, key=lambda evidence: evidence.epsilon)
 
 
 def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:

@@ -15,15 +15,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from leakscope.array_types import FloatArray
+from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.coordinates import Coordinates, standardized
+from leakscope.dp.missing_noise import lacks_noise
 
 _MOST_STORED = 10_000_000  # values
-_FEW_VALUES = 0.1  # of the canaries; noise gives nearly every canary a value of its own
 
 
-_OF_RESCALING = {"alpha", "rho", "etas", "lr_decay"}
-"""Options of RMSprop, Adadelta, Rprop and Adagrad, which divide gradients by their past sizes."""
+_OF_RESCALING = {"centered", "rho", "etas", "lr_decay", "beta2_decay", "ns_coefficients"}
+"""Options of RMSprop, Adadelta, Rprop, Adagrad, Adafactor and Muon, which rescale gradients."""
 
 
 class _Mean(NamedTuple):
@@ -37,13 +37,17 @@ class _Mean(NamedTuple):
 class Updates:
     """Scores of the canaries, summed over the updates of one training."""
 
-    def __init__(self, coordinates: Coordinates, parameters: Sequence[nn.Parameter], optimizer: Any) -> None:
-        self._coordinates, self._parameters = coordinates, list(parameters)
+    def __init__(
+        self, coordinates: Coordinates, is_in: BoolArray, parameters: Sequence[nn.Parameter], optimizer: Any
+    ) -> None:
+        self._coordinates, self._is_in, self._parameters = coordinates, is_in, list(parameters)
         self.scores: FloatArray = np.zeros(len(coordinates.tensor))
         self.n_steps, self.n_noiseless = 0, 0
+        self.n_outside_steps = 0  # changes of parameters between steps whose gradients are read from a mean
         self._values: list[npt.NDArray[np.float32]] = []
         self.rescales = any(_OF_RESCALING & group.keys() for group in getattr(optimizer, "param_groups", []))
-        self._reads_parameters, self._rates = True, np.ones(len(coordinates.tensor))
+        self._reads_parameters, self._reads_means = True, False
+        self._rates: FloatArray = np.ones(len(coordinates.tensor))
         self._weight_decays: FloatArray = np.zeros(len(coordinates.tensor))
         self._last_parameters = self.at_canaries(self._parameters)
         self._last_mean: FloatArray = np.zeros(len(self.scores))
@@ -64,17 +68,18 @@ class Updates:
 
     def read_parameters(self) -> None:
         """Reads how the parameters have changed, if they have."""
-        if not self._reads_parameters:
-            return
         parameters = self.at_canaries(self._parameters)
-        if (parameters != self._last_parameters).any():
+        if not (parameters != self._last_parameters).any():
+            return
+        if self._reads_parameters:
             changes = (self._last_parameters - parameters) / np.abs(self._rates)
             self._record(self._undecayed(changes))
-            self._last_parameters = parameters
+        self.n_outside_steps += self._reads_means
+        self._last_parameters = parameters
 
     def read_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
         """Reads the gradients of one step; from now on, the parameters are not read."""
-        self._reads_parameters = False
+        self._reads_parameters = self._reads_means = False
         self._record(self.at_canaries(gradients))
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -88,7 +93,7 @@ class Updates:
         states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
         if mean is None or any(state is None for state in states):
             return
-        self._reads_parameters = False
+        self._reads_parameters, self._reads_means = False, True
         values = self.at_canaries(states)
         weight = 1.0 if self.n_steps == 0 and mean.name == "momentum_buffer" else mean.weight
         self._record(self._undecayed(values - mean.decay * self._last_mean, weight))
@@ -107,7 +112,7 @@ class Updates:
         self.n_steps += 1
         if self.n_steps * len(values) <= _MOST_STORED:
             self._values.append(values.astype(np.float32))
-        self.n_noiseless += len(np.unique(values)) <= max(2, _FEW_VALUES * len(values))
+        self.n_noiseless += bool(lacks_noise(values[None], self._is_in)[0])
         self.scores += standardized(values, self._coordinates.group)
 
 
