@@ -7,6 +7,7 @@ the records is measured on the other half, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from leakscope.evaluate.uncertainty import Replicates, half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
 from leakscope.stats.roc import auc_of_split, split_scores
-from leakscope.stats.two_way import NoLeakage, two_way_variance
+from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
 
 
 class HalfAucs(NamedTuple):
@@ -45,7 +46,7 @@ def half_aucs(scored: Scored) -> HalfAucs:
         of_targets[:, row] = [_auc(scores, members, fold == half) for half in (0, 1)]
         evict_pages(scored.scores, scored.in_mask)
     parts, *without = half_auc_parts(scored.replicates)
-    return HalfAucs(of_targets, parts, np.array(without))
+    return HalfAucs(of_targets, parts, np.array(without).reshape(len(without), *parts.shape))
 
 
 def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: int) -> tuple[str, Figure]:
@@ -59,23 +60,27 @@ def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: i
     means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
     chosen = [max(means, key=lambda label: float(means[label][1 - half])) for half in (0, 1)]
     of_targets = np.mean([aucs[label].of_targets[half] for half, label in enumerate(chosen)], axis=0)
-    variances = {
-        label: two_way_variance(
-            one.parts.sum(axis=0) / 2,
-            one.without.sum(axis=1) / 2 if len(one.without) else None,
+    best = max(means, key=lambda label: float(means[label].mean()))
+
+    def variance_of(first: HalfAucs, second: HalfAucs) -> Variance:
+        without = first.without[:, 0] + second.without[:, 1]
+        return two_way_variance(
+            (first.parts[0] + second.parts[1]) / 2,
+            without / 2 if len(without) else None,
             replicates.n_in_left_out,
             n_records,
             replicates.n_models,
             no_leakage=NoLeakage(0.5),
         )
-        for label, one in aucs.items()
-    }
-    best = max(means, key=lambda label: float(means[label].mean()))
-    reach = float(means[best].mean()) - 2 * variances[best].standard_error(these_records=False)
-    # Another sample may choose any attack within reach, so the least certain of these counts.
+
+    own = variance_of(aucs[best], aucs[best]).standard_error(these_records=False)
+    reach = float(means[best].mean()) - 2 * own
+    within = [aucs[label] for label in means if label in (best, *chosen) or means[label].mean() >= reach]
+    # Another sample may choose any attacks within reach, so the least certain choice counts. Halves with one
+    # attack can cancel each other's deviations, where models have equally many members; with two they do not.
     variance = max(
-        (variances[label] for label in aucs if label == best or float(means[label].mean()) >= reach),
-        key=lambda own: own.standard_error(these_records=False),
+        (variance_of(first, second) for first, second in product(within, repeat=2)),
+        key=lambda one: one.standard_error(these_records=False),
     )
     n_pairs = max(n_records // 4, 1)
     figure = figure_of_targets(
