@@ -24,6 +24,8 @@ from leakscope.errors import InputError, MissingExtraError, first_line
 _NOT_OF_THE_MODEL = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
 """Entries of a config that change nothing that is computed."""
 _SECONDS_TO_REACH_HUB = 5.0
+_NOT_LOADED = (OSError, ValueError, KeyError, RuntimeError, ImportError)
+"""What transformers raises where it cannot load a model."""
 _LINEAR_KINDS = ("Linear", "Conv1D")
 
 
@@ -92,7 +94,7 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     kind = transformers.AutoModelForCausalLM if is_causal else transformers.AutoModelForSequenceClassification
     options = {} if is_causal else {"num_labels": n_outputs}
     with _quiet(), torch.random.fork_rng(devices=()):
-        model, info = _from_pretrained(kind, base, bool(seen), options)
+        model, info = _from_pretrained(kind, base, options)
     model = model.float().eval().requires_grad_(False)
     model.config.use_cache = False
     new = frozenset(info["missing_keys"])
@@ -101,23 +103,39 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     return Base(model, _digest(model, new), is_causal, new)
 
 
-def _from_pretrained(kind: Any, base: str, is_folder: bool, options: Mapping[str, object]) -> Any:
+def _from_pretrained(kind: Any, base: str, options: Mapping[str, object]) -> Any:
     """(the model, what transformers says about loading it)."""
-    try:
-        return kind.from_pretrained(base, local_files_only=True, output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        if is_folder or Path(base).expanduser().exists():
+    folder = _folder_of(base)
+    if folder is not None:
+        try:
+            return kind.from_pretrained(folder, local_files_only=True, output_loading_info=True, **options)
+        except _NOT_LOADED as error:
             raise InputError(f"base={base!r} is no model that transformers loads: {_line(error)}") from error
     problem = f"{_hub()} cannot be reached"
     if _reaches_hub():
         try:
             return kind.from_pretrained(base, output_loading_info=True, **options)
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        except _NOT_LOADED as error:
             problem = _line(error)
     raise InputError(
         f"base={base!r} is no folder here, and could not be fetched from the Hugging Face hub ({problem}); "
         "check the name and the network, or give the folder of a saved model"
     )
+
+
+def _folder_of(base: str) -> str | None:
+    """The folder itself, or where the hub's files of this name lie in the local cache; None: nowhere."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    path = Path(base).expanduser()
+    if path.exists():
+        return str(path)
+    try:
+        config = try_to_load_from_cache(base, "config.json")
+    except HFValidationError:  # no name that the hub could have
+        return None
+    return str(Path(config).parent) if isinstance(config, str) else None
 
 
 def _hub() -> str:
