@@ -8,11 +8,12 @@ The sections are read into the dataclasses that the rest of the package uses: `[
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from leakscope.attacks.spec import resolve_all
+from leakscope.audits.config_data import OF_A_FILE, DataSection, Surroundings, read_data
 from leakscope.audits.config_model import ModelSection, recipe_of, training_defaults, unused_model_settings
 from leakscope.audits.settings import TRAINING, AuditSettings
 from leakscope.audits.source import Source
@@ -28,37 +29,9 @@ from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
 
-_OF_A_FILE = ("label", "id", "groups", "features", "task", "standardise")
 _TARGET_KINDS = ("weights", "estimator", "predict")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
 SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
-
-
-@dataclass(frozen=True)
-class DataSection:
-    """Which records: a dataset, or a file or folder of your own.
-
-    Attributes:
-        dataset: one of `leakscope data list`, or "package.module:function" for your own reader.
-        file: a csv, parquet or npz file, or a folder of images or arrays; relative to the config file.
-        label: column (npz: array) of labels; needed for csv and parquet.
-        id: column (npz: array) of unique ids; without one, records are numbered by row.
-        groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
-        features: columns to use, in this order; by default all that have no other role.
-        task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
-        standardise: scale every column to mean 0 and standard deviation 1; true for tables by default.
-        options: arguments of the function that reads `dataset`.
-    """
-
-    dataset: str | None = None
-    file: Path | None = None
-    label: str | None = None
-    id: str | None = None
-    groups: tuple[str, ...] = ()
-    features: tuple[str, ...] | None = None
-    task: Literal["auto", "classification", "regression"] = "auto"
-    standardise: bool | None = None
-    options: Toml = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,36 +114,9 @@ class AuditConfig:
 
     def records(self, data_dir: Path | None) -> Records:
         """The records of `[data]`."""
-        from leakscope.data.files import read_table
-        from leakscope.data.registry import load
-        from leakscope.data.standardise import standardised
-
-        data = self.data
-        assert data is not None, "a config without predictions has data"
-        if data.file is None:
-            assert data.dataset is not None, "one of the two is given"
-            if names_code(data.dataset):  # makes a module beside the config file importable
-                import_object("data.dataset", data.dataset, "my_package.data:load", self.path.parent)
-            return load(data.dataset, data_dir, **data.options)
-        path = self._beside(data.file)
-        if not path.exists():
-            raise InputError(f"{path} does not exist; check data.file")
-        groups = self._groups(data, path)
-        records = read_table(path, data.label, data.id, groups, data.features, data.task)
-        if not path.is_dir():
-            return records if data.standardise is False else standardised(records)
-        if data.standardise:
-            raise InputError(
-                f"{path}: standardise=true is for tables; the features of a folder stay as they are"
-            )
-        return records
-
-    def _groups(self, data: DataSection, path: Path) -> tuple[str, ...]:
-        """The columns to read beside features and labels: the groups, and whose record it is."""
-        unit = self.settings.unit
-        if unit is None or unit in data.groups or (path.is_dir() and not data.groups):
-            return data.groups  # a folder of arrays has its groups read without being asked
-        return (*data.groups, unit)
+        assert self.data is not None, "a config without predictions has data"
+        around = Surroundings(self.path.parent, data_dir, self.settings.unit, self.model.base)
+        return read_data(self.data, around)
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
@@ -348,7 +294,7 @@ def _check_unused(content: Toml, problems: Problems) -> None:
     kinds = [name for name in _TARGET_KINDS if name in target]
     of_weights = ("net", "options", "pixel_mean", "pixel_std")
     for section, applies, names, why in (
-        ("data", "dataset" in data, _OF_A_FILE, "only for `file`"),
+        ("data", "dataset" in data, OF_A_FILE, "only for `file`"),
         ("data", "file" in data and "dataset" not in data, ("options",), "only for `dataset`"),
         ("target", kinds in (["estimator"], ["predict"]), of_weights, "only for `weights`"),
         ("target", kinds in (["weights"], ["predict"]), ("trust",), "only for `estimator`"),

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from leakscope.audits.config import (
     AttacksSection,
-    DataSection,
     PredictionsSection,
     TargetSection,
 )
+from leakscope.audits.config_data import DataSection
 from leakscope.audits.config_examples import EXAMPLES
 from leakscope.audits.config_model import ModelSection
 from leakscope.audits.settings import JUDGING, PLANTED, STORED, TRAINING, AuditSettings

@@ -174,7 +174,9 @@ def output_facts(outputs: OutputFilter) -> dict[str, str]:
 
 
 def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
-    """How the columns of a table were read, and likely mistakes in them; empty for other records."""
+    """How columns or documents were read, and likely mistakes in them; empty for other records."""
+    if records.text is not None and records.text.reading is not None:
+        return records.text.reading.lines()
     if records.reading is None:
         return []
     frame = records.frame if isinstance(recipe, EstimatorRecipe) else None
@@ -182,9 +184,9 @@ def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
 
 
 def column_facts(records: Records, recipe: AnyRecipe) -> dict[str, str]:
-    """What the report says about the columns of a table."""
-    lines = column_lines(records, recipe)
-    facts = {"columns": "".join(lines[:1]), "columns to check": ". ".join(lines[1:])}
+    """What the report says about how columns or documents were read."""
+    lines, what = column_lines(records, recipe), "documents" if records.is_text else "columns"
+    facts = {what: "".join(lines[:1]), f"{what} to check": ". ".join(lines[1:])}
     return {name: text for name, text in facts.items() if text}
 
 

@@ -140,6 +140,16 @@ DATASETS: tuple[Dataset, ...] = (
         licence="none needed, the records are synthetic",
     ),
     Dataset(
+        name="letters",
+        summary="made-up letters of 64 tokens at most, some with a planted secret, made from a seed",
+        loader="leakscope.data.made_up_text:letters",
+        n_records=600,
+        shape=(64,),
+        n_classes=1,
+        source="built in, generated",
+        licence="none needed, the records are synthetic",
+    ),
+    Dataset(
         name="digits",
         summary="hand-written digits of 8 x 8 pixels",
         loader="leakscope.data.digits:digits",

@@ -58,12 +58,17 @@ def sequences(text: str) -> Hashes:
     return _shingles([text])[0]
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a text without case and punctuation; the text itself where it has none."""
+    return _WORD.findall(text.casefold()) or [text.strip()]
+
+
 def _shingles(texts: Sequence[str]) -> list[Hashes]:
     """The set of sequences of each text; a text of fewer words is one sequence."""
     code_of: dict[str, int] = {}
     sets = []
     for text in texts:
-        words = _WORD.findall(text.casefold()) or [text.strip()]
+        words = words_of(text)
         codes = np.array([_code(word, code_of) for word in words], dtype=np.uint64)
         n_words = min(WORDS, len(codes))
         hashes = np.zeros(len(codes) - n_words + 1, dtype=np.uint64)

@@ -23,7 +23,7 @@ from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.evaluate.hygiene.shift import shift_scores, text_shift_scores
 from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
@@ -48,6 +48,8 @@ class RecordMetadata:
         shift_scores: float64, how much a record's features look like those of the first target's members, by
             a classifier trained on other records; NaN for records outside its sample. None: features unknown.
         is_canary: bool, the records that were planted; None: there are none.
+        near_copies: int64, equal numbers for documents that are nearly the same; None: they are no documents,
+            or too many.
         secret_candidates: int64, number of candidates of the secret that was planted in a document, itself
             included; 0 where there is none. None: no secrets were planted.
     """
@@ -58,6 +60,7 @@ class RecordMetadata:
     duplicate_of: IntArray | None = None
     shift_scores: FloatArray | None = None
     is_canary: BoolArray | None = None
+    near_copies: IntArray | None = None
     secret_candidates: IntArray | None = None
 
     @property
@@ -80,6 +83,7 @@ class RecordMetadata:
             {name: values[own] for name, values in self.groups.items()},
             first,
             None if self.shift_scores is None else self.shift_scores[own],
+            near_copies=None if self.near_copies is None else self.near_copies[own],
         )
 
     def of_units(self, units: IntArray | None, unit: str | None) -> UnitMetadata:
@@ -107,6 +111,7 @@ class RecordMetadata:
             "duplicate_of": self.duplicate_of,
             "shift_score": self.shift_scores,
             "is_canary": self.is_canary,
+            "near_copies": self.near_copies,
             "secret_candidates": self.secret_candidates,
         }
         write_columns(
@@ -143,6 +148,7 @@ class RecordMetadata:
             columns.get("duplicate_of"),
             columns.get("shift_score"),
             columns.get("is_canary"),
+            columns.get("near_copies"),
             columns.get("secret_candidates"),
         )
 
@@ -179,16 +185,33 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         design: who was in which training set; the shift check looks at the first model's members.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0], units=design.units)
+    near_copies = None if records.text is None else records.text.near_copies
     return RecordMetadata(
         records.ids,
         labels,
         records.groups,
         records.duplicate_of,
-        shift,
+        _shift_scores(records, design),
         records.is_canary,
+        near_copies,
         _secret_candidates(records),
     )
+
+
+def _shift_scores(records: Records, design: Design) -> FloatArray:
+    """How much each record looks like a member of the first model, by its features or its words."""
+    is_member, units = design.in_mask[0], design.units
+    if records.is_text:
+        return text_shift_scores(partial(_texts_at, records), is_member, units=units)
+    return shift_scores(partial(take_rows, records.features), is_member, units=units)
+
+
+def _texts_at(records: Records, index: IntArray) -> list[str]:
+    """Documents; where their texts are unknown, tokens take the place of words."""
+    if records.text is not None:
+        return [records.text.documents[i] for i in index.tolist()]
+    rows = take_rows(records.features, index)
+    return [" ".join(f"t{token}" for token in row[row >= 0].tolist()) for row in rows]
 
 
 def _secret_candidates(records: Records) -> IntArray | None:
@@ -209,14 +232,8 @@ def _array(series: pl.Series) -> AnyArray:
 
 def _check_columns(columns: Mapping[str, AnyArray]) -> None:
     """Raises ValueError unless these are the columns that `write` writes."""
-    kinds = {
-        "id": "U",
-        "label": "Uiuf",
-        "duplicate_of": "i",
-        "shift_score": "f",
-        "is_canary": "b",
-        "secret_candidates": "i",
-    }
+    kinds = {"id": "U", "label": "Uiuf", "duplicate_of": "i", "shift_score": "f", "is_canary": "b"}
+    kinds |= {"near_copies": "i", "secret_candidates": "i"}
     for name in ("id", "label"):
         if name not in columns:
             raise ValueError(f"it has no column {name!r}")

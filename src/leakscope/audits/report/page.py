@@ -127,6 +127,8 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Records", f"{population.records:,} ({results.config.records})"),
         ("Columns", results.config.source.facts.get("columns", "")),
         ("Columns to check", results.config.source.facts.get("columns to check", "")),
+        ("Documents", results.config.source.facts.get("documents", "")),
+        ("Documents to check", results.config.source.facts.get("documents to check", "")),
         ("Members", f"{population.members:,}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),

@@ -12,6 +12,7 @@ from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.errors import check_errors
 from leakscope.evaluate.hygiene.members import EveryModel, check_members
 from leakscope.evaluate.hygiene.models import check_models
+from leakscope.evaluate.hygiene.near_copies import check_near_copies
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
@@ -44,13 +45,26 @@ def check_all(
     reference_mask = of_units.in_mask if len(targets) > 1 else of_units.rows(references)
     return (
         check_duplicates(metadata.duplicate_of, design.rows(targets)),
+        *_checks_of_documents(metadata, design, targets),
         check_balance(of_units.rows(targets), reference_mask, noun),
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
         _check_fit(signals, in_mask, targets),
         check_members(every_model, targets),
-        check_shift(metadata.shift_scores, in_mask[targets[0]], design.units, noun),
+        check_shift(
+            metadata.shift_scores,
+            in_mask[targets[0]],
+            design.units,
+            noun,
+            of_words=metadata.near_copies is not None,
+        ),
     )
+
+
+def _checks_of_documents(metadata: RecordMetadata, design: Design, targets: IntArray) -> tuple[Outcome, ...]:
+    if metadata.near_copies is None:
+        return ()
+    return (check_near_copies(metadata.near_copies, design.rows(targets)),)
 
 
 def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -> tuple[Outcome, ...]:

@@ -6,7 +6,7 @@ what the model remembers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.hygiene.second_process import scores_from_beside
+from leakscope.evaluate.hygiene.words import bags_of_words, word_scores
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.stats.intervals import delong
 
@@ -23,6 +24,10 @@ _LEVEL = 0.999
 _WARNS_ABOVE, _FAILS_ABOVE = 0.52, 0.55
 """Thresholds for the lower end of the interval. Out-of-fold scores are not quite independent (without a
 shift, their z has a standard deviation of 1.4), hence the margin above 0.5."""
+_FAILURE = (
+    "they differ before any model is trained, and part of the leakage may be this difference. Take members "
+    "and non-members at random from one source"
+)
 _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_RECORDS, _N_FOLDS = 20, 4
 
@@ -64,17 +69,51 @@ def shift_scores(
     Returns:
         float64 (records,); NaN for records outside the sample, all NaN with too few members or non-members.
     """
+
+    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
+        features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
+        task = ShiftTask(features, members, seed, of_sample)
+        by_second_process = scores_from_beside(task)
+        return forest_scores(task) if by_second_process is None else by_second_process
+
+    return _of_sample(is_member, seed, units, fitted)
+
+
+def text_shift_scores(
+    texts_of: Callable[[IntArray], Sequence[str]],
+    is_member: BoolArray,
+    seed: int = 0,
+    units: IntArray | None = None,
+) -> FloatArray:
+    """The same for documents: how much each looks like a member to a regression on words.
+
+    Args:
+        texts_of: returns the documents at some indices.
+        is_member: bool (records,).
+        seed: seed of the sample drawn when there are many documents, and of the folds.
+        units: int64 (records,), the unit of each document; None: every document is one.
+    """
+
+    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
+        return word_scores(bags_of_words(texts_of(sample)), members, _folds(members, of_sample, seed))
+
+    return _of_sample(is_member, seed, units, fitted)
+
+
+def _of_sample(
+    is_member: BoolArray,
+    seed: int,
+    units: IntArray | None,
+    fitted: Callable[[IntArray, BoolArray, IntArray], FloatArray],
+) -> FloatArray:
+    """The scores of a sample among NaN; `fitted` gets its indices, members and units, numbered from 0."""
     scores = np.full(len(is_member), np.nan)
     sample = _sample(len(is_member), seed)
     members = is_member[sample]
     units = np.arange(len(is_member)) if units is None else units
     _, first, of_sample = np.unique(units[sample], return_index=True, return_inverse=True)
-    if min(members[first].sum(), (~members[first]).sum()) < _LEAST_RECORDS:
-        return scores
-    features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
-    task = ShiftTask(features, members, seed, of_sample)
-    by_second_process = scores_from_beside(task)
-    scores[sample] = forest_scores(task) if by_second_process is None else by_second_process
+    if min(members[first].sum(), (~members[first]).sum()) >= _LEAST_RECORDS:
+        scores[sample] = fitted(sample, members, of_sample)
     return scores
 
 
@@ -84,7 +123,11 @@ def forest_scores(task: ShiftTask) -> FloatArray:
 
 
 def check_shift(
-    scores: FloatArray | None, is_member: BoolArray, units: IntArray | None = None, noun: Noun = RECORD
+    scores: FloatArray | None,
+    is_member: BoolArray,
+    units: IntArray | None = None,
+    noun: Noun = RECORD,
+    of_words: bool = False,
 ) -> Outcome:
     """The AUC of `shift_scores`, of units their mean, with DeLong's interval.
 
@@ -93,6 +136,7 @@ def check_shift(
         is_member: bool (records,).
         units: int64 (records,), the unit of each record; None: every record is one.
         noun: what members are.
+        of_words: the scores are those of documents.
     """
     if scores is None:
         return _not_checked("the features are unknown")
@@ -107,9 +151,10 @@ def check_shift(
     status: Status = "ok"
     if interval.low > _WARNS_ABOVE:
         status = "failed" if interval.low > _FAILS_ABOVE else "warning"
-    meaning = "no better than guessing" if status == "ok" else "part of the leakage may be this difference"
+    meaning = "no better than guessing" if status == "ok" else _FAILURE
+    classifier = "a classifier of words" if of_words else "a classifier"
     sentence = (
-        f"Without the model, a classifier separates {_sides(noun)} with an AUC of {auc:.3f} "
+        f"Without the model, {classifier} separates {_sides(noun)} with an AUC of {auc:.3f} "
         f"({_LEVEL:.1%} interval {interval.low:.3f} to {interval.high:.3f}): {meaning}."
     )
     return Outcome(NAME, status, sentence, {"auc": auc, "low": interval.low, "high": interval.high})
@@ -148,7 +193,6 @@ def _out_of_fold(task: ShiftTask) -> FloatArray:
     forest would have an AUC below one half.
     """
     from sklearn.ensemble import ExtraTreesClassifier
-    from sklearn.model_selection import StratifiedKFold
 
     x, members, seed, units = task
     scores = np.empty(len(x))
@@ -159,11 +203,17 @@ def _out_of_fold(task: ShiftTask) -> FloatArray:
         member_probability = forest.fit(x[train], members[train]).predict_proba(x[test])[:, 1]
         scores[test] = member_probability - member_probability.mean()
 
+    on_threads(fill, _folds(members, units, seed), x.size)  # trees grow without Python's lock
+    return scores
+
+
+def _folds(members: BoolArray, units: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
+    """Indices to fit on and to score, by fold; all records of a unit are in one fold."""
+    from sklearn.model_selection import StratifiedKFold
+
     of_units = members[np.unique(units, return_index=True)[1]]
     splits = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(of_units, of_units)
-    folds = [
+    return [
         (np.flatnonzero(np.isin(units, train)), np.flatnonzero(np.isin(units, test)))
         for train, test in splits
     ]
-    on_threads(fill, folds, x.size)  # trees grow without Python's lock
-    return scores
