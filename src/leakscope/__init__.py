@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leakscope.data.canaries import Canaries as Canaries
     from leakscope.data.files import read_table as read_table
     from leakscope.data.registry import load as load
+    from leakscope.data.text_records import read_text as read_text
     from leakscope.dynamics.monitor import Monitor as Monitor
     from leakscope.evaluate.gate import Gate as Gate
     from leakscope.evaluate.gate import TprLimit as TprLimit
@@ -97,6 +98,7 @@ _MODULES = {
     "log_run": "leakscope.integrations.tracking",
     "open_run": "leakscope.runs.run",
     "read_table": "leakscope.data.files",
+    "read_text": "leakscope.data.text_records",
 }
 
 __all__ = list(_MODULES)
