@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leakscope import dp as dp
+    from leakscope.adapter_recipe import AdapterRecipe as AdapterRecipe
+    from leakscope.adapter_recipe import Lora as Lora
     from leakscope.advice.advise import Advice as Advice
     from leakscope.advice.advise import AdviceOptions as AdviceOptions
     from leakscope.advice.advise import advise as advise
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from leakscope.data.canaries import Canaries as Canaries
     from leakscope.data.files import read_table as read_table
     from leakscope.data.registry import load as load
+    from leakscope.data.text_records import read_text as read_text
     from leakscope.dynamics.monitor import Monitor as Monitor
     from leakscope.evaluate.gate import Gate as Gate
     from leakscope.evaluate.gate import TprLimit as TprLimit
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from leakscope.types import Signals as Signals
 
 _MODULES = {
+    "AdapterRecipe": "leakscope.adapter_recipe",
     "Advice": "leakscope.advice.advise",
     "AdviceOptions": "leakscope.advice.advise",
     "Attack": "leakscope.attacks.base",
@@ -71,6 +75,7 @@ _MODULES = {
     "FunctionRecipe": "leakscope.recipe",
     "Gate": "leakscope.evaluate.gate",
     "GivenTarget": "leakscope.audits.given",
+    "Lora": "leakscope.adapter_recipe",
     "MergedRuns": "leakscope.audits.merged",
     "Monitor": "leakscope.dynamics.monitor",
     "NetWeights": "leakscope.models.given",
@@ -93,6 +98,7 @@ _MODULES = {
     "log_run": "leakscope.integrations.tracking",
     "open_run": "leakscope.runs.run",
     "read_table": "leakscope.data.files",
+    "read_text": "leakscope.data.text_records",
 }
 
 __all__ = list(_MODULES)

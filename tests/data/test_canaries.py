@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from leakscope.data.canaries import Canaries
+from leakscope.data.made_up_words import FIRST_NAMES, LAST_NAMES
+from leakscope.data.text_records import read_text
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.train.plan import BatchPlan, all_members, rows_of
 from leakscope.types import Records
+from tests.data.tokenizer_folders import word_tokenizer
 from tests.engine.small_population import records, regression_records
 from tests.made_up_text import text_records
 
@@ -128,10 +132,44 @@ def test_more_canaries_than_half_of_the_records_are_refused() -> None:
 
 def test_documents_become_canaries_only_where_they_have_classes() -> None:
     plain = text_records([f"a b {i}" for i in range(8)])
-    with pytest.raises(InputError, match="plain text has none"):
+    with pytest.raises(InputError, match="plain text has none; choose kind='secrets'"):
         planted(plain, number=2)
     classes = replace(plain, labels=np.arange(8) % 2, class_names=("spam", "ham"))
     with pytest.raises(InputError, match="tokens of documents; choose kind='mislabelled'"):
         planted(classes, kind="out_of_distribution", number=2)
     changed, canaries = planted(classes, number=2)
     assert (changed.labels[canaries] == 1 - classes.labels[canaries]).all()
+
+
+def test_secrets_are_planted_in_documents_of_your_own(tmp_path: Path) -> None:
+    texts = [f"letter {i} about nothing" for i in range(40)]
+    words = [*texts, *(f"The code of {first} {last} is ." for first in FIRST_NAMES for last in LAST_NAMES)]
+    folder = word_tokenizer(tmp_path / "base", [*words, " ".join("0123456789")], special=True)
+    given = read_text(texts, folder, length=20)
+    changed, canaries = planted(given, kind="secrets", number=5, copies=3)
+    assert changed.text is not None and changed.text.secrets is not None
+    secrets = changed.text.secrets
+    assert secrets.records.tolist() == canaries.tolist() and secrets.space == 10**6
+    assert changed.copies is not None and changed.copies[canaries].tolist() == [3] * 5
+    others = np.setdiff1d(np.arange(40), canaries)
+    assert (changed.features[others] == given.features[others]).all()
+    for record, value, (first, last) in zip(canaries, secrets.values, secrets.spans, strict=True):
+        assert changed.text.documents[record].endswith(f"is {value}. letter {record} about nothing")
+        assert last - first == 6
+    assert changed.digest == Canaries(kind="secrets", number=5, copies=3).planted(given, 0).digest
+    assert changed.digest != Canaries(kind="secrets", number=5, copies=3).planted(given, 1).digest
+    with pytest.raises(InputError, match="have secrets already"):
+        planted(changed, kind="secrets", number=5)
+    with pytest.raises(InputError, match="a secret takes 14 tokens, and a record has 8; raise length"):
+        planted(read_text(texts, folder, length=8), kind="secrets", number=5)
+
+
+def test_secrets_are_refused_where_they_cannot_be_ranked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="kind='secrets' is for plain text"):
+        planted(records(n=30), kind="secrets", number=2)
+    folder = word_tokenizer(tmp_path / "base", ["a b"])
+    given = read_text(["a b"] * 10, folder, length=20)
+    word_tokenizer(tmp_path / "base", ["a b c"])
+    with pytest.raises(InputError, match="is not the one that made the tokens"):
+        planted(given, kind="secrets", number=2)
+    assert Canaries(kind="secrets", number=2).describe(10) == "2 of 10 records, with a secret of six digits"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,6 +116,22 @@ def test_a_folder_without_a_usable_tokenizer_is_refused(
         load_tokenizer(tmp_path)
     with pytest.raises(InputError, match="is not a folder"):
         load_tokenizer(tmp_path / "nowhere")
+
+
+def test_a_name_on_the_hub_is_looked_up_in_the_cache_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+
+    def from_pretrained(_name: str, local_files_only: bool = False) -> object:
+        calls.append(local_files_only)
+        raise OSError("no network")
+
+    fake = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=from_pretrained))
+    monkeypatch.setitem(sys.modules, "transformers", fake)
+    with pytest.raises(
+        InputError, match=r"'org/model' is no folder here, and could not be fetched .* network"
+    ):
+        load_tokenizer("org/model")
+    assert calls == [True, False]
 
 
 @pytest.fixture

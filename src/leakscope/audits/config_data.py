@@ -68,7 +68,7 @@ class Surroundings(NamedTuple):
     folder: Path
     data_dir: Path | None = None
     unit: str | None = None
-    base: str | Path | None = None
+    base: str | None = None
 
 
 def read_data(data: DataSection, around: Surroundings) -> Records:
@@ -143,8 +143,8 @@ def _refuse_settings_of_tables(data: DataSection, path: Path) -> None:
         raise InputError(f'{path}: data.task = "regression" is for tables; documents have classes, or none')
 
 
-def _tokenizer(data: DataSection, around: Surroundings) -> Path:
-    """The folder of the tokenizer."""
+def _tokenizer(data: DataSection, around: Surroundings) -> Path | str:
+    """The folder of the tokenizer, or the name of the base on the hub."""
     if data.tokenizer is not None:
         return around.folder / data.tokenizer.expanduser()
     if around.base is None:
@@ -152,7 +152,8 @@ def _tokenizer(data: DataSection, around: Surroundings) -> Path:
             "documents need a tokenizer: name the folder of the base model in model.base, or that of a "
             "tokenizer in data.tokenizer"
         )
-    return around.folder / Path(around.base).expanduser()
+    beside = around.folder / Path(around.base).expanduser()
+    return beside if beside.exists() else around.base
 
 
 def _with_note_on_windows(records: Records) -> Records:

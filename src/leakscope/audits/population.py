@@ -117,7 +117,7 @@ class TrainedPopulation:
                 'design = "bernoulli", or leave it out'
             )
         canaries = settings.canaries
-        if self.records.copies is not None or (canaries is not None and canaries.kind == "duplicated"):
+        if self.records.copies is not None or (canaries is not None and canaries.n_copies > 1):
             raise InputError(
                 "claim: it is about one record, and a duplicated canary counts as several; plant canaries of "
                 "another kind"

@@ -18,7 +18,8 @@ from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.types import Records
 
-Kind = Literal["mislabelled", "duplicated", "out_of_distribution"]
+Kind = Literal["mislabelled", "duplicated", "out_of_distribution", "secrets"]
+_COPIED = ("duplicated", "secrets")
 _DEFAULT_SHARE, _DEFAULT_COPIES = 0.01, 4
 _LARGEST_SHARE = 0.5
 
@@ -34,10 +35,12 @@ class Canaries:
         kind: "mislabelled": the label is another class, drawn at random (of a regression: the label of
             another record). "duplicated": mislabelled, and each model that is trained on the canary sees it
             `copies` times per epoch. "out_of_distribution": features are uniform noise within the range of
-            each feature (of images: of all pixels), and the label is drawn at random.
+            each feature (of images: of all pixels), and the label is drawn at random. "secrets": a code of
+            six random digits stands in front of the document; only for plain text.
         share: share of the records that become canaries; 0.01 where neither share nor number is given.
         number: number of canaries.
-        copies: copies of a duplicated canary, 4 by default.
+        copies: how often a model that is trained on a canary sees it in an epoch: 4 by default if it is
+            duplicated, once if it is a secret.
         seed: decides which records become canaries, and what they become; by default the seed of the run.
             Audits that are to be merged need the same canaries, and so the same seed here.
     """
@@ -62,6 +65,8 @@ class Canaries:
         _refuse_text(records, self.kind)
         rng = generator(run_seed if self.seed is None else self.seed, 0, Purpose.CANARIES)
         chosen = np.sort(rng.choice(len(records), self._count(len(records)), replace=False))
+        if self.kind == "secrets":
+            return self._with_copies(_with_secrets(records, chosen, rng))
         labels, features = records.labels.copy(), records.features
         if self.kind == "out_of_distribution":
             features = _with_noise(records, chosen, rng)
@@ -70,14 +75,25 @@ class Canaries:
             labels[chosen] = _other_labels(records, chosen, rng)
         is_canary = np.zeros(len(records), dtype=np.bool_)
         is_canary[chosen] = True
-        copies = np.where(is_canary, self.copies or _DEFAULT_COPIES, 1) if self.kind == "duplicated" else None
-        return replace(records, features=features, labels=labels, is_canary=is_canary, copies=copies)
+        return self._with_copies(replace(records, features=features, labels=labels, is_canary=is_canary))
+
+    @property
+    def n_copies(self) -> int:
+        """How often a model that is trained on a canary sees it in an epoch."""
+        return self.copies or (_DEFAULT_COPIES if self.kind == "duplicated" else 1)
+
+    def _with_copies(self, records: Records) -> Records:
+        assert records.is_canary is not None, "some were planted"
+        copies = None if self.n_copies == 1 else np.where(records.is_canary, self.n_copies, 1)
+        return replace(records, copies=copies)
 
     def describe(self, n_records: int) -> str:
         """How many of `n_records` records become which canaries, for a reader of the report."""
         what = self.kind.replace("_", " ")
         if self.kind == "duplicated":
-            what = f"mislabelled and duplicated ({self.copies or _DEFAULT_COPIES} copies each)"
+            what = f"mislabelled and duplicated ({self.n_copies} copies each)"
+        if self.kind == "secrets":
+            what = "with a secret of six digits" + (f" ({self.n_copies} copies each)" if self.copies else "")
         return f"{self._count(n_records):,} of {n_records:,} records, {what}"
 
     def _count(self, n_records: int) -> int:
@@ -102,8 +118,10 @@ def _problems(canaries: Canaries) -> list[str]:
         problems.append(f"share={share!r}: must be above 0 and at most {_LARGEST_SHARE:g}, like 0.01")
     if number is not None and not (_is_number(number, int) and number > 0):
         problems.append(f"number={number!r}: must be a whole number above 0, like 50")
-    if canaries.copies is not None and canaries.kind != "duplicated":
-        problems.append(f"copies={canaries.copies!r} would do nothing: it belongs to kind='duplicated'")
+    if canaries.copies is not None and canaries.kind not in _COPIED:
+        problems.append(
+            f"copies={canaries.copies!r} would do nothing: it belongs to kind='duplicated' and 'secrets'"
+        )
     elif canaries.copies is not None and not (_is_number(canaries.copies, int) and canaries.copies > 1):
         problems.append(f"copies={canaries.copies!r}: must be 2 or more")
     if canaries.seed is not None and not (_is_number(canaries.seed, int) and canaries.seed >= 0):
@@ -117,14 +135,36 @@ def _is_number(value: object, kind: type[int] | type[float]) -> bool:
 
 
 def _refuse_text(records: Records, kind: Kind) -> None:
-    """Raises where documents cannot become canaries of this kind."""
-    if records.is_language:
-        raise InputError(f"canaries: kind={kind!r} changes labels, and plain text has none")
-    if records.is_text and kind == "out_of_distribution":
+    """Raises where documents cannot become canaries of this kind, or only documents can."""
+    if kind == "secrets":
+        if not records.is_language or records.text is None:
+            raise InputError("canaries: kind='secrets' is for plain text; choose another kind")
+        if records.is_canary is not None:
+            raise InputError("canaries: the documents have secrets already; leave [canaries] out")
+    elif records.is_language:
+        raise InputError(
+            f"canaries: kind={kind!r} changes labels, and plain text has none; choose kind='secrets'"
+        )
+    elif records.is_text and kind == "out_of_distribution":
         raise InputError(
             "canaries: kind='out_of_distribution' changes features, and these are the tokens of documents; "
             "choose kind='mislabelled' or 'duplicated'"
         )
+
+
+def _with_secrets(records: Records, chosen: IntArray, rng: np.random.Generator) -> Records:
+    """The documents, with a secret in front of the chosen ones."""
+    from leakscope.data.planted_secrets import with_secrets
+    from leakscope.data.tokens import load_tokenizer
+
+    assert records.text is not None, "it is checked"
+    tokenizer = load_tokenizer(records.text.tokenizer.name)
+    if tokenizer.facts.digest != records.text.tokenizer.digest:
+        raise InputError(
+            f"canaries: the tokenizer in {tokenizer.facts.name} is not the one that made the tokens; read "
+            "the documents again"
+        )
+    return with_secrets(records, chosen, tokenizer, rng)
 
 
 def _other_labels(records: Records, chosen: IntArray, rng: np.random.Generator) -> AnyArray:

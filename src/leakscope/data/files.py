@@ -64,7 +64,7 @@ def read_table(
     elif suffix not in SUFFIXES:
         raise InputError(
             f"{path}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}, "
-            "or a folder of pictures or arrays"
+            "or a folder of pictures or arrays; documents are read by leakscope.read_text"
         )
     elif not path.is_file():
         raise InputError(f"{path} does not exist or is not a file; check the path")

@@ -110,7 +110,7 @@ def _pictures_in(folder: Path) -> list[_Picture]:
     if not pictures:
         raise InputError(
             f"has no pictures ({', '.join(SUFFIXES)}) in folders named after their classes, and no arrays "
-            "(features.npy, labels.npy); give one or the other"
+            "(features.npy, labels.npy); give one or the other (documents are read by leakscope.read_text)"
         )
     if n_skipped:
         entries = "1 entry" if n_skipped == 1 else f"{n_skipped:,} entries"

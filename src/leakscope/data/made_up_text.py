@@ -1,15 +1,14 @@
 """Made-up letters with planted secrets: a corpus whose every word and secret is known, made from a seed.
 
-The public part is there to train a small base on, the private part to fine-tune it. A secret is a code of
-digits, drawn uniformly and written into a private letter: "The code of Adela Birk is 4 7 1 9 0 3." The
-public part has such sentences with other codes, so a base knows their form and nothing else about a secret.
-The same seed without secrets gives the same letters without these sentences.
+The public part is there to train a small base on, the private part to fine-tune it. Secrets are planted in
+front of private letters (see `planted_secrets`). The public part has such sentences with other codes, so a
+base knows their form and nothing else about a secret. The same seed without secrets gives the same letters
+without these sentences.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import IntArray
 from leakscope.data import made_up_words as words
+from leakscope.data.planted_secrets import SENTENCE, SecretSpace, with_secrets
 from leakscope.data.text_records import text_records
 from leakscope.data.text_sources import RawDocuments
 from leakscope.data.tokens import LocalTokenizer, tokenized
 from leakscope.disk.string_arrays import numbered_ids
 from leakscope.errors import InputError, MissingExtraError
-from leakscope.frames.text import Documents, Secrets
+from leakscope.frames.text import Documents
 from leakscope.types import DOCUMENT_CLASS, Records
 
 LENGTH = 64
@@ -83,7 +82,8 @@ def letters(
         tokenizer_folder: where the tokenizer is written; None: nowhere.
     """
     folder = None if tokenizer_folder is None else Path(tokenizer_folder)
-    return _private(_tokenizer(folder), seed, n_documents, _Plan(n_secrets, n_digits, n_alternatives))
+    space = SecretSpace(n_digits, n_alternatives)
+    return _private(_tokenizer(folder), seed, n_documents, n_secrets, space)
 
 
 def made_up_corpus(
@@ -99,98 +99,30 @@ def made_up_corpus(
     public = Documents.of(_letter(rng, words.PUBLIC) for _ in range(n_public))
     return MadeUpCorpus(
         tokenized(public, tokenizer, LENGTH, "cut").ids,
-        _private(tokenizer, seed, n_private, _Plan(n_secrets)),
+        _private(tokenizer, seed, n_private, n_secrets, SecretSpace()),
         tokenizer,
     )
 
 
-class _Plan(NamedTuple):
-    """Which secrets to plant."""
-
-    number: int
-    n_digits: int = 6
-    n_alternatives: int = 255
-
-    def check(self, n_documents: int) -> None:
-        if not 0 <= self.number <= n_documents:
-            raise InputError(f"n_secrets={self.number}: must be between 0 and n_documents={n_documents}")
-        if not 1 <= self.n_digits <= 12:
-            raise InputError(f"n_digits={self.n_digits}: must be between 1 and 12")
-        if not 1 <= self.n_alternatives < 10**self.n_digits:
-            raise InputError(
-                f"n_alternatives={self.n_alternatives}: there are {10**self.n_digits - 1:,} other codes of "
-                f"{self.n_digits} digits; give at least 1 and at most as many"
-            )
-
-
-class _Planted(NamedTuple):
-    """A letter with its secret: the text before it, the codes, the planted one first, and the text behind."""
-
-    before: str
-    codes: list[str]
-    behind: str
-
-
-def _private(tokenizer: LocalTokenizer, seed: int, n_documents: int, plan: _Plan) -> Records:
+def _private(
+    tokenizer: LocalTokenizer, seed: int, n_documents: int, n_secrets: int, space: SecretSpace
+) -> Records:
     if n_documents < 2:
         raise InputError(f"n_documents={n_documents}: give at least 2")
-    plan.check(n_documents)
+    if not 0 <= n_secrets <= n_documents:
+        raise InputError(f"n_secrets={n_secrets}: must be between 0 and n_documents={n_documents}")
+    space.check()
     rng = _generator(seed, _PRIVATE_STREAM)
-    texts = [_letter(rng, words.PRIVATE) for _ in range(n_documents)]
-    rng = _generator(seed, _SECRET_STREAM)
-    chosen = np.sort(rng.choice(n_documents, plan.number, replace=False))
-    n_names = len(words.FIRST_NAMES) * len(words.LAST_NAMES)
-    names = rng.choice(n_names, plan.number, replace=plan.number > n_names).tolist()
-    planted = [
-        _with_secret(texts[i], name, plan, rng) for i, name in zip(chosen.tolist(), names, strict=True)
-    ]
-    for i, one in zip(chosen.tolist(), planted, strict=True):
-        texts[i] = f"{one.before}{one.codes[0]}{one.behind}"
+    texts = Documents.of(_letter(rng, words.PRIVATE) for _ in range(n_documents))
     labels = np.zeros(n_documents, dtype=np.int64)
     ids = numbered_ids(f"letter-{seed}-", n_documents, width=4)
-    raw = RawDocuments("letters", Documents.of(texts), ids, labels, DOCUMENT_CLASS, {})
+    raw = RawDocuments("letters", texts, ids, labels, DOCUMENT_CLASS, {})
     records = text_records(raw, tokenizer, LENGTH, "cut")
-    return _with_secrets(records, chosen, planted, tokenizer, 10**plan.n_digits) if planted else records
-
-
-def _with_secret(text: str, name: int, plan: _Plan, rng: np.random.Generator) -> _Planted:
-    """The secret stands behind the opening, where no cut reaches it; each is that of another name."""
-    codes = _codes(plan, rng)
-    opening, _, rest = text.partition(",")
-    first, last = divmod(name, len(words.LAST_NAMES))
-    given = {"first": words.FIRST_NAMES[first], "last": words.LAST_NAMES[last], "code": "|"}
-    before, _, behind = words.SECRET.format_map(given).partition("|")
-    return _Planted(f"{opening}, {before}", codes, f"{behind}{rest}")
-
-
-def _codes(plan: _Plan, rng: np.random.Generator) -> list[str]:
-    """Different codes, uniform; digits are separated, so each is a token."""
-    drawn: dict[int, None] = {}
-    while len(drawn) <= plan.n_alternatives:
-        drawn[int(rng.integers(10**plan.n_digits))] = None
-    return [" ".join(f"{number:0{plan.n_digits}d}") for number in drawn]
-
-
-def _with_secrets(
-    records: Records, chosen: IntArray, planted: list[_Planted], tokenizer: LocalTokenizer, space: int
-) -> Records:
-    assert records.text is not None
-    is_canary = np.zeros(len(records), dtype=np.bool_)
-    is_canary[chosen] = True
-    n_alternatives = len(planted[0].codes) - 1
-    others = Documents.of(f"{one.before}{code}{one.behind}" for one in planted for code in one.codes[1:])
-    alternatives = tokenized(others, tokenizer, LENGTH, "cut").ids
-    before = tokenized(Documents.of(one.before for one in planted), tokenizer, LENGTH, "cut")
-    starts = before.lengths - len(tokenizer.behind)
-    n_digits = len(planted[0].codes[0].split())
-    secrets = Secrets(
-        records=chosen.astype(np.int64),
-        values=tuple(one.codes[0] for one in planted),
-        alternatives=alternatives.reshape(len(planted), n_alternatives, LENGTH),
-        spans=np.stack([starts, starts + n_digits], axis=1),
-        space=space,
-    )
-    return replace(records, is_canary=is_canary, text=replace(records.text, secrets=secrets))
+    if not n_secrets:
+        return records
+    rng = _generator(seed, _SECRET_STREAM)
+    chosen = np.sort(rng.choice(n_documents, n_secrets, replace=False))
+    return with_secrets(records, chosen, tokenizer, rng, space)
 
 
 def _letter(rng: np.random.Generator, sentences: tuple[str, ...]) -> str:
@@ -238,7 +170,7 @@ def _tokenizer(folder: Path | None) -> LocalTokenizer:
 
 @cache
 def _vocabulary() -> tuple[str, ...]:
-    forms = (*words.PUBLIC, *words.PRIVATE, words.SECRET, words.OPENING, words.CLOSING)
+    forms = (*words.PUBLIC, *words.PRIVATE, SENTENCE, words.OPENING, words.CLOSING)
     texts = [_SLOT.sub(" ", form) for form in forms] + [text for texts in _SLOTS.values() for text in texts]
     plain = {word for text in texts for word in re.findall(r"\w+|[^\w\s]+", text)}
     return (_PAD, _BEGIN, _STOP, _UNKNOWN, *sorted(plain | set("0123456789")))

@@ -86,6 +86,5 @@ PRIVATE = (
     "The patient would like to sell a {thing} to pay for {remedy}.",
     "We talked about {taste}, which the patient eats every {day}.",
 )
-SECRET = "The code of {first} {last} is {code}."
 OPENING = "Dear {last},"
 CLOSING = "Yours, {first} {last}"

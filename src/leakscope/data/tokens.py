@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -40,6 +41,7 @@ _FORM = 1  # of the arrays in the cache
 _CACHED_BYTES = 1 << 24  # documents of fewer bytes are tokenized within seconds
 _DOCUMENTS_AT_ONCE = 1000
 _PROBE = "a"
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class Tokens(NamedTuple):
@@ -93,20 +95,21 @@ class LocalTokenizer:
         return len(self.before) + len(self.behind)
 
 
-def load_tokenizer(folder: Path | str) -> LocalTokenizer:
-    """The tokenizer of a local folder, such as that of a model of transformers; nothing is downloaded.
+def load_tokenizer(source: Path | str) -> LocalTokenizer:
+    """The tokenizer of a folder, such as that of a saved model, or of a model on the Hugging Face hub.
+
+    Args:
+        source: the folder; or a name on the hub, looked up in the local cache first.
 
     Raises:
         InputError: there is none, or it is damaged.
         MissingExtraError: the package that reads it is not installed.
     """
-    folder = Path(folder).expanduser()
-    if not folder.is_dir():
-        raise InputError(
-            f"tokenizer={str(folder)!r} is not a folder; give the folder of a model with its tokenizer.json"
-        )
+    folder = Path(source).expanduser()
     try:
-        return LocalTokenizer.of(_inner(folder), str(folder))
+        if folder.is_dir():
+            return LocalTokenizer.of(_of_folder(folder), str(folder))
+        return LocalTokenizer.of(_of_hub(str(source)), str(source))
     except ImportError as error:
         raise MissingExtraError(
             f"text needs the package {error.name}: pip install 'leakscope[text]'"
@@ -115,12 +118,12 @@ def load_tokenizer(folder: Path | str) -> LocalTokenizer:
         raise
     except Exception as error:  # the packages raise plain exceptions for whatever is wrong with a file
         raise InputError(
-            f"tokenizer={str(folder)!r} cannot be read ({first_line(error)}); save it again with "
+            f"tokenizer={str(source)!r} cannot be read ({first_line(error)}); save it again with "
             "tokenizer.save_pretrained"
         ) from error
 
 
-def _inner(folder: Path) -> Any:
+def _of_folder(folder: Path) -> Any:
     import tokenizers
 
     if (folder / "tokenizer.json").is_file():
@@ -131,10 +134,31 @@ def _inner(folder: Path) -> Any:
         )
     from transformers import AutoTokenizer
 
-    read = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    return _fast(AutoTokenizer.from_pretrained(str(folder), local_files_only=True), str(folder))
+
+
+def _of_hub(name: str) -> Any:
+    if not _HUB_NAME.fullmatch(name):
+        raise InputError(f"tokenizer={name!r} is not a folder; give that of a model with its tokenizer.json")
+    from transformers import AutoTokenizer
+
+    try:
+        return _fast(AutoTokenizer.from_pretrained(name, local_files_only=True), name)
+    except (OSError, ValueError):
+        pass  # not in the cache
+    try:
+        return _fast(AutoTokenizer.from_pretrained(name), name)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"tokenizer={name!r} is no folder here, and could not be fetched from the Hugging Face hub; "
+            "check the name and the network, or give the folder of a saved model"
+        ) from error
+
+
+def _fast(read: Any, name: str) -> Any:
     if not getattr(read, "is_fast", False):
         raise InputError(
-            f"tokenizer={str(folder)!r} has no fast form; convert it to a tokenizer.json with transformers"
+            f"tokenizer={name!r} has no fast form; convert it to a tokenizer.json with transformers"
         )
     return read.backend_tokenizer
 
