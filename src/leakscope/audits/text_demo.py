@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from leakscope.disk.cache import cache_folder
 from leakscope.disk.storage import atomic_folder, create_folder
 from leakscope.errors import MissingExtraError
 
-SECRETS = 10
+MODELS, SECRETS = 12, 10
 _DOCUMENTS, _DIGITS, _ALTERNATIVES, _COPIES = 130, 4, 127, 8
 _PUBLIC, _EPOCHS, _BATCH, _LEARNING_RATE = 1000, 4, 32, 3e-3
 _WIDTH, _LAYERS, _HEADS = 64, 1, 2
@@ -28,20 +28,8 @@ _FORM = 1
 """Of the base in the cache; a new one where it is made in another way."""
 
 
-class Demo(NamedTuple):
-    """What the demo audits.
-
-    Attributes:
-        source: letters and how models are fine-tuned on them.
-        models: number of models by default.
-    """
-
-    source: TrainedPopulation
-    models: int = 12
-
-
-def text_demo(seed: int = 0, n_secrets: int = SECRETS) -> Demo:
-    """Letters with secrets, or without (the control), and the recipe of the models.
+def text_demo(seed: int = 0, n_secrets: int = SECRETS) -> TrainedPopulation:
+    """Letters with secrets, or without (the control), and how models are fine-tuned on them.
 
     Args:
         seed: makes the letters, the secrets and the base.
@@ -58,7 +46,7 @@ def text_demo(seed: int = 0, n_secrets: int = SECRETS) -> Demo:
     if n_secrets:  # as in the publication, a secret is met several times
         assert records.is_canary is not None
         records = replace(records, copies=np.where(records.is_canary, _COPIES, 1))
-    return Demo(TrainedPopulation(records, recipe))
+    return TrainedPopulation(records, recipe)
 
 
 def _base(seed: int) -> Path:
