@@ -19,9 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakscope.adapter_recipe import AdapterRecipe, Lora
@@ -104,7 +106,7 @@ def timed(work: Callable[[], None], device: torch.device) -> tuple[float, int]:
 
 
 def peft_speed(size: Size, base: str, inputs: Inputs, n_adapters: int, compiled: bool) -> dict[str, object]:
-    """Tokens per second of PEFT, one adapter after the other; the first step of each is not timed."""
+    """Tokens per second of PEFT, one adapter after the other; the first steps of each are not timed."""
     from peft import LoraConfig, get_peft_model
 
     device, seconds, peak = inputs.x.device, [], 0
@@ -117,7 +119,7 @@ def peft_speed(size: Size, base: str, inputs: Inputs, n_adapters: int, compiled:
         run = torch.compile(adapted, dynamic=False) if compiled else adapted
         rows = torch.randperm(len(inputs.x), generator=torch.Generator().manual_seed(adapter))
 
-        def step(at: int, run=run, optimizer=optimizer, rows=rows) -> None:  # type: ignore[no-untyped-def]
+        def step(at: int, run: Any = run, optimizer: Any = optimizer, rows: Tensor = rows) -> None:
             batch = inputs.x[rows[at * size.batch : (at + 1) * size.batch].to(device)].long()
             with torch.autocast(device.type, torch.bfloat16, enabled=size.precision == "bfloat16"):
                 loss = run(input_ids=batch, labels=batch).loss
@@ -125,9 +127,13 @@ def peft_speed(size: Size, base: str, inputs: Inputs, n_adapters: int, compiled:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
-        for at in range(2 if not compiled else 3):
+        def epoch(step: Callable[[int], None] = step) -> None:
+            for at in range(size.steps):
+                step(at)
+
+        for at in range(3):
             step(at)
-        taken, held = timed(lambda s=step: [s(at) for at in range(size.steps)] and None, device)  # type: ignore[misc]
+        taken, held = timed(epoch, device)
         seconds.append(taken)
         peak = max(peak, held)
     tokens = size.steps * size.batch * size.positions

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leakscope import dp as dp
+    from leakscope.adapter_recipe import AdapterRecipe as AdapterRecipe
+    from leakscope.adapter_recipe import Lora as Lora
     from leakscope.advice.advise import Advice as Advice
     from leakscope.advice.advise import AdviceOptions as AdviceOptions
     from leakscope.advice.advise import advise as advise
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from leakscope.types import Signals as Signals
 
 _MODULES = {
+    "AdapterRecipe": "leakscope.adapter_recipe",
     "Advice": "leakscope.advice.advise",
     "AdviceOptions": "leakscope.advice.advise",
     "Attack": "leakscope.attacks.base",
@@ -72,6 +75,7 @@ _MODULES = {
     "FunctionRecipe": "leakscope.recipe",
     "Gate": "leakscope.evaluate.gate",
     "GivenTarget": "leakscope.audits.given",
+    "Lora": "leakscope.adapter_recipe",
     "MergedRuns": "leakscope.audits.merged",
     "Monitor": "leakscope.dynamics.monitor",
     "NetWeights": "leakscope.models.given",

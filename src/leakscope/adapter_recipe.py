@@ -54,6 +54,9 @@ class AdapterRecipe(Recipe):
     its layers. The base's own dropout is off. The loss of a document is the mean over its tokens, that of a
     batch the mean over its documents. All other settings are those of `Recipe`, with other defaults.
 
+    With `precision="bfloat16"`, training computes in bfloat16 with a copy of the frozen weights, and a GPU
+    multiplies matrices in TF32 when models are evaluated; adapters and signals are float32.
+
     Attributes:
         base: folder with a model of transformers, or its name on the Hugging Face hub.
         lora: the adapters.

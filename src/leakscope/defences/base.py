@@ -98,7 +98,8 @@ def why_no_network(recipe: AnyRecipe) -> str | None:
 
 def why_no_classes(records: Records) -> str | None:
     """The reason of defences that act on the probabilities of classes."""
-    return None if records.is_classification else "it acts on the probabilities of classes"
+    has_classes = records.is_classification and not records.is_language
+    return None if has_classes else "it acts on the probabilities of classes"
 
 
 def why_no_classifying_network(recipe: AnyRecipe, records: Records) -> str | None:

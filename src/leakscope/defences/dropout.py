@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.defences.base import Defence, why_no_network
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Records
@@ -34,6 +35,8 @@ class Dropout(Defence):
         """Only networks with the option have it."""
         if not isinstance(recipe, Recipe):
             return why_no_network(recipe)
+        if isinstance(recipe, AdapterRecipe):
+            return "full fine-tuning has no adapters" if recipe.full else None
         import inspect
 
         from leakscope.models.registry import factory
@@ -44,6 +47,8 @@ class Dropout(Defence):
     def recipe(self, recipe: AnyRecipe, records: Records) -> AnyRecipe:
         """The recipe with this rate, or its own if that is higher."""
         assert isinstance(recipe, Recipe)
+        if isinstance(recipe, AdapterRecipe):
+            return replace(recipe, lora=replace(recipe.lora, dropout=max(self.rate, recipe.lora.dropout)))
         options = dict(recipe.net_options)
         own = options.get(_OPTION) or 0.0
         assert isinstance(own, int | float), "a factory takes a number"

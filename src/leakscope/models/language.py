@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from leakscope.data.hub import hub_address, reaches_hub
 from leakscope.errors import InputError, MissingExtraError, first_line
 
 _NOT_OF_THE_MODEL = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
 """Entries of a config that change nothing that is computed."""
+_NOT_LOADED = (OSError, ValueError, KeyError, RuntimeError, ImportError)
+"""What transformers raises where it cannot load a model."""
 _LINEAR_KINDS = ("Linear", "Conv1D")
 
 
@@ -46,6 +49,11 @@ class Base(NamedTuple):
     def vocabulary(self) -> int:
         """Number of tokens it has embeddings for."""
         return int(self.model.get_input_embeddings().num_embeddings)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of its weights."""
+        return sum(p.numel() for p in self.model.parameters())
 
     @property
     def longest(self) -> int | None:
@@ -82,7 +90,7 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     kind = transformers.AutoModelForCausalLM if is_causal else transformers.AutoModelForSequenceClassification
     options = {} if is_causal else {"num_labels": n_outputs}
     with _quiet(), torch.random.fork_rng(devices=()):
-        model, info = _from_pretrained(kind, base, bool(seen), options)
+        model, info = _from_pretrained(kind, base, options)
     model = model.float().eval().requires_grad_(False)
     model.config.use_cache = False
     new = frozenset(info["missing_keys"])
@@ -91,20 +99,39 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     return Base(model, _digest(model, new), is_causal, new)
 
 
-def _from_pretrained(kind: Any, base: str, is_folder: bool, options: Mapping[str, object]) -> Any:
+def _from_pretrained(kind: Any, base: str, options: Mapping[str, object]) -> Any:
     """(the model, what transformers says about loading it)."""
-    try:
-        return kind.from_pretrained(base, local_files_only=True, output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        if is_folder or Path(base).expanduser().exists():
+    folder = _folder_of(base)
+    if folder is not None:
+        try:
+            return kind.from_pretrained(folder, local_files_only=True, output_loading_info=True, **options)
+        except _NOT_LOADED as error:
             raise InputError(f"base={base!r} is no model that transformers loads: {_line(error)}") from error
+    problem = f"{hub_address()} cannot be reached"
+    if reaches_hub():
+        try:
+            return kind.from_pretrained(base, output_loading_info=True, **options)
+        except _NOT_LOADED as error:
+            problem = _line(error)
+    raise InputError(
+        f"base={base!r} is no folder here, and could not be fetched from the Hugging Face hub ({problem}); "
+        "check the name and the network, or give the folder of a saved model"
+    )
+
+
+def _folder_of(base: str) -> str | None:
+    """The folder itself, or where the hub's files of this name lie in the local cache; None: nowhere."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    path = Path(base).expanduser()
+    if path.exists():
+        return str(path)
     try:
-        return kind.from_pretrained(base, output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        raise InputError(
-            f"base={base!r} is no folder here, and could not be fetched from the Hugging Face hub; check the "
-            "name and the network, or give the folder of a saved model"
-        ) from error
+        config = try_to_load_from_cache(base, "config.json")
+    except HFValidationError:  # no name that the hub could have
+        return None
+    return str(Path(config).parent) if isinstance(config, str) else None
 
 
 def linear_layers(model: nn.Module, targets: tuple[str, ...] = ()) -> dict[str, nn.Module]:
@@ -130,6 +157,18 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     sizes = [sum(p.numel() for p in module.parameters()) for module in lists]
     return list(lists[sizes.index(max(sizes))]) if lists else []
+
+
+def activations_of_a_token(model: Any, checkpointed: bool) -> int:
+    """Numbers that a forward pass stores for each token: inputs and outputs of the linear layers.
+
+    Checkpointed, it stores what goes into each block, and the rest of one block at a time.
+    """
+    numbers = sum(sum(weight_shape(layer)) for layer in linear_layers(model).values())
+    n_blocks = max(1, len(blocks_of(model)))
+    if not checkpointed:
+        return numbers
+    return numbers // n_blocks + n_blocks * int(model.get_input_embeddings().embedding_dim)
 
 
 def head_layers(model: Any) -> dict[str, nn.Linear]:

@@ -28,7 +28,7 @@ from leakscope.recipe import Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.queries import Query
 from leakscope.signals.residuals import label_spread
-from leakscope.train.adapters.choice import choose_language_trainer, language_stack
+from leakscope.train.adapters.choice import choose_language_trainer, planned_stack
 from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.compiled import prepare_for
 from leakscope.train.dense import DenseStack, dense_layers
@@ -315,7 +315,7 @@ def new_stack(inputs: Inputs, plan: Plan, recipe: Recipe, trainer: str) -> Stack
     """The block of models as training begins."""
     device, objective = inputs.x.device, Objective.of(recipe, inputs.x.device)
     if isinstance(recipe, AdapterRecipe):
-        return language_stack(recipe, inputs, plan.models, plan.seed, objective)
+        return planned_stack(recipe, inputs, plan, objective)
     nets = initial_nets(recipe, inputs, plan.models, plan.seed)
     return _maker(trainer, plan, recipe)(nets, objective, device)
 

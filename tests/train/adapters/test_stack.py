@@ -74,7 +74,7 @@ ROUNDING = 5e-5
 
 Blocks of other sizes sum the same products in another order. Adam divides gradients by their own size, so
 that small ones carry the difference on. Measured over 5 seeds, with and without dropout, blocks of 1 and 4
-against 16: 6e-8 to 5e-6, the median below 1e-6. The bound is ten times the largest.
+against 16: 5e-8 to 5e-6. The bound is ten times the largest.
 """
 
 
@@ -99,7 +99,7 @@ def test_dropout_drops_its_share_of_inputs_and_other_ones_at_every_step(base: st
         stack.gradients(inputs.x[None].expand(2, -1, -1), torch.zeros(2, 8), torch.full((2, 8), 1 / 8))
     n = ones.numel()
     for mask in masks:
-        assert mask.unique().tolist() == pytest.approx([0, 4 / 3])
+        assert sorted(set(mask.flatten().tolist())) == pytest.approx([0, 4 / 3])
         assert abs(share_of(mask == 0) - 1 / 4) < 5 * (3 / 16 / n) ** 0.5
     first, second = (mask == 0 for mask in masks)
     assert abs(share_of(first & second) - 1 / 16) < 5 * (1 / 16 / n) ** 0.5, "two steps"

@@ -77,7 +77,9 @@ def look_at_table(file: Path) -> Look | None:
     if file.is_dir():
         return None
     if suffix not in SUFFIXES:
-        raise InputError(f"{file}: {unknown_extension(file, SUFFIXES)}")
+        raise InputError(
+            f"{file}: {unknown_extension(file, SUFFIXES)}; for documents, docs/text_records.md has a config"
+        )
     look = None if suffix == ".npz" else look_at(file)
     if look is not None:
         _refuse_predictions(look)

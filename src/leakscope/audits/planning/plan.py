@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from scipy import special
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import FloatArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.audits.planning.claim import PlannedClaim, plan_claim
 from leakscope.audits.planning.trial import (
+    Adapters,
     Fits,
     Networks,
     Seconds,
@@ -37,7 +39,7 @@ from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.recipe import Recipe
-from leakscope.signals.registry import QUERY_LOG_ODDS
+from leakscope.signals.registry import QUERY_LOG_ODDS, TOKEN_LOG_PROBS
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
@@ -204,7 +206,11 @@ def undecidable_limits(
 
 def _cost(request: TrainingRequest, config: EvaluationConfig) -> Cost:
     recipe = request.recipe
-    trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
+    trial: Networks | Fits
+    if isinstance(recipe, AdapterRecipe):
+        trial = Adapters(request, recipe)
+    else:
+        trial = Networks(request, recipe) if isinstance(recipe, Recipe) else Fits(request, recipe)
     n_scores = len(config.attacks) + 2  # arrays: one per attack, one of single records, one sorted
     return Cost(
         trial.training,
@@ -293,7 +299,10 @@ def _n_steps(request: TrainingRequest) -> int:
 
 def _signal_bytes(name: str, request: TrainingRequest) -> int:
     """Bytes of one signal of one record."""
-    several = {"correct": 1, "logits": 4 * request.records.n_classes, QUERY_LOG_ODDS: 4 * request.queries}
+    records = request.records
+    several = {"logits": 4 * records.n_classes, QUERY_LOG_ODDS: 4 * request.queries}
+    several[TOKEN_LOG_PROBS] = 4 * (records.features.shape[-1] - 1)
+    several["correct"] = 4 if records.is_language else 1  # a share, or true and false
     return several.get(name, 4)
 
 

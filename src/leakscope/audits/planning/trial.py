@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import IN_MEMORY
@@ -21,10 +22,12 @@ from leakscope.engine.worker import Worker, threads_limited
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.record_metadata import describe_records
+from leakscope.models.language import activations_of_a_token
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS
+from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, TOKEN_LOG_PROBS
 from leakscope.train import loop
-from leakscope.train.losses import Objective
+from leakscope.train.adapters.choice import base_of
+from leakscope.train.adapters.losses import LOGITS_AT_ONCE
 from leakscope.train.plan import DRAWN_AT_ONCE
 from leakscope.train.poisson import plan_of
 from leakscope.train.queries import EVALUATED_AT_ONCE, evaluate
@@ -90,8 +93,7 @@ class Networks:
         self._in_mask = request.design.in_mask[self._models]
         trained_on = loop.trained_on(self._inputs, request.design, recipe)
         self._batches = plan_of(*trained_on, self._models, recipe, self._seed)
-        self._net = loop.initial_nets(recipe, self._inputs, self._models[:1], self._seed)[0]
-        size = sum(p.numel() for p in self._net.parameters())
+        size = self._n_parameters()
         self.training = Training(
             trainer, str(self._device), block_size_of(request), len(request.identity.blocks), size, note
         )
@@ -145,10 +147,13 @@ class Networks:
             hook.remove()
         return [count // len(rows) for count in counts]
 
+    def _n_parameters(self) -> int:
+        """Parameters of one network that are trained."""
+        self._net = loop.initial_nets(self._recipe, self._inputs, self._models[:1], self._seed)[0]
+        return sum(p.numel() for p in self._net.parameters())
+
     def _make_stack(self) -> None:
-        nets = loop.initial_nets(self._recipe, self._inputs, self._models, self._seed)
-        make = loop.MAKERS[self.training.trainer]
-        self._stack = make(nets, Objective.of(self._recipe, self._device), self._device)
+        self._stack = loop.new_stack(self._inputs, self._batches, self._recipe, self.training.trainer)
 
     def _orders(self, n_epochs: int) -> _Work:
         return lambda: list(self._batches.epochs(n_epochs))
@@ -167,6 +172,8 @@ class Networks:
     def _queries(self, n_records: int) -> _Work:
         x, y = self._inputs.x[:n_records], self._inputs.y[:n_records]
         some = loop.Inputs(x, y, self._inputs.n_outputs, queries=self._request.asked.queries)
+        if self._request.records.is_language:
+            some = replace(some, records=self._request.records.take(np.arange(n_records)))
         design, names = Design(self._in_mask[:, :n_records]), self._request.signal_names
         return lambda: self._settled(evaluate(self._stack, some, design, names))
 
@@ -175,6 +182,26 @@ class Networks:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         return done
+
+
+class Adapters(Networks):
+    """A block of language models, to be timed and measured."""
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of (what is trained, with gradients and moments; activations and logits at once)."""
+        recipe, models = self._recipe, len(self._models)
+        assert isinstance(recipe, AdapterRecipe), "made for language models only"
+        n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
+        parameters = 4 * (2 + n_moments) * models * int(self.training.parameters or 0)
+        base = base_of(recipe, self._request.records)
+        tokens = models * ceil(self._batches.batch / recipe.accumulation) * prod(self._inputs.shape)
+        activations = tokens * activations_of_a_token(base.model, recipe.gradient_checkpointing)
+        logits = min(tokens * base.vocabulary, LOGITS_AT_ONCE) if base.is_causal else 0
+        return parameters, 4 * (base.n_parameters + activations + 3 * logits)
+
+    def _n_parameters(self) -> int:
+        stack = loop.new_stack(self._inputs, self._batches, self._recipe, "serial")
+        return sum(p.numel() for p in stack.parameters) // len(self._models)
 
 
 class Fits:
@@ -235,7 +262,9 @@ class RandomBank(Bank):
         self.identity = request.identity
         self._rng = np.random.default_rng(request.seed)
         self._design = Design(request.design.in_mask[:n_models, : len(records)])
+        self._has_shares = records.is_language
         trailing = {"logits": (records.n_classes,), QUERY_LOG_ODDS: (request.queries,)}
+        trailing[TOKEN_LOG_PROBS] = (records.features.shape[-1] - 1,)
         arrays = {
             name: self._random_signal(name, trailing.get(name, ())) for name in request.identity.signals
         }
@@ -257,7 +286,7 @@ class RandomBank(Bank):
     def _random_signal(self, name: str, trailing: tuple[int, ...]) -> AnyArray:
         n_models, n_records = self._design.in_mask.shape
         shape = (n_models, 1, n_records, *trailing)
-        if name == LABEL_ROBUSTNESS:  # a share
+        if name == LABEL_ROBUSTNESS or (name == "correct" and self._has_shares):
             return self._rng.random(shape, dtype=np.float32)
         values = self._rng.standard_normal(shape, dtype=np.float32)
         return values > 0 if name == "correct" else np.abs(values)

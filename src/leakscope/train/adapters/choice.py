@@ -15,11 +15,13 @@ from leakscope.models.language import Base, load_base
 from leakscope.train.adapters.full import FullModel
 from leakscope.train.adapters.stack import AdapterStack
 from leakscope.train.losses import PLAIN, Objective
+from leakscope.train.poisson import Plan
 from leakscope.types import Records
 
 if TYPE_CHECKING:
     from leakscope.train.loop import Inputs
 
+_COMPILED_FROM = 50_000_000  # tokens a block is trained on, from which compiling its step pays
 _TRIED_POSITIONS, _TRIED_SPREAD, _CLOSE = 8, 0.02, 1e-3
 
 
@@ -35,6 +37,16 @@ def language_stack(
     assert inputs.records is not None, "inputs were made by inputs_from"
     make, base = FullModel if recipe.full else AdapterStack, base_of(recipe, inputs.records)
     return make(base, recipe, models, seed, objective, inputs.x.device, inputs.x.shape[1])
+
+
+def planned_stack(recipe: AdapterRecipe, inputs: Inputs, plan: Plan, objective: Objective) -> AdapterStack:
+    """The block of models as training begins, compiled where that pays."""
+    stack = language_stack(recipe, inputs, plan.models, plan.seed, objective)
+    n_tokens = plan.steps * len(plan.models) * plan.batch * recipe.epochs * inputs.x.shape[1]
+    is_long = inputs.x.device.type == "cuda" and n_tokens >= _COMPILED_FROM
+    if is_long and recipe.privacy is None and not recipe.full:
+        stack.network.compile()
+    return stack
 
 
 def choose_language_trainer(recipe: AdapterRecipe, inputs: Inputs) -> tuple[str, str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -61,6 +63,8 @@ class Network:
 
     def compile(self) -> None:
         """Training runs compiled code from now on; the first step compiles it, which takes a minute."""
+        if self._loss_and_slopes is not loss_and_slopes:
+            return
         self._hidden = torch.compile(self._eager_hidden, dynamic=False)
         self._logits = torch.compile(self._eager_logits, dynamic=False)
         self._loss_and_slopes = torch.compile(loss_and_slopes, dynamic=False)
@@ -106,7 +110,7 @@ class Network:
 
     def outputs(self, tokens: Tensor) -> Tensor:
         """Outputs in evaluation: (documents, positions, vocabulary), or (documents, outputs) of labels."""
-        with torch.no_grad():
+        with torch.no_grad(), _fast_matmul(self._autocasts):
             return self._eager_logits(tokens).float()
 
     def _eager_logits(self, tokens: Tensor) -> Tensor:
@@ -160,6 +164,17 @@ def _pad_token(model: Any, is_causal: bool) -> int:
     if model.config.pad_token_id is None:
         model.config.pad_token_id = 0
     return int(model.config.pad_token_id)
+
+
+@contextmanager
+def _fast_matmul(is_fast: bool) -> Iterator[None]:
+    """Lets a GPU multiply float32 matrices with three digits, ten times as fast; sums keep seven."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if is_fast else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _checkpointed(forward: Any, *args: Any, **kwargs: Any) -> Any:
