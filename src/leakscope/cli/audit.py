@@ -16,7 +16,6 @@ from leakscope.cli.output import (
     ClaimText,
     DataDir,
     FprBudgets,
-    Out,
     Queries,
     Quiet,
     Redact,
@@ -137,23 +136,40 @@ def audit(
 
 
 def demo(
-    out: Out = Path("runs/demo"),
-    models: Annotated[int, typer.Option(help="Number of models, an even number.")] = 64,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write to; by default runs/demo, with --text runs/demo-text."),
+    ] = None,
+    models: Annotated[
+        int | None, typer.Option(help="Number of models, an even number; by default 64, with --text 12.")
+    ] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Audit a tiny language model on made-up letters with secrets.")
+    ] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Audit a small network on handwritten digits: train 64 models, attack them, report what leaks."""
+    """Audit a small network on handwritten digits: train 64 models, attack them, report what leaks.
+
+    With --text, the models are language models, and some documents hold a planted secret.
+    """
     from leakscope.audits.population import TrainedPopulation
     from leakscope.audits.run import run_audit
     from leakscope.audits.settings import AuditSettings
     from leakscope.data.registry import load
     from leakscope.recipe import Recipe
 
-    recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
-    source, settings = TrainedPopulation(load("digits"), recipe), AuditSettings(models=models, seed=seed)
-    with training_progress(models, out, shown=not (quiet or as_json)) as progress:
-        verdict = run_audit(settings, source, out, progress)
+    out = out or Path("runs/demo-text" if text else "runs/demo")
+    if text:
+        from leakscope.audits.text_demo import MODELS, text_demo
+
+        source, n_models = text_demo(seed), MODELS if models is None else models
+    else:
+        recipe = Recipe(net="mlp", net_options=(("width", 128),), optimizer="adam", lr=0.003, epochs=60)
+        source, n_models = TrainedPopulation(load("digits"), recipe), 64 if models is None else models
+    with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
+        verdict = run_audit(AuditSettings(models=n_models, seed=seed), source, out, progress)
     show(verdict, quiet, as_json)
 
 

@@ -130,7 +130,7 @@ def tokens_html(pieces: Sequence[str], gaps: FloatArray) -> Markup:
 
 def level_of(gap: float) -> int:
     """How clearly a token is marked: 0, not at all, to 4."""
-    return int(np.searchsorted(_LEVELS, np.exp(gap), side="right")) if np.isfinite(gap) else 0
+    return 0 if np.isnan(gap) else int(np.searchsorted(_LEVELS, np.exp(min(gap, 20.0)), side="right"))
 
 
 def times(gap: float) -> str:
