@@ -17,6 +17,8 @@ from pathlib import Path
 
 import plotly.offline  # noqa: F401
 import polars  # noqa: F401
+import sklearn.ensemble
+import sklearn.model_selection  # noqa: F401
 import torch
 
 import leakscope.evaluate.hygiene.shift
