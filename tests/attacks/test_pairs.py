@@ -95,14 +95,16 @@ def test_few_records_teach_eb_lira_nothing_about_membership() -> None:
     assert np.mean(means) == pytest.approx(0.5, abs=0.006)
 
 
+QUICK = [Lira(), Rmia(), Reference(), Calibrated()]
+CASES = [*((kind, attack) for kind in ("balanced", "pairs") for attack in QUICK), ("pairs", EbLira())]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "attack", [Lira(), Rmia(), Reference(), Calibrated(), EbLira()], ids=lambda a: a.name
-)
-@pytest.mark.parametrize("kind", ["balanced", "pairs"])
-def test_nothing_leaks_from_models_that_learned_nothing(attack: Lira, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "attack"), CASES, ids=lambda case: getattr(case, "name", case))
+def test_nothing_leaks_from_models_that_learned_nothing(kind: str, attack: Lira) -> None:
     """Over 150 populations of 8 models the mean AUC is within four standard errors of one half.
 
+    EB-LiRA in a balanced design is the test above, with fewer records, which would show more.
     Leaving out the target alone gives LiRA .475, more than twenty standard errors below.
     """
     means = []

@@ -1,7 +1,8 @@
 """Kills an extension at every single write, rename and removal, and lets a rerun finish it.
 
 Run as a script in a process of its own, because it forks: `python -m tests.audits.extension_kills FOLDER`
-prints the number of deaths survived for each moment of dying.
+prints the number of deaths survived for each moment of dying. Modules that an audit would load on its way are
+imported here, once for all children.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import plotly.offline  # noqa: F401
+import polars  # noqa: F401
+import sklearn.ensemble
+import sklearn.model_selection  # noqa: F401
 import torch
 
 import leakscope.evaluate.hygiene.shift

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,20 @@ REPO = Path(__file__).resolve().parents[2]
 def population(out: Path, models: int, **changes: Any) -> leakscope.Verdict:
     given = {"recipe": RECIPE, "attacks": ("loss", "lira"), "fpr": (0.1,), "device": "cpu", **changes}
     return leakscope.audit(given.pop("records", records()), out=out, models=models, **given)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Folders of balanced or other populations that were extended to these numbers of models, made once."""
+
+    @cache
+    def made(*models: int, design: str = "balanced") -> Path:
+        folder = tmp_path_factory.mktemp("run")
+        for number in models:
+            population(folder, number, design=design)
+        return folder
+
+    return made
 
 
 def signals(folder: Path) -> dict[str, Any]:
@@ -136,11 +153,15 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str]] = {
 @pytest.mark.parametrize("is_extended", [False, True], ids=["finished", "extended"])
 @pytest.mark.parametrize(("models", "changes", "named"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_extension_is_refused_and_nothing_is_moved(
-    tmp_path: Path, models: int, changes: dict[str, Any], named: str, is_extended: bool
+    tmp_path: Path,
+    runs: Callable[..., Path],
+    models: int,
+    changes: dict[str, Any],
+    named: str,
+    is_extended: bool,
 ) -> None:
     design = "bernoulli" if changes.get("design") == "bernoulli" else "balanced"
-    for n in (4, 8) if is_extended else (8,):
-        population(tmp_path, n, design=design)
+    shutil.copytree(runs(*(4, 8) if is_extended else (8,), design=design), tmp_path, dirs_exist_ok=True)
     before = files_under(tmp_path)
     with pytest.raises(InputError) as error:
         population(tmp_path, models, **changes)
@@ -162,12 +183,11 @@ def test_the_folder_of_another_audit_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{}", '{"parts": []}', '{"parts": [{"models": "x"}]}', "nonsense"])
-def test_a_damaged_list_of_parts_is_named(tmp_path: Path, content: str) -> None:
-    population(tmp_path, 4)
-    population(tmp_path, 6)
+def test_a_damaged_list_of_parts_is_named(tmp_path: Path, runs: Callable[..., Path], content: str) -> None:
+    shutil.copytree(runs(4, 8), tmp_path, dirs_exist_ok=True)
     (tmp_path / "parts.json").write_text(content)
     with pytest.raises(CorruptBankError, match=r"parts\.json is damaged"):
-        population(tmp_path, 6)
+        population(tmp_path, 8)
 
 
 def without_page(folder: Path) -> dict[str, bytes]:
@@ -175,9 +195,8 @@ def without_page(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in contents(folder).items() if name != "report.html"}
 
 
-def test_a_damaged_bank_of_any_part_is_repaired(tmp_path: Path) -> None:
-    population(tmp_path, 4)
-    population(tmp_path, 8)
+def test_a_damaged_bank_of_any_part_is_repaired(tmp_path: Path, runs: Callable[..., Path]) -> None:
+    shutil.copytree(runs(4, 8), tmp_path, dirs_exist_ok=True)
     before = without_page(tmp_path)
     for name in ("signals/loss.npy", "parts/0/signals/loss.npy", "parts/1/design.npy", "identity.json"):
         path = tmp_path / name

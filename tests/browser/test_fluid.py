@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Open = Callable[..., "Page"]
 FIRST_PAINT_MS, STEP_MS = 3_000, 150
-OPENINGS, STEPS, CHECKPOINTS = 2, 60, 20
+OPENINGS, STEPS, CHECKPOINTS = 2, 40, 20
 REST_EVERY, REST_MS = 12, 1_300  # a hand that stops and goes on meets the page's other work, if there is any
 _MEASURES = "(name) => performance.getEntriesByName(name).map((m) => [m.startTime, m.duration])"
 
@@ -57,7 +57,7 @@ def large_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def steps_of(page: Page) -> list[Step]:
-    """60 steps through the checkpoints and back, by keys, from the moment the slider can be used."""
+    """40 steps through the checkpoints and back, by keys, from the moment the slider can be used."""
     session: CDPSession = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     ready(page)

@@ -23,6 +23,7 @@ from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
 from leakscope.stats.gdp import gdp_epsilon, gdp_mu
 from leakscope.stats.one_run import guesses_of_scores
+from leakscope.types import Design
 
 GAUSSIAN = Claim(4.0, tradeoff="gaussian")
 
@@ -82,6 +83,42 @@ def test_designs_without_independent_coins_are_refused(kind: str) -> None:
     with pytest.raises(InputError, match="no independent coins"):
         check_coins(make_design(kind, 8, 50, 0))
     check_coins(make_design("bernoulli", 8, 50, 0))
+
+
+def nearly_balanced(rng: np.random.Generator) -> np.ndarray:
+    is_in = make_design("balanced", 32, 100, 0).in_mask.copy()
+    is_in[:, :5] = rng.random((32, 5)) < 0.5  # a few records with coins of their own
+    return is_in
+
+
+def of_one_size(rng: np.random.Generator) -> np.ndarray:
+    return rng.random((32, 100)).argsort(axis=1) < 50
+
+
+def tied(rng: np.random.Generator) -> np.ndarray:
+    is_in = rng.random((64, 40)) < 0.5
+    is_in[:, 7] = ~is_in[:, 3]
+    return is_in
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [(nearly_balanced, "more equally"), (of_one_size, "equally many records"), (tied, "is tied to another"),
+     (lambda rng: rng.random((32, 100)) < 0.7, "differ more than by chance"),
+     (lambda rng: rng.random((32, 100)) < rng.random((32, 1)), "differ more than by chance")],
+)  # fmt: skip
+def test_coins_that_depend_on_each_other_are_refused(drawn, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_coins(Design(drawn(np.random.default_rng(0))))
+
+
+def test_fair_coins_are_accepted() -> None:
+    for shape in ((2, 30), (8, 8), (16, 16), (64, 20), (40, 300)):
+        for seed in range(200):
+            is_in = coins(*shape, seed=seed)
+            if (is_in.sum(axis=0) == is_in[:, 0].sum()).all():
+                continue  # of few models, records may be in equally many by chance
+            check_coins(Design(is_in))
 
 
 def test_references_that_give_the_target_away_are_refused() -> None:

@@ -127,7 +127,7 @@ def test_a_loop_without_gradients_per_sample() -> None:
 
 def test_updates_without_noise_are_named() -> None:
     assumed = trained(0.0).audit(CLAIM).evidence[0].assumed
-    assert any(sentence.startswith("In 1 of 1 updates, no noise was seen") for sentence in assumed)
+    assert any(sentence.startswith("In 1 of 1 updates, next to no noise was seen") for sentence in assumed)
     assert not any("no noise" in s for e in trained(1.0).audit(CLAIM).evidence for s in e.assumed)
 
 

@@ -105,12 +105,14 @@ def test_a_private_training_by_laplace_noise_is_not_refuted(n_steps):
     assert refuted <= 2  # of 80
 
 
-def test_one_update_without_noise_is_told_what_is_needed_by_the_bounds_that_are_left():
+@pytest.mark.parametrize(("n_updates", "status"), [(1, "not testable"), (2, "refuted"), (3, "refuted")])
+def test_updates_without_noise_refute_what_one_of_them_cannot(n_updates, status):
     is_in = np.random.default_rng(0).random(1000) < 0.5
-    updates = is_in.astype(float)[None]
-    verdict = audit_scores(updates[0], is_in, leakscope.dp.Claim(8.0), white_box=True, updates=updates)
-    assert verdict.status == "not testable"
-    assert "cannot refute epsilon = 8" in verdict.needed
+    updates = np.tile(is_in.astype(float), (n_updates, 1))
+    claim = leakscope.dp.Claim(8.0)
+    verdict = audit_scores(updates.sum(axis=0), is_in, claim, white_box=True, updates=updates)
+    assert verdict.status == status
+    assert ("cannot refute epsilon = 8" in verdict.needed) == (status == "not testable")
 
 
 @pytest.mark.parametrize("wrong", [{"number": 3}, {"number": 1000.0}, {"norm": 0.0}, {"norm": float("nan")}])

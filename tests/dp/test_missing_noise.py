@@ -33,7 +33,7 @@ def test_no_noise_at_all_is_refuted() -> None:
     _, is_in, drawn = coins_and_draws()
     verdict = verdict_of(drawn, is_in)
     assert verdict.status == "refuted"
-    assert verdict.evidence[0].method == "canaries seen in 20 of 20 updates, without noise"
+    assert verdict.evidence[0].method == "canaries seen in 20 of 20 updates, with next to no noise"
 
 
 @pytest.mark.parametrize("size", [1e-7, 1e-5], ids=["rounding", "traces of noise"])

@@ -22,7 +22,7 @@ Optimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 def planted() -> tuple[leakscope.dp.Canaries, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
-    canaries = leakscope.dp.Canaries(NUMBER, seed=1)
+    canaries = leakscope.dp.Canaries(NUMBER, seed=3)
     return canaries, *canaries.plant(*records())
 
 
@@ -81,7 +81,7 @@ def noisy_weights(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def test_noise_that_is_added_between_steps_of_an_optimizer_with_memory_is_asked_for() -> None:
     canaries = trained(lambda model: sgd(model, momentum=0.9), noise=0.0, after_step=noisy_weights)
-    with pytest.raises(InputError, match="parameters also changed between its steps"):
+    with pytest.raises(InputError, match="changed between its steps"):
         canaries.audit(CLAIM)
 
 
@@ -148,7 +148,7 @@ def test_a_wrong_number_of_steps_is_named() -> None:
 
 
 def test_canaries_that_are_never_drawn_are_named() -> None:
-    canaries = leakscope.dp.Canaries(NUMBER, seed=1)
+    canaries = leakscope.dp.Canaries(NUMBER, seed=3)
     dataset = canaries.plant(TensorDataset(*records()))
     model = small_net()
     canaries.attach(model)

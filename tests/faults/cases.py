@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+import plotly.offline  # noqa: F401, here and not in every fork
+import polars  # noqa: F401
 import torch
 from sklearn.tree import DecisionTreeClassifier
 

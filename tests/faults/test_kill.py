@@ -1,6 +1,6 @@
 """`kill -9` at moments spread over a whole run: whatever was going on, the results are the undisturbed ones.
 
-Four moments by default; LEAKSCOPE_KILLS=10 (or any number) spreads that many.
+Two moments by default, one in each half of a run; LEAKSCOPE_KILLS=10 (or any number) spreads that many.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-N_KILLS = int(os.environ.get("LEAKSCOPE_KILLS", "4"))
+N_KILLS = int(os.environ.get("LEAKSCOPE_KILLS", "2"))
 SEED = 20240611
 # Two widths of two blocks each: 160 models a width, 128 of them in the first block.
 STUDY = ("study", "scaling", "--widths", "8,16", "--n-repeats", "20", "--n-samples", "200",

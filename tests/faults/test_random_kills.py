@@ -1,4 +1,4 @@
-"""A few of the kills of `benchmarks/random_kills.py`, in a process of its own, because it forks."""
+"""One kill per case of those of `benchmarks/random_kills.py`, in a process of its own, because it forks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_kill_costs_little_and_leaves_nothing() -> None:
             sys.executable,
             REPO / "benchmarks" / "random_kills.py",
             "--n",
-            "8",
+            "4",
             "--seed",
             "7",
             "--cases",

@@ -214,8 +214,8 @@ class Canaries:
             )
         if updates.n_noiseless:
             assumed.append(
-                f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, no noise was seen on any "
-                "canary. If noise is added later, call observe(noisy_gradients) after it."
+                f"In {updates.n_noiseless:,} of {updates.n_steps:,} updates, next to no noise was seen on "
+                "any canary. If noise is added later, call observe(noisy_gradients) after it."
             )
         if updates.rescales:
             assumed.append(
@@ -247,8 +247,8 @@ class Canaries:
             )
         if updates.n_noiseless and updates.n_outside_steps:
             raise InputError(
-                "no noise was seen in steps of the optimizer, but parameters also changed between its steps. "
-                "If noise is added there, call observe(noisy_gradients) in each step"
+                "next to no noise was seen in steps of the optimizer, but parameters also changed between "
+                "its steps. If noise is added there, call observe(noisy_gradients) in each step"
             )
 
         inside, outside = updates.scores[self._is_in], updates.scores[~self._is_in]

@@ -18,23 +18,60 @@ from leakscope.array_types import BoolArray, IntArray
 from leakscope.errors import InputError
 from leakscope.types import Design
 
-_FEWEST_TO_TELL = 8
+_FEWEST_TO_TELL, _FEWEST_TO_COMPARE = 8, 16
+_RAREST = 1e-6
+"""Independent fair coins are refused as rarely as this, for each reason."""
 _LARGEST_Z = 5.0
 """References that are independent of the target's members exceed this in one of two million audits."""
 
 
 def check_coins(design: Design) -> None:
-    """Refuses a population whose memberships are not independent coins.
+    """Refuses a population whose memberships are not independent fair coins.
 
     Raises:
-        InputError: every record is in equally many models, as in a balanced design or in pairs.
+        InputError: records are in equally many models, or models have equally many records, or either vary
+            less or more than coins do; or two records go together in all models.
     """
-    n_in = design.in_mask.sum(axis=0)
-    if design.n_records >= _FEWEST_TO_TELL and (n_in == n_in[0]).all():
+    is_in = design.in_mask
+    reasons = [
+        _why_no_coins(is_in.sum(axis=0), design.n_models, "records are in", "models"),
+        _why_no_coins(is_in.sum(axis=1), design.n_records, "models have", "records"),
+        _why_records_are_tied(is_in),
+    ]
+    for reason in filter(None, reasons):
         raise InputError(
-            "claim: every record is in equally many models, so memberships are no independent coins; train "
-            'the models with design = "bernoulli"'
+            f"claim: {reason}, so memberships are no independent coins; train the models with "
+            'design = "bernoulli"'
         )
+
+
+def _why_no_coins(counts: IntArray, n_coins: int, what: str, counted: str) -> str:
+    """Why these are no numbers of heads among so many fair coins; empty if they may be."""
+    from scipy import stats  # slow to import
+
+    if len(counts) < _FEWEST_TO_TELL:
+        return ""
+    if n_coins > 1 and (counts == counts[0]).all():
+        return f"all {what} equally many {counted}"
+    if min(len(counts), n_coins) < _FEWEST_TO_COMPARE:
+        return ""
+    square = 4 / n_coins * float(((counts - n_coins / 2) ** 2).sum())
+    if stats.chi2.cdf(square, len(counts)) < _RAREST:
+        return f"{what} more equally many {counted} than by chance"
+    if stats.chi2.sf(square, len(counts)) < _RAREST:
+        return f"{what} numbers of {counted} that differ more than by chance"
+    return ""
+
+
+def _why_records_are_tied(is_in: BoolArray) -> str:
+    """Which records have the same or opposite coins in all models; empty: none, or too few models to tell."""
+    n_models, n_records = is_in.shape
+    if n_records**2 * 2.0**-n_models > _RAREST:
+        return ""
+    alike = np.packbits(is_in ^ is_in[:1], axis=0)  # opposite columns become equal
+    _, first, counts = np.unique(alike, axis=1, return_index=True, return_counts=True)
+    tied = np.flatnonzero(counts > 1)
+    return f"record {first[tied[0]]} is tied to another one in all models" if len(tied) else ""
 
 
 def check_references(references: BoolArray, is_member: BoolArray) -> None:

@@ -56,11 +56,19 @@ def evenly_shared(total: int, sizes: IntArray) -> IntArray:
 
 
 def _groups(tensor: IntArray, numbers: IntArray) -> list[IntArray]:
-    """Canaries whose scores share a center and a scale: those of one tensor; small tensors stand together."""
+    """Canaries whose scores share a center and a scale: those of one tensor; small tensors stand together.
+
+    A group that is still small joins the largest one: its own spread would be guesswork.
+    """
     is_large = numbers >= _LEAST_IN_GROUP
     groups = [np.flatnonzero(tensor == index) for index in np.flatnonzero(is_large)]
     rest = np.flatnonzero(~is_large[tensor])
-    return [*groups, rest] if len(rest) else groups
+    if not len(rest):
+        return groups
+    groups.sort(key=len)
+    if groups and len(rest) < _LEAST_IN_GROUP:
+        rest = np.concatenate([groups.pop(), rest])
+    return [*groups, rest]
 
 
 def standardized(values: FloatArray, groups: Sequence[IntArray]) -> FloatArray:

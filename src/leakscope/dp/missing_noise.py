@@ -63,9 +63,8 @@ def bare_updates(values: FloatArray, is_in: BoolArray, layers: IntArray) -> Bare
     """
     bare = _bare_in(values, is_in, layers)
     if bare is not None:
-        return bare._replace(
-            what=f"canaries seen in {len(bare.shown):,} of {len(values):,} updates, without noise"
-        )
+        n_bare = f"{len(bare.shown):,} of {len(values):,}"
+        return bare._replace(what=f"canaries seen in {n_bare} updates, with next to no noise")
     bare = _bare_in(_differences(values, is_in), is_in, layers)
     if bare is None:
         return None

@@ -85,21 +85,26 @@ class Updates:
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         of_parameters = [groups[id(p)] for p in self._parameters]
-        self._rates = np.array([_signed_rate(group) for group in of_parameters])[self._coordinates.tensor]
-        self._weight_decays = np.array([_weight_decay(group) for group in of_parameters])[
-            self._coordinates.tensor
-        ]
-        mean = _running_mean(optimizer)
-        states = [optimizer.state[p].get(mean.name) for p in self._parameters] if mean else []
-        if mean is None or any(state is None for state in states):
+        self._rates = self._per_canary([_signed_rate(group) for group in of_parameters])
+        self._weight_decays = self._per_canary([_weight_decay(group) for group in of_parameters])
+        means = [mean for group in of_parameters if (mean := _running_mean(group, self.n_steps == 0))]
+        if len(means) < len(of_parameters):
+            return
+        pairs = zip(self._parameters, means, strict=True)
+        states = [state for p, mean in pairs if (state := optimizer.state[p].get(mean.name)) is not None]
+        if len(states) < len(means):
             return
         self._reads_parameters, self._reads_means = False, True
-        values = self.at_canaries(states)
-        weight = 1.0 if self.n_steps == 0 and mean.name == "momentum_buffer" else mean.weight
-        self._record(self._undecayed(values - mean.decay * self._last_mean, weight))
+        values, decays = self.at_canaries(states), self._per_canary([mean.decay for mean in means])
+        weights = self._per_canary([mean.weight for mean in means])
+        self._record(self._undecayed(values - decays * self._last_mean, weights) / weights)
         self._last_mean, self._last_parameters = values, self.at_canaries(self._parameters)
 
-    def _undecayed(self, changes: FloatArray, weight: float = 1.0) -> FloatArray:
+    def _per_canary(self, of_parameters: Sequence[float]) -> FloatArray:
+        """What each canary's parameter has; float64 (canaries,)."""
+        return np.array(of_parameters, dtype=np.float64)[self._coordinates.tensor]
+
+    def _undecayed(self, changes: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:
         """Gradients from what a step added, which descends and has weight decay in it."""
         decayed = weight * self._weight_decays * self._last_parameters
         gradients: FloatArray = (changes - decayed) * np.sign(self._rates)
@@ -130,12 +135,12 @@ def _weight_decay(group: Mapping[str, Any]) -> float:
     return 0.0 if group.get("decoupled_weight_decay") else float(group.get("weight_decay", 0.0))
 
 
-def _running_mean(optimizer: torch.optim.Optimizer) -> _Mean | None:
-    """The running mean that an optimizer has; None: a step changes the parameters by the gradient alone."""
-    group = optimizer.param_groups[0]
+def _running_mean(group: Mapping[str, Any], is_first: bool) -> _Mean | None:
+    """The running mean of a group's gradients; None: a step changes its parameters by the gradient alone."""
     if "betas" in group:
         decay = float(group["betas"][0])
         return _Mean("exp_avg", decay, 1 - decay)
     if group.get("momentum"):
-        return _Mean("momentum_buffer", float(group["momentum"]), 1 - float(group.get("dampening", 0.0)))
+        weight = 1.0 if is_first else 1 - float(group.get("dampening", 0.0))
+        return _Mean("momentum_buffer", float(group["momentum"]), weight)
     return None
