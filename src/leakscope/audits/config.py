@@ -45,7 +45,8 @@ class DataSection:
         groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
         features: columns to use, in this order; by default all that have no other role.
         task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
-        standardise: scale every column to mean 0 and standard deviation 1; true for tables by default.
+        standardise: encode the columns of a table as numbers, and scale each to mean 0 and standard deviation
+            1. True by default, except for an estimator, which gets the columns as they are.
         options: arguments of the function that reads `dataset`.
     """
 
@@ -161,7 +162,6 @@ class AuditConfig:
         """The records of `[data]`."""
         from leakscope.data.files import read_table
         from leakscope.data.registry import load
-        from leakscope.data.standardise import standardised
 
         data = self.data
         assert data is not None, "a config without predictions has data"
@@ -173,14 +173,29 @@ class AuditConfig:
         path = self._beside(data.file)
         if not path.exists():
             raise InputError(f"{path} does not exist; check data.file")
-        records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
         if not path.is_dir():
-            return records if data.standardise is False else standardised(records)
+            return self._table(path, data)
         if data.standardise:
             raise InputError(
                 f"{path}: standardise=true is for tables; the features of a folder stay as they are"
             )
-        return records
+        return read_table(path, data.label, data.id, data.groups, data.features, data.task)
+
+    def _table(self, path: Path, data: DataSection) -> Records:
+        """The records of one file: for estimators as they are, for others encoded and scaled."""
+        from leakscope.data.columns import Roles
+        from leakscope.data.file_table import read_file_table
+        from leakscope.data.files import read_table
+        from leakscope.data.standardise import standardised
+
+        is_fitted = self.model.estimator is not None
+        meets_estimators = is_fitted or (self.target is not None and self.target.estimator is not None)
+        scales = not is_fitted if data.standardise is None else data.standardise
+        if meets_estimators and not (is_fitted and scales) and path.suffix.lower() in (".csv", ".parquet"):
+            records = read_file_table(path, Roles(data.label, data.id, data.groups, data.features, data.task))
+        else:
+            records = read_table(path, data.label, data.id, data.groups, data.features, data.task)
+        return standardised(records) if scales else records
 
     def recipe(self) -> AnyRecipe:
         """How one model is trained."""
