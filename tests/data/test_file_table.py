@@ -51,6 +51,9 @@ def test_a_half_of_them_has_the_same_types(tmp_path: Path) -> None:
     assert of.frame is not None
     half = of.frame.rows(np.array([2, 0]))
     pd.testing.assert_frame_equal(half, rows(of).iloc[[2, 0]].reset_index(drop=True))
+    taken = of.take(np.array([2, 0]))
+    pd.testing.assert_frame_equal(rows(taken), half)
+    assert taken.take(np.array([1, 0])).digest == of.take(np.array([0, 2])).digest
     mixed = of.frame.mixed(np.array([1, 2, 0]), np.zeros((3, 5), dtype=np.bool_))
     pd.testing.assert_frame_equal(mixed, rows(of))
 

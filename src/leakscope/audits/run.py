@@ -30,6 +30,7 @@ from leakscope.evaluate.hygiene.second_process import loading_beside
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
+from leakscope.frames.frame import is_table
 from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.report.page import pack_plotly, pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
@@ -81,6 +82,8 @@ def audit(
     """
     given = [*(["y"] if y is not None else []), *(name for name in ("ids", "groups") if name in settings)]
     roles = FrameRoles(y, settings.pop("ids", None), settings.pop("groups", ()))
+    if is_table(source):
+        raise InputError("the first argument is a table; give X=table, y=... and an estimator or a recipe")
     recipe = _one_recipe(recipe, estimator)
     if X is not None:
         source = _table(source, X, roles, recipe)

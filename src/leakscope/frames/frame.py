@@ -95,7 +95,7 @@ class Frame:
 
     def take(self, index: IntArray) -> Frame:
         """The table of these rows."""
-        return replace(self, data=self.rows(index))
+        return replace(self, data=self.data[index] if self.is_of_file else self.rows(index))
 
     def without(self, columns: Sequence[str]) -> Frame:
         """The table without these columns."""
@@ -147,6 +147,12 @@ class Frame:
 
     def _types(self) -> list[object]:
         return list(self.data.dtypes) if hasattr(self.data, "columns") else [self.data.dtype]
+
+
+def is_table(value: object) -> bool:
+    """True for what users pass as a table by mistake, where records are wanted."""
+    is_frame = hasattr(value, "iloc") or type(value).__module__.partition(".")[0] == "polars"
+    return is_frame or isinstance(value, np.ndarray | tuple | list)
 
 
 def frame_of(table: Any, what: str = "X") -> Frame:
