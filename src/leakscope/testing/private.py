@@ -85,8 +85,8 @@ def _source(model: Any, records: Records | None, is_member: Any, recipe: AnyReci
         )
     if is_table(records):
         raise InputError(
-            f"records is {type(records).__name__}; give leakscope.read_table(table, labels), where labels are "
-            "the name of a column or one value per row"
+            f"records is {type(records).__name__}; give leakscope.read_table(table, labels), where labels "
+            "are the name of a column or one value per row"
         )
     is_estimator = hasattr(model, "get_params") and hasattr(model, "predict")
     if not is_estimator and not callable(model):
