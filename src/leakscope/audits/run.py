@@ -30,7 +30,6 @@ from leakscope.evaluate.hygiene.second_process import loading_beside
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
-from leakscope.frames.frame import is_table
 from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.report.page import pack_plotly, pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
@@ -82,8 +81,6 @@ def audit(
     """
     given = [*(["y"] if y is not None else []), *(name for name in ("ids", "groups") if name in settings)]
     roles = FrameRoles(y, settings.pop("ids", None), settings.pop("groups", ()))
-    if is_table(source):
-        raise InputError("the first argument is a table; give X=table, y=... and an estimator or a recipe")
     recipe = _one_recipe(recipe, estimator)
     if X is not None:
         source = _table(source, X, roles, recipe)
@@ -97,7 +94,8 @@ def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
     if estimator is None:
         return recipe
     if recipe is not None:
-        raise InputError("give either recipe or estimator")
+        hint = "; a table is given as X=..., and its labels as y=..." if isinstance(recipe, str) else ""
+        raise InputError(f"give either recipe or estimator{hint}")
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")
