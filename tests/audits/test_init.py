@@ -85,6 +85,7 @@ def test_flags_come_before_guesses(tmp_path: Path, suffix: str, estimator: str |
     written = config(tmp_path)
     assert written["data"]["label"] == "city" and written["data"]["file"] == f"a{suffix}"
     assert written["model"] == ({"estimator": estimator} if estimator else {"net": "linear"})
+    assert ("standardise" in written["data"]) == (estimator is not None), "a forest cannot take the texts"
     assert ("training" in written) == (estimator is None)
 
 

@@ -329,6 +329,20 @@ def test_a_rare_class_is_never_left_out_of_a_trial(monkeypatch: pytest.MonkeyPat
     assert small_cost(records=rare, recipe=logistic).time.total.expected > 0
 
 
+def test_a_trial_of_few_members_queries_few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the queries of a million records would count once per forty members."""
+    sizes: list[tuple[int, int]] = []
+
+    def train(given: Records, indices: IntArray, seed: int) -> Callable[[AnyArray], AnyArray]:
+        predict = most_frequent(given, indices, seed)
+        sizes.append((len(indices), len(given)))
+        return predict
+
+    small_cost(records=records(n=3000), recipe=FunctionRecipe(train))
+    assert sizes and all(n_records == 2 * n_members for n_members, n_records in sizes)
+    assert sizes[0][0] < 1500
+
+
 def test_the_same_mistakes_are_refused() -> None:
     with pytest.raises(InputError, match=r"fpr=\[0\.0\]: must be rates above 0"):
         small_plan(fpr=(0.0,))

@@ -87,7 +87,7 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a dict for a gate": (
         lambda: leakscope.audit(records(), RECIPE, gate={"max_auc": 0.6}),
-        "gate={'max_auc': 0.6}: write for example gate=leakscope.Gate(max_auc=0.6)",
+        "gate={'max_auc': 0.6}: write for example gate=leakscope.Gate(max_auc=0.6) or leakscope.Gate(",
     ),
     "text for models": (lambda: leakscope.audit(records(), RECIPE, models="8"), "models='8': write"),
     "a fraction of models": (lambda: leakscope.audit(records(), RECIPE, models=8.0), "models=8.0: write"),

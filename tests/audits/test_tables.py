@@ -90,6 +90,8 @@ def test_a_run_resumes_only_with_the_same_table_and_the_same_estimator(tmp_path:
     [
         ({"X": None, "source": None}, "y, ids, groups would do nothing without X"),
         ({"source": leakscope.load("digits")}, "give either X or source"),
+        ({"recipe": "outcome"}, "give either recipe or estimator; a table is given as X=.*labels as y="),
+        ({"gate": "release"}, r"gate='release': write for example .* or leakscope\.Gate\(preset='release'\)"),
         ({"X": "people.csv"}, r"X='people\.csv': give a table, or leakscope\.read_table"),
         ({"recipe": leakscope.Recipe()}, "give either recipe or estimator"),
         ({"estimator": LogisticRegression}, r"estimator is LogisticRegression: .* LogisticRegression\(\)"),

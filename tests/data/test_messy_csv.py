@@ -116,8 +116,8 @@ def test_dates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(records.features, [[1, 0, 0.5, 0], [2, 1, 1, 0], [3, 0, 0.75, 1]])
     assert [column.kind for column in columns(records)] == ["date", "date"]
     assert refusal(tmp_path, "seen,born,outcome\n03/04/2024,2024-02-30,yes\n05/06/2024,2024-02-01,no\n") == (
-        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write year, month and day, "
-        "as in 2024-12-31; feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); "
+        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write year, month and "
+        "day, as in 2024-12-31; feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); "
         "correct it, or leave the cell empty"
     )
 

@@ -87,6 +87,14 @@ def test_a_table_needs_at_most_four_lines_beside_your_own_script(
 
 
 @pytest.mark.slow
+def test_folds_of_a_cross_validation_are_references(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_script("folds_as_references.py") == 0
+    printed = capsys.readouterr().out
+    assert "One model was audited by its outputs on 1,797 records (folds)" in printed
+    assert "with 10 reference models." in " ".join(printed.split()) and "Inconclusive" not in printed
+
+
+@pytest.mark.slow
 def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("predictions.py") <= 3
     run_script("make_predictions.py")

@@ -85,9 +85,13 @@ def few_predictions(margin: float = 3.0) -> leakscope.SavedPredictions:
 def test_a_function_needs_a_recipe_and_arguments_are_checked() -> None:
     records, members = made_up()
     wrong: list[tuple[tuple[Any, ...], str]] = [
-        ((DummyClassifier(),), "records or members are missing"),
+        ((DummyClassifier(),), "records or is_member is missing"),
         ((np.tanh, records, members), "recipe is missing"),
         ((3, records, members), "model is int"),
+        (
+            (DummyClassifier(), (np.eye(4), np.arange(4)), members),
+            r"records is tuple; give leakscope\.read_table",
+        ),
         ((few_predictions(), records), "records would do nothing"),
     ]
     for arguments, named in wrong:

@@ -115,7 +115,14 @@ class AuditConfig:
     def records(self, data_dir: Path | None) -> Records:
         """The records of `[data]`."""
         assert self.data is not None, "a config without predictions has data"
-        around = Surroundings(self.path.parent, data_dir, self.settings.unit, self.model.base)
+        around = Surroundings(
+            self.path.parent,
+            data_dir,
+            self.settings.unit,
+            self.model.base,
+            fits_estimators=self.model.estimator is not None,
+            given_estimator=self.target is not None and self.target.estimator is not None,
+        )
         return read_data(self.data, around)
 
     def recipe(self) -> AnyRecipe:

@@ -31,7 +31,8 @@ class DataSection:
         groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
         features: columns to use, in this order; by default all that have no other role.
         task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
-        standardise: scale every column to mean 0 and standard deviation 1; true for tables by default.
+        standardise: encode the columns of a table as numbers, and scale each to mean 0 and standard deviation
+            1. True by default, except for an estimator, which gets the columns as they are.
         text: column of documents, whose tokens are the features; of a jsonl file "text" by default.
         length: most tokens of a record of text; 256 by default.
         long: what becomes of a document of more tokens. "cut": only the first ones are used. "windows": it
@@ -63,12 +64,16 @@ class Surroundings(NamedTuple):
         data_dir: the data folder of published datasets.
         unit: `population.unit`, a column that is read as a group.
         base: `model.base`, whose folder has a tokenizer.
+        fits_estimators: whether estimators are trained, which get the columns of a table as they are.
+        given_estimator: whether the target is a fitted estimator.
     """
 
     folder: Path
     data_dir: Path | None = None
     unit: str | None = None
     base: str | None = None
+    fits_estimators: bool = False
+    given_estimator: bool = False
 
 
 def read_data(data: DataSection, around: Surroundings) -> Records:
@@ -91,7 +96,7 @@ def read_data(data: DataSection, around: Surroundings) -> Records:
             f"{path}: data.{', data.'.join(unused)} would do nothing: only for documents; "
             "name their column in data.text"
         )
-    return _read_table(data, path, around.unit)
+    return _read_folder(data, path, around) if path.is_dir() else _read_table(data, path, around)
 
 
 def _holds_text(data: DataSection, path: Path, base: str | None) -> bool:
@@ -107,16 +112,30 @@ def _holds_text(data: DataSection, path: Path, base: str | None) -> bool:
     return path.suffix.lower() == ".jsonl" or data.text is not None
 
 
-def _read_table(data: DataSection, path: Path, unit: str | None) -> Records:
+def _read_folder(data: DataSection, path: Path, around: Surroundings) -> Records:
+    from leakscope.data.files import read_table
+
+    if data.standardise:
+        raise InputError(f"{path}: standardise=true is for tables; the features of a folder stay as they are")
+    return read_table(path, data.label, data.id, _groups(data, path, around.unit), data.features, data.task)
+
+
+def _read_table(data: DataSection, path: Path, around: Surroundings) -> Records:
+    """The records of one file: for estimators as they are, for others encoded and scaled."""
+    from leakscope.data.columns import Roles
+    from leakscope.data.file_table import read_file_table
     from leakscope.data.files import read_table
     from leakscope.data.standardise import standardised
 
-    records = read_table(path, data.label, data.id, _groups(data, path, unit), data.features, data.task)
-    if not path.is_dir():
-        return records if data.standardise is False else standardised(records)
-    if data.standardise:
-        raise InputError(f"{path}: standardise=true is for tables; the features of a folder stay as they are")
-    return records
+    is_fitted = around.fits_estimators
+    scales = not is_fitted if data.standardise is None else data.standardise
+    roles = (data.label, data.id, _groups(data, path, around.unit), data.features, data.task)
+    is_table = path.suffix.lower() in (".csv", ".parquet")
+    if is_table and (is_fitted or around.given_estimator) and not (is_fitted and scales):
+        records = read_file_table(path, Roles(*roles))
+    else:
+        records = read_table(path, *roles)
+    return standardised(records) if scales else records
 
 
 def _groups(data: DataSection, path: Path, unit: str | None) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
     if estimator is None:
         return recipe
     if recipe is not None:
-        raise InputError("give either recipe or estimator")
+        hint = "; a table is given as X=..., and its labels as y=..." if isinstance(recipe, str) else ""
+        raise InputError(f"give either recipe or estimator{hint}")
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")

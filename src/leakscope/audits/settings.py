@@ -39,7 +39,7 @@ STORED = frozenset({"reuse", "fresh"})
 """What to do with models that the run folder holds already."""
 
 _TYPES: dict[str, tuple[type[Any], str]] = {
-    "gate": (Gate, "leakscope.Gate(max_auc=0.6)"),
+    "gate": (Gate, "leakscope.Gate(max_auc=0.6) or leakscope.Gate(preset='release')"),
     "claim": (Claim, "leakscope.dp.Claim(epsilon=8)"),
     "canaries": (Canaries, "leakscope.Canaries(number=50)"),
     "models": (Integral, "64"),

@@ -193,7 +193,7 @@ def _with_noise(records: Records, chosen: IntArray, rng: np.random.Generator) ->
     if records.frame is not None:
         raise InputError(
             "canaries: kind='out_of_distribution' changes features, and this table goes to estimators as it "
-            "is; choose kind='mislabelled' or 'duplicated'"
+            "is; choose kind='mislabelled' or 'duplicated', or set standardise = true in [data]"
         )
     if is_mapped(features):
         raise InputError(

@@ -111,7 +111,7 @@ def refuse_absurd_text(path: Path) -> None:
 def read_column_file(path: Path, roles: Roles) -> Records:
     """The records of a csv or parquet file; see `leakscope.data.files.read_table`."""
     with column_file(path) as file:
-        label = _check_roles(file, roles)
+        label = check_roles(file, roles)
         taken = {label, roles.id, *roles.groups}
         columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features
         if not columns:
@@ -203,7 +203,7 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise InputError(csv_problem(path, error)) from error
 
 
-def _check_roles(file: ColumnFile, roles: Roles) -> str:
+def check_roles(file: ColumnFile, roles: Roles) -> str:
     """The label, once every named column is known to be there, and neither label nor id is a feature."""
     if roles.label is None:
         raise InputError(f"label is not given; name one of the columns: {', '.join(file.names)}")

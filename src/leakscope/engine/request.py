@@ -212,7 +212,7 @@ def _check_table(request: TrainingRequest) -> None:
     if records.frame is not None and request.outputs.random_values:
         raise InputError(
             "outputs: random_values draws features at random, and this table goes to estimators as it is; "
-            "leave it out"
+            "leave it out, or set standardise = true in [data]"
         )
 
 

@@ -1,6 +1,6 @@
 """A user's table as it is: estimators get its rows with the columns and types that the user gave.
 
-pandas is imported by nobody here: whoever passes an object of pandas has imported it.
+pandas is not imported for a table of the user's: whoever passes an object of pandas has imported it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.errors import InputError
 from leakscope.frames.columns import PlainColumn, from_array, from_pandas, from_polars
 from leakscope.frames.content import exact_texts, pandas_content, plain_array, polars_content
+from leakscope.frames.delivery import delivered
 
 Kind = Literal["pandas", "polars", "array", "sparse"]
 
@@ -30,11 +31,13 @@ class Frame:
         data: what the user gave.
         kind: what it is of.
         is_encoded: it holds the features of the records, with NaN where numbers are missing.
+        is_of_file: it was read from a file, so estimators get it in the package that they most likely expect.
     """
 
     data: Any
     kind: Kind
     is_encoded: bool = False
+    is_of_file: bool = False
 
     def __len__(self) -> int:
         return int(self.data.shape[0])
@@ -59,6 +62,8 @@ class Frame:
 
     def rows(self, index: IntArray | None = None) -> Any:
         """A copy of these rows, or of all, of the same kind; its user may change it."""
+        if self.is_of_file:
+            return delivered(self.data if index is None else self.data[index])
         if index is None:
             return self.data.clone() if self.kind == "polars" else self.data.copy()
         if self.kind == "pandas":
@@ -81,7 +86,8 @@ class Frame:
             return (self.data.multiply(~replaced) + self.data[donors].multiply(replaced)).tocsr()
         if self.kind == "polars":
             columns = [self.data.to_series(at)[index[:, at]] for at in range(len(self.names))]
-            return self.data.with_columns(columns)
+            mixed = self.data.with_columns(columns)
+            return delivered(mixed) if self.is_of_file else mixed
         rows = self.data.copy()
         for at in range(len(self.names)):
             rows.isetitem(at, self.data.iloc[:, at].take(index[:, at]).array)
@@ -89,7 +95,7 @@ class Frame:
 
     def take(self, index: IntArray) -> Frame:
         """The table of these rows."""
-        return replace(self, data=self.rows(index))
+        return replace(self, data=self.data[index] if self.is_of_file else self.rows(index))
 
     def without(self, columns: Sequence[str]) -> Frame:
         """The table without these columns."""
@@ -141,6 +147,12 @@ class Frame:
 
     def _types(self) -> list[object]:
         return list(self.data.dtypes) if hasattr(self.data, "columns") else [self.data.dtype]
+
+
+def is_table(value: object) -> bool:
+    """True for what users pass as a table by mistake, where records are wanted."""
+    is_frame = hasattr(value, "iloc") or type(value).__module__.partition(".")[0] == "polars"
+    return is_frame or isinstance(value, np.ndarray | tuple | list)
 
 
 def frame_of(table: Any, what: str = "X") -> Frame:

@@ -25,6 +25,7 @@ from leakscope.evaluate.sentences import (
     opening_sentences,
 )
 from leakscope.evaluate.verdict import Verdict
+from leakscope.frames.frame import is_table
 from leakscope.models.given import FittedEstimator, PredictFunction
 from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.types import Records
@@ -33,7 +34,7 @@ from leakscope.types import Records
 def assert_private(
     model: Any,
     records: Records | None = None,
-    members: Any = None,
+    is_member: Any = None,
     recipe: AnyRecipe | None = None,
     *,
     gate: Gate | Preset = "release",
@@ -47,7 +48,7 @@ def assert_private(
         model: a fitted scikit-learn estimator, or a function `predict(features)`; or any source of an audit,
             such as `leakscope.SavedPredictions("predictions.npz")`, which needs no further arguments.
         records: members and non-members, as the model expects them.
-        members: bool (records,), true for the records that the model was trained on.
+        is_member: bool (records,), true for the records that the model was trained on.
         recipe: how reference models are trained; by default an estimator is fitted again like the model.
         gate: the limits, or the name of a preset.
         allow_inconclusive: do not fail where the audit is too small to decide. That is no pass: a model that
@@ -60,7 +61,7 @@ def assert_private(
     """
     __tracebackhide__ = True  # pytest then points at the test, not at this function
     limits = gate if isinstance(gate, Gate) else Gate(preset=gate)
-    source, asked = _source(model, records, members, recipe), audit_settings({**settings, "gate": limits})
+    source, asked = _source(model, records, is_member, recipe), audit_settings({**settings, "gate": limits})
     if out is not None:
         _assert_passed(run_audit(asked, source, out), allow_inconclusive, f" The report is in {out}.")
         return
@@ -69,18 +70,23 @@ def assert_private(
         _assert_passed(run_audit(asked, source, Path(folder) / "run"), allow_inconclusive, remedy)
 
 
-def _source(model: Any, records: Records | None, members: Any, recipe: AnyRecipe | None) -> Source:
+def _source(model: Any, records: Records | None, is_member: Any, recipe: AnyRecipe | None) -> Source:
     """What the arguments say is audited."""
     if hasattr(model, "prepare"):
-        given = {"records": records, "members": members, "recipe": recipe}
+        given = {"records": records, "is_member": is_member, "recipe": recipe}
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise InputError(f"{', '.join(unused)} would do nothing: {type(model).__name__} is complete")
         source: Source = model
         return source
-    if records is None or members is None:
+    if records is None or is_member is None:
         raise InputError(
-            "records or members are missing: give the model, its records and which of them it was trained on"
+            "records or is_member is missing: give the model, its records and which of them it was trained on"
+        )
+    if is_table(records):
+        raise InputError(
+            f"records is {type(records).__name__}; give leakscope.read_table(table, labels), where labels "
+            "are the name of a column or one value per row"
         )
     is_estimator = hasattr(model, "get_params") and hasattr(model, "predict")
     if not is_estimator and not callable(model):
@@ -94,7 +100,7 @@ def _source(model: Any, records: Records | None, members: Any, recipe: AnyRecipe
             "leakscope.Recipe(net='mlp')"
         )
     target = FittedEstimator(model) if is_estimator else PredictFunction(model)
-    return GivenTarget(records, target, members, _fitted_again(model) if recipe is None else recipe)
+    return GivenTarget(records, target, is_member, _fitted_again(model) if recipe is None else recipe)
 
 
 def _fitted_again(estimator: Any) -> EstimatorRecipe:

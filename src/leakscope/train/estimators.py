@@ -22,10 +22,14 @@ from leakscope.types import Design, Records
 Predict = Callable[[Any], AnyArray]
 """Features (records, ...), or rows of a table -> outputs float32 (records, outputs)."""
 
+_ENCODE = (
+    "encode text columns in a Pipeline; standardise = true in the [data] of a config file encodes them, too"
+)
 _REMEDIES = {
     "unknown categor": "a random half lacks some categories: set handle_unknown='ignore' in the encoder",
     "contains NaN": "impute missing values in a Pipeline, or choose an estimator that accepts them",
-    "convert string to float": "encode text columns in a Pipeline",
+    "convert string to float": _ENCODE,
+    "must be int, float": _ENCODE,  # XGBoost and LightGBM
 }
 _SEEDS = ("random_state", "random_seed")  # the latter is CatBoost's
 

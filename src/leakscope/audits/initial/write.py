@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from inspect import isclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from leakscope.errors import InputError
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
 
+_EXAMPLE = "sklearn.ensemble:RandomForestClassifier"
 _READ_WHOLE = 2_000_000  # cells; a larger file is looked at, and read when it is audited
 
 
@@ -99,6 +101,9 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
     found = None if look is None else _guessed(look, answers)
     records = _records(file, answers, look, found)
     data, reasons = _data(file, out, look, found, records)
+    if look is not None and found is not None and _needs_encoding(answers, look, found, out):
+        why = "text one-hot, dates as days; without it the estimator gets the columns as they are"
+        data = data._replace(settings=(*data.settings, ("standardise", True, why)))
     net = answers.net or ("cnn" if records is not None and records.features.ndim == 4 else "mlp")
     _check_model(answers, found, records, out)
     n_records = look.n_rows if look is not None else len(records) if records is not None else 0
@@ -168,6 +173,15 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
     return tuple(lines)
 
 
+def _needs_encoding(answers: Answers, look: Look, found: Guess, out: Path) -> bool:
+    """Whether an estimator would fail on the columns as they are; a function may make a Pipeline."""
+    if answers.estimator is None:
+        return False
+    make = import_object("--estimator", answers.estimator, _EXAMPLE, out.parent)
+    features = (look.column(name) for name in found.features(look))
+    return isclass(make) and any(column.kind in ("text", "other") for column in features)
+
+
 def _ids_reason(found: Guess) -> str:
     if found.id is None:
         return f"Ids: none; {found.id_reason}."
@@ -184,8 +198,7 @@ def _check_model(answers: Answers, found: Guess | None, records: Records | None,
         factory(answers.net)
     if answers.estimator is None:
         return
-    example = "sklearn.ensemble:RandomForestClassifier"
-    make = import_object("--estimator", answers.estimator, example, out.parent)
+    make = import_object("--estimator", answers.estimator, _EXAMPLE, out.parent)
     are_classes = bool(records and records.is_classification) if found is None else found.task != "regression"
     wrong, labels = ("Regressor", "classes") if are_classes else ("Classifier", "numbers")
     if str(getattr(make, "__name__", "")).endswith(wrong):

@@ -240,12 +240,17 @@ class Fits:
         return 0, self._n_processes * inputs.nbytes // 2 + 8 * n_outputs
 
     def _fits(self, n_members: int) -> _Work:
-        """One model on so many of its members."""
-        r, in_mask = self._request, self._in_mask.copy()
+        """One model on so many of its members, queried about as large a share of the other records.
+
+        Querying all records would be a fixed cost of every trial, however few members it has.
+        """
+        r, in_mask = self._request, self._in_mask[0]
         rng = np.random.default_rng(r.seed)
-        for row in in_mask:
-            row[_shuffled(np.flatnonzero(row), r.records, rng)[n_members:]] = False
-        worker = Worker(replace(r, design=Design(in_mask)), device_of(r.device))
+        members = _shuffled(np.flatnonzero(in_mask), r.records, rng)[:n_members]
+        others = rng.permutation(np.flatnonzero(~in_mask))
+        some = np.sort(np.concatenate([members, others[: len(others) * n_members // self._most]]))
+        smaller = replace(r, records=r.records.take(some), design=Design(np.isin(some, members)[None]))
+        worker = Worker(smaller, device_of(r.device))
         return lambda: self._fit(worker)
 
     def _fit(self, worker: Worker) -> None:
