@@ -6,6 +6,7 @@ time, as targets and as references, so that what they have in common cancels in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,11 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
     """Every number, from the complete banks under `folder`."""
     paths = {defence: bank_folder(folder, config, defence) for defence in config.defences}
     complete = {name: Bank.open(path) for name, path in paths.items() if (path / "manifest.json").exists()}
-    baseline = Bank.open(bank_folder(folder, config, None))
+    return judged(config, Bank.open(bank_folder(folder, config, None)), complete)
+
+
+def judged(config: AdviceConfig, baseline: Bank, complete: Mapping[str, Bank]) -> AdviceResults:
+    """The results of a bank without a defence, and of those with one."""
     diverged = {model for bank in (baseline, *complete.values()) for model in bank.diverged}
     measured = {name: _measured(bank, config, diverged) for name, bank in complete.items()}
     plain = _measured(baseline, config, diverged)
@@ -70,7 +75,7 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
     tried = ranked([_tried(name, plain, own, config, level) for name, own in measured.items()])
     best = recommended(tried)
     gate = suggested_gate((measured[best] if best else plain).results)
-    late = {name: _TIME_WAS_UP for name in paths if name not in complete}
+    late = {name: _TIME_WAS_UP for name in config.defences if name not in complete}
     return AdviceResults(
         experiment="advise",
         config=config,
@@ -87,8 +92,8 @@ def results_of(folder: Path, config: AdviceConfig) -> AdviceResults:
 def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     """The population without models that diverged in any, so that all have the same ones."""
     asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,))
-    judged = judge(bank, asked)
-    results = judged.results
+    audit = judge(bank, asked)
+    results = audit.results
     signals, design = converged_models(bank)
     numbers = np.setdiff1d(np.arange(bank.design().n_models), list(bank.diverged))
     common = np.flatnonzero(~np.isin(numbers, list(diverged)))
@@ -97,7 +102,7 @@ def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     sample = Sample.of(signals, design, np.arange(design.n_models))
     attacks = resolve_all(config.attacks)
     strongest = max((one.label for one in attacks), key=lambda label: results.attacks[label].auc.value or 0.0)
-    fitted = judged.attacked.fitted[strongest]  # what it has learned takes longer than the replicates
+    fitted = audit.attacked.fitted[strongest]  # what it has learned takes longer than the replicates
     replicates = [_curves(fitted, sample, config.fpr), _accuracies(sample)]
     figures = Replicated(_figures(results, strongest), np.concatenate(replicates, axis=1))
     return Measured(results, strongest, figures)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from scipy.special import ndtri
+
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
 from leakscope.defences.registry import resolve_defence
 from leakscope.stats.estimate import Estimate
@@ -29,7 +31,7 @@ def headline(results: AdviceResults) -> list[str]:
         *_cost(best, config),
         *_hidden(best),
         f"Another {config.models} models trained like this should have an AUC of "
-        f"{_predicted(best.population.auc)}.",
+        f"{_predicted(best.population.auc, len(results.tried))}.",
         without,
     ]
 
@@ -106,12 +108,25 @@ def _moves(results: AdviceResults, best: Tried) -> str:
     return f"stays {before}" if before == after else f"goes from {before} to {after}"
 
 
-def _predicted(estimate: Estimate) -> str:
-    """A figure of another audit: it has a spread of its own, so the interval is wider by the root of two."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
+def promised(estimate: Estimate, n_tried: int) -> tuple[float, float]:
+    """Where another audit of the recommended defence should find its AUC, with 95%.
+
+    That audit has a spread of its own, so the interval is wider by the root of two. And the defence was
+    chosen for its low AUC out of `n_tried`, so the interval is one of as many that hold together.
+    """
+    value, low, high = estimate.value or 0.0, estimate.low, estimate.high
+    if low is None or high is None:
+        return 0.0, 1.0
+    together, alone = (ndtri(1 - 0.025 / n) for n in (max(n_tried, 1), 1))
+    wider = math.sqrt(2) * together / alone
+    return max(value + wider * (low - value), 0.0), min(value + wider * (high - value), 1.0)
+
+
+def _predicted(estimate: Estimate, n_tried: int) -> str:
+    if estimate.low is None or estimate.high is None:
         return f"{estimate.value or 0:.3f}"
-    ends = [estimate.value + math.sqrt(2) * (end - estimate.value) for end in (estimate.low, estimate.high)]
-    return f"{max(ends[0], 0.0):.3f} to {min(ends[1], 1.0):.3f} (95% interval)"
+    low, high = promised(estimate, n_tried)
+    return f"{low:.3f} to {high:.3f} (95%; it was chosen out of {n_tried})"
 
 
 def _with_interval(estimate: Estimate) -> str:

@@ -61,6 +61,21 @@ def most_exposed_records(
     return MostExposed(chosen)
 
 
+def most_exposed_of_population(
+    signals: Signals, design: Design, among: IntArray, n_chosen: int, scratch: Scratch
+) -> IntArray:
+    """The `n_chosen` records of `among` that membership shows most of in a population; int64, ascending.
+
+    All models choose, so figures on these records need other models than these.
+    """
+    gaps = _Separation()(signals, design, np.arange(design.n_models), scratch).values
+    total = np.zeros(len(among))
+    for row in gaps:
+        total += np.array(row)[among]
+        evict_pages(gaps)
+    return np.asarray(np.sort(among[np.argpartition(total, -n_chosen)[-n_chosen:]]))
+
+
 class _Known(NamedTuple):
     """The values that are compared, and their moments over all records."""
 

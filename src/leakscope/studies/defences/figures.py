@@ -35,8 +35,6 @@ from leakscope.stats.roc_summary import tpr_at_expected_fpr
 from leakscope.stats.two_way import NoLeakage
 from leakscope.types import Design, Signals
 
-_LARGEST_SCORE = 20.0
-
 
 @dataclass(frozen=True, eq=False)
 class Paired:
@@ -96,18 +94,6 @@ class PopulationFigures:
     accuracy: Paired
     population: SetLeakage
     sets: Mapping[str, SetLeakage]
-
-
-def most_exposed(scores: FloatArray, in_mask: BoolArray, n_records: int) -> IntArray:
-    """The records whose scores differ most between models with and without them; int64, ascending.
-
-    Scores are float64 (models, records).
-    """
-    bounded = np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE)  # one model cannot decide alone
-    n_in, n_out = np.maximum(in_mask.sum(axis=0), 1), np.maximum((~in_mask).sum(axis=0), 1)
-    seen = np.where(in_mask, bounded, 0.0).sum(axis=0) / n_in
-    unseen = np.where(in_mask, 0.0, bounded).sum(axis=0) / n_out
-    return np.sort(np.argsort(unseen - seen, kind="stable")[:n_records])
 
 
 def population_figures(

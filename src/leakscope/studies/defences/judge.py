@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.most_exposed import most_exposed_of_population
+from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import DefencesConfig, LeftOutDefence, Tried
 from leakscope.studies.defences.figures import (
     PopulationFigures,
     SetLeakage,
-    most_exposed,
     population_figures,
 )
 from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
@@ -32,7 +32,7 @@ from leakscope.studies.defences.results import (
 POPULATION, CANARIES, WORST = "population", "canaries", "worst"
 LOSSES = (0.0, 0.01, 0.02, 0.05)
 """Losses of accuracy for which the best setting is named."""
-_WORST_SHARE, _FEWEST_WORST = 0.01, 40
+_FEWEST_WORST = 40  # an audit chooses anew for every target, and measures 1% of the records of each
 _LOOKS_SAFE, _IS_EXPOSED = 0.55, 0.65
 _MOST_DIVERGED = 0.25  # share of the models of a setting; with more, the setting is left out
 
@@ -97,9 +97,8 @@ def _sets(choosing: Bank, is_canary: BoolArray) -> dict[str, IntArray]:
     """The records of each set; canaries are in none but their own, for nobody would meet them in practice."""
     signals, design = converged_models(choosing)
     others = np.flatnonzero(~is_canary)
-    n_worst = min(max(round(_WORST_SHARE * len(others)), _FEWEST_WORST), len(others))
-    scores = PER_RECORD(signals, design).values[:, others]
-    worst = others[most_exposed(scores, design.in_mask[:, others], n_worst)]
+    n_worst = min(max(round(MOST_EXPOSED_SHARE * len(others)), _FEWEST_WORST), len(others))
+    worst = most_exposed_of_population(signals, design, others, n_worst, choosing.scratch)
     canaries = {CANARIES: np.flatnonzero(is_canary)} if is_canary.any() else {}
     return {**canaries, WORST: worst}
 
