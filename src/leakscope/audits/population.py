@@ -21,11 +21,11 @@ from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
-from leakscope.evaluate.record_metadata import describe_records
+from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import CLASSIFICATION, Task, task_of
-from leakscope.types import Records
+from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class TrainedPopulation:
         if canaries is not None:
             facts["canaries"] = canaries.describe(len(records))
             records = canaries.planted(records, settings.seed)
-        request, engine = training_request(records, self.recipe, settings, self.outputs)
+        design = make_design(settings.design, settings.models, len(records), settings.seed)
+        begun = begin_description(records, design.in_mask[0])
+        request, engine = training_request(records, self.recipe, settings, design, self.outputs)
         source = Source("population", facts, settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 
@@ -82,7 +84,7 @@ class TrainedPopulation:
             from leakscope.audits.extension import trained_bank
 
             bank = trained_bank(folder, request, settings.design, engine, progress)
-            return Evidence(bank, describe_records(records, bank.design()), config, records)
+            return Evidence(bank, describe_records(records, bank.design(), begun), config, records)
 
         is_member = request.design.in_mask
         if records.is_canary is not None:
@@ -111,14 +113,13 @@ def training_request(
     records: Records,
     recipe: AnyRecipe,
     settings: ResolvedSettings,
+    design: Design,
     outputs: OutputFilter = NO_FILTER,
-    member_share: float = 0.5,
 ) -> tuple[TrainingRequest, Engine]:
     """The models to train and the backend that trains them, both checked."""
     from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
-    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share)
     request = TrainingRequest(
         records,
         design,

@@ -142,6 +142,13 @@ def on_threads(work: Callable[[Item], Result], items: Sequence[Item], n_numbers:
 
 
 @contextmanager
+def divide_threads(n_processes: int) -> Iterator[None]:
+    """Leaves threads to other processes that work beside this one."""
+    with small_blocks(RECORDS_AT_ONCE, max(1, _THREADS // n_processes)):
+        yield
+
+
+@contextmanager
 def small_blocks(records_at_once: int, n_threads: int) -> Iterator[None]:
     """Sets the size of blocks and the number of threads; for measurements of memory, and tests."""
     global RECORDS_AT_ONCE, _THREADS

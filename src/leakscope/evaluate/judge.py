@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
+from leakscope.disk.second_process import Job, are_small
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.claim_tests import figures_of_claim
@@ -31,7 +33,7 @@ from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable,
 from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
-from leakscope.leakage.checkpoints import bank_leakage
+from leakscope.leakage.checkpoints import BankLeakage, bank_leakage
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.groups import Grouping
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
@@ -84,9 +86,10 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision)
     hygiene = () if metadata is None else _hygiene(evidence, metadata)
-    leakage = bank_leakage(*_models_of_bits(evidence, config))
+    bits = _begun_bits(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
     attacks, headline = figures_of_attacks(everyone, evidence, canaries, config, groups)
+    leakage = bits()
     population = _population(bank, design, targets, len(canaries))
     n_nonmembers = population.records - population.members
     gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
@@ -166,6 +169,13 @@ def _every_model_attacked(
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
     attack = EbLira(fitted_records=2_000, online=has_in_references)
     return EveryModel(attack(signals, design).values, design.in_mask)
+
+
+def _begun_bits(signals: Signals, design: Design) -> Callable[[], BankLeakage]:
+    """What returns the bits; a second process computes them meanwhile, where arrays are small."""
+    if are_small(*signals.arrays.values()):
+        return Job(bank_leakage, signals, design).result
+    return partial(bank_leakage, signals, design)
 
 
 def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:

@@ -22,7 +22,7 @@ from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import shift_scores
+from leakscope.evaluate.hygiene.shift import ShiftSearch, early_search, search_for_shift
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -121,15 +121,26 @@ class RecordMetadata:
         )
 
 
-def describe_records(records: Records, design: Design) -> RecordMetadata:
+def begin_description(records: Records, is_member: BoolArray) -> ShiftSearch | None:
+    """Begins early what takes longest of `describe_records`, where a second process can do it.
+
+    `is_member` are the members of the first model, bool (records,).
+    """
+    return early_search(partial(take_rows, records.features), is_member)
+
+
+def describe_records(records: Records, design: Design, begun: ShiftSearch | None = None) -> RecordMetadata:
     """The metadata of records whose features are at hand.
 
     Args:
         records: the records.
         design: who was in which training set; the shift check looks at the first model's members.
+        begun: what `begin_description` returned; it counts if the first model has the members it had then.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
-    shift = shift_scores(partial(take_rows, records.features), design.in_mask[0])
+    if begun is None or not np.array_equal(begun.is_member, design.in_mask[0]):
+        begun = search_for_shift(partial(take_rows, records.features), design.in_mask[0])
+    shift = begun.scores()
     return RecordMetadata(records.ids, labels, records.groups, records.duplicate_of, shift, records.is_canary)
 
 

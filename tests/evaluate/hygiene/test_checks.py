@@ -11,7 +11,7 @@ from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import EveryModel, check_members, recognition
 from leakscope.evaluate.hygiene.outcome import prediction_test
-from leakscope.evaluate.hygiene.shift import check_shift, shift_scores
+from leakscope.evaluate.hygiene.shift import check_shift, search_for_shift
 from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
 
 SEEDS = [pytest.param(range(2), id="2"), pytest.param(range(2, 10), id="8 more", marks=pytest.mark.slow)]
@@ -94,12 +94,12 @@ def test_a_shift_only_a_crooked_line_can_see_is_named() -> None:
     radius = np.where(is_member, 1.0, rng.choice([0.2, 1.8], 600)) + rng.normal(0, 0.1, 600)
     angle = rng.uniform(0, 2 * np.pi, 600)
     ring = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    assert check_shift(shift_scores(ring.__getitem__, is_member), is_member).status == "failed"
+    assert check_shift(search_for_shift(ring.__getitem__, is_member).scores(), is_member).status == "failed"
 
 
 def test_too_few_records_are_not_tested_for_a_shift() -> None:
     is_member = np.arange(30) % 2 == 0
-    scores = shift_scores(np.zeros((30, 2)).__getitem__, is_member)
+    scores = search_for_shift(np.zeros((30, 2)).__getitem__, is_member).scores()
     assert np.isnan(scores).all()
     assert check_shift(scores, is_member).status == "not checked"
 
@@ -107,7 +107,7 @@ def test_too_few_records_are_not_tested_for_a_shift() -> None:
 def test_many_records_are_drawn_and_long_ones_projected() -> None:
     rng = np.random.default_rng(0)
     is_member = rng.random(5_000) < 0.5
-    scores = shift_scores(rng.normal(size=(5_000, 4, 30)).__getitem__, is_member)
+    scores = search_for_shift(rng.normal(size=(5_000, 4, 30)).__getitem__, is_member).scores()
     assert (~np.isnan(scores)).sum() == 4_000
     assert check_shift(scores, is_member).status == "ok"
 

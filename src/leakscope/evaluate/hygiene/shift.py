@@ -7,13 +7,14 @@ what the model remembers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
+from leakscope.disk.second_process import Job, is_running
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
-from leakscope.evaluate.hygiene.second_process import scores_from_beside
 from leakscope.stats.intervals import delong
 
 NAME = "shift"
@@ -25,29 +26,54 @@ _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_RECORDS, _N_FOLDS = 20, 4
 
 
-def shift_scores(
-    features_of: Callable[[IntArray], AnyArray], is_member: BoolArray, seed: int = 0
-) -> FloatArray:
-    """How much each record looks like a member to a forest fitted on other records.
+FeaturesOf = Callable[[IntArray], AnyArray]
+"""Returns the features of the records at some indices, numbers (records, ...)."""
+
+
+class ShiftSearch(NamedTuple):
+    """A search for a shift under way: the forests may grow in a second process.
+
+    Attributes:
+        is_member: bool (records,).
+        sample: int64 (sampled records,).
+        forests: their scores of the sample; None: there are too few members or non-members.
+    """
+
+    is_member: BoolArray
+    sample: IntArray
+    forests: Job[FloatArray] | None
+
+    def scores(self) -> FloatArray:
+        """How much each record looks like a member to a forest fitted on other records.
+
+        Returns:
+            float64 (records,); NaN for records outside the sample, all NaN with too few of a side.
+        """
+        scores = np.full(len(self.is_member), np.nan)
+        if self.forests is not None:
+            scores[self.sample] = self.forests.result()
+        return scores
+
+
+def search_for_shift(features_of: FeaturesOf, is_member: BoolArray, seed: int = 0) -> ShiftSearch:
+    """Begins a search.
 
     Args:
-        features_of: returns the features of the records at some indices, numbers (records, ...); long ones
-            are projected on their principal axes.
+        features_of: features of records; long ones are projected on their principal axes.
         is_member: bool (records,).
         seed: seed of the sample drawn when there are many records, and of the forest.
-
-    Returns:
-        float64 (records,); NaN for records outside the sample, all NaN with too few members or non-members.
     """
-    scores = np.full(len(is_member), np.nan)
     sample = _sample(len(is_member), seed)
     members = is_member[sample]
     if min(members.sum(), (~members).sum()) < _LEAST_RECORDS:
-        return scores
+        return ShiftSearch(is_member, sample, None)
     features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
-    of_sample = scores_from_beside(features, members, seed)
-    scores[sample] = forest_scores(features, members, seed) if of_sample is None else of_sample
-    return scores
+    return ShiftSearch(is_member, sample, Job(forest_scores, features, members, seed))
+
+
+def early_search(features_of: FeaturesOf, is_member: BoolArray) -> ShiftSearch | None:
+    """A search that a second process can begin now; None: there is none, so nothing is gained."""
+    return search_for_shift(features_of, is_member) if is_running() else None
 
 
 def forest_scores(features: AnyArray, members: BoolArray, seed: int) -> FloatArray:
@@ -56,7 +82,7 @@ def forest_scores(features: AnyArray, members: BoolArray, seed: int) -> FloatArr
 
 
 def check_shift(scores: FloatArray | None, is_member: BoolArray) -> Outcome:
-    """The AUC of `shift_scores`, with DeLong's interval."""
+    """The AUC of the scores of a search, with DeLong's interval."""
     if scores is None:
         return _not_checked("the features are unknown")
     has_score = ~np.isnan(scores)
