@@ -143,8 +143,11 @@ def on_threads(work: Callable[[Item], Result], items: Sequence[Item], n_numbers:
 
 @contextmanager
 def divide_threads(n_processes: int) -> Iterator[None]:
-    """Leaves threads to other processes that work beside this one."""
-    with small_blocks(RECORDS_AT_ONCE, max(1, _THREADS // n_processes)):
+    """Leaves cores to other processes that work beside this one; threads of BLAS would wait for them awake."""
+    from threadpoolctl import threadpool_limits
+
+    n_threads = max(1, _THREADS // n_processes)
+    with small_blocks(RECORDS_AT_ONCE, n_threads), threadpool_limits(n_threads, user_api="blas"):
         yield
 
 

@@ -28,6 +28,7 @@ from leakscope.disk.scratch import divide_threads
 _MOST_BYTES = 1 << 26
 _PROCESSES = 2
 _LAST_PICKLE = 5
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -181,6 +182,8 @@ def serve() -> None:
 def _started() -> subprocess.Popen[bytes] | None:
     """A Python with this one's search path, out of reach of Ctrl-C, which is for this process to handle."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    n_threads = str(max(1, _cores() // _PROCESSES))
+    given = {name: os.environ.get(name, n_threads) for name in _THREAD_VARIABLES}
     try:
         return subprocess.Popen(
             [sys.executable, "-c", code],
@@ -188,6 +191,7 @@ def _started() -> subprocess.Popen[bytes] | None:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, **given},
         )
     except (OSError, ValueError):  # no such program, no memory for it, or not allowed
         return None
