@@ -70,13 +70,18 @@ def test_items_are_shared_out_in_order() -> None:
             both = shared_out(np.sort, items)
             Job(time.sleep, 0.05)
             processes = shared_out(module.load, [()] * 20)
+            Job(time.sleep, 600)
+            assert Job(abs, -1).result_now() == 1  # it waits for nobody
+            assert shared_out(abs, [-1, -2]) == [1, 2]
+        with second_process(MODULES):
             try:
                 shared_out(len, [[1], 2, [3]])
             except TypeError:  # as it would without a second process
                 pass
             else:
                 raise AssertionError
-            assert Job(os.getpid).result() == started[0].pid  # and it goes on
+            assert Job(os.getpid).result_now() in (os.getpid(), started[1].pid)
+            assert Job(os.getpid).result() == started[1].pid  # and it goes on
         assert all(np.array_equal(one, np.sort(item)) for one, item in zip(both, items, strict=True))
         assert processes == [None] * 20
     """)

@@ -143,7 +143,7 @@ def on_threads(work: Callable[[Item], Result], items: Sequence[Item], n_numbers:
 
 @contextmanager
 def divide_threads(n_processes: int) -> Iterator[None]:
-    """Leaves cores to other processes that work beside this one; threads of BLAS would wait for them awake."""
+    """Leaves cores to processes that work beside this one; threads of BLAS would wait for them awake."""
     from threadpoolctl import threadpool_limits
 
     n_threads = max(1, _THREADS // n_processes)

@@ -174,7 +174,7 @@ def _every_model_attacked(
 def _begun_bits(signals: Signals, design: Design) -> Callable[[], BankLeakage]:
     """What returns the bits; a second process computes them meanwhile, where arrays are small."""
     if are_small(*signals.arrays.values()):
-        return Job(bank_leakage, signals, design).result
+        return Job(bank_leakage, signals, design).result_now
     return partial(bank_leakage, signals, design)
 
 
