@@ -25,7 +25,8 @@ import numpy as np
 
 from leakscope.disk.scratch import divide_threads
 
-_MOST_BYTES = 1 << 26
+MOST_BYTES = 1 << 26
+"""Arrays that are sent to it, at most."""
 _PROCESSES = 2
 _LAST_PICKLE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -124,7 +125,7 @@ def is_running() -> bool:
 
 def are_small(*arguments: object) -> bool:
     """Whether the arrays among the arguments are small enough to be sent to another process."""
-    return sum(a.nbytes for a in arguments if isinstance(a, np.ndarray)) <= _MOST_BYTES
+    return sum(a.nbytes for a in arguments if isinstance(a, np.ndarray)) <= MOST_BYTES
 
 
 def shared_out(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

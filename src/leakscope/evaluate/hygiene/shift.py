@@ -13,7 +13,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
-from leakscope.disk.second_process import Job, is_running
+from leakscope.disk.second_process import MOST_BYTES, Job, is_running
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.stats.intervals import delong
 
@@ -72,8 +72,14 @@ def search_for_shift(features_of: FeaturesOf, is_member: BoolArray, seed: int = 
 
 
 def early_search(features_of: FeaturesOf, is_member: BoolArray) -> ShiftSearch | None:
-    """A search that a second process can begin now; None: there is none, so nothing is gained."""
-    return search_for_shift(features_of, is_member) if is_running() else None
+    """A search that a second process can begin now; None: there is none, or features are too large for it.
+
+    Large ones would stay in memory while models are trained.
+    """
+    if not is_running():
+        return None
+    n_bytes = features_of(np.zeros(1, np.int64)).size * 4 * min(len(is_member), _MOST_RECORDS)
+    return search_for_shift(features_of, is_member) if n_bytes <= MOST_BYTES else None
 
 
 def forest_scores(features: AnyArray, members: BoolArray, seed: int) -> FloatArray:
