@@ -48,7 +48,7 @@ REDACTED = Disclosure(redacted=True)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts: b"")
     monkeypatch.setattr(attackers, "ATTACKERS", SMALL_ATTACKERS)
     monkeypatch.setattr(scaling_judge, "_N_DRAWS", 50)
     with quick_single_records():

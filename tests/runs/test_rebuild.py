@@ -27,7 +27,7 @@ PRIVATE = {PAGE, "report.md", "figures", "previews.npz"}
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts: b"")
 
 
 @pytest.fixture

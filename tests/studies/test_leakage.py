@@ -52,7 +52,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+    monkeypatch.setattr("leakscope.report.png.draw_png", lambda charts: b"")
 
 
 def small_universe(config: LeakageConfig = SMALL) -> Universe:

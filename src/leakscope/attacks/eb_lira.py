@@ -18,6 +18,7 @@ With `online=false` no model that was trained with the record is needed (`eb_lir
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -46,6 +47,8 @@ _MOST_FOLDS = 8
 _DECIMALS = 4
 _FITTED_TOGETHER = 16_384
 """Records times folds up to which all folds are fitted at once: numpy's overhead is then paid once."""
+_SCORED_TOGETHER = 16_384
+"""Records times targets up to which targets are scored at once, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -226,11 +229,11 @@ def _ratios(types: RecordTypes, values: FloatArray, in_mask: BoolArray, targets:
     sums = side_sums(values, in_mask)
     as_it_was = log_marginal(types, sums)
     ratios = np.empty((len(targets), values.shape[1]))
-    for row, target in enumerate(targets):
-        was_in = in_mask[target]
+    for rows in _together(*ratios.shape):
+        was_in, target = in_mask[targets[rows]], values[targets[rows]]
         across = np.where(was_in, -1.0, 1.0)  # from its own side to the other
-        on_other_side = log_marginal(types, sums.added(values[target], across, -across))
-        ratios[row] = np.where(was_in, as_it_was - on_other_side, on_other_side - as_it_was)
+        on_other_side = log_marginal(types, sums.added(target, across, -across))
+        ratios[rows] = np.where(was_in, as_it_was - on_other_side, on_other_side - as_it_was)
     return ratios
 
 
@@ -239,14 +242,20 @@ def _paired_ratios(types: RecordTypes, values: FloatArray, block: Block, rows: I
     assert block.partners is not None
     sums, columns = side_sums(values, block.in_mask), np.arange(values.shape[1])
     ratios = np.empty((len(rows), values.shape[1]))
-    for at, row in enumerate(rows):
-        target, partner = values[block.targets[row]], block.partners[row]
-        was_in = block.in_mask[block.targets[row]].astype(np.float64)
+    for some in _together(*ratios.shape):
+        targets, partner = block.targets[rows[some]], block.partners[rows[some]]
+        target, was_in = values[targets], block.in_mask[targets].astype(np.float64)
         has_partner = (partner >= 0).astype(np.float64)
         references = sums.added(target, -was_in, was_in - 1).added(
             values[partner, columns], has_partner * (was_in - 1), -has_partner * was_in
         )
         as_in = log_marginal(types, references.added(target, 1.0, 0.0))
         as_out = log_marginal(types, references.added(target, 0.0, 1.0))
-        ratios[at] = as_in - as_out
+        ratios[some] = as_in - as_out
     return ratios
+
+
+def _together(n_targets: int, n_records: int) -> Iterator[slice]:
+    """Targets that are scored at once: numpy's calls take longer than their work on few records."""
+    size = max(1, _SCORED_TOGETHER // max(n_records, 1))
+    return (slice(start, start + size) for start in range(0, n_targets, size))

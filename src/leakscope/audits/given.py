@@ -26,17 +26,18 @@ from leakscope.audits.population import (
     stored_signals,
     training_request,
 )
-from leakscope.audits.rows import signals_of, write_rows
+from leakscope.audits.rows import models_per_block, signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
-from leakscope.audits.units import check_members, first_of_units, unit_facts
+from leakscope.audits.units import check_members, first_of_units, unit_facts, units_of
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
 from leakscope.data.column_file import refuse_absurd_text
+from leakscope.design import make_design
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.config import MEMBERS_SHA256, Source
-from leakscope.evaluate.record_metadata import describe_records
+from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.frames.frame import Frame
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
@@ -94,8 +95,13 @@ class GivenTarget:
         names = stored_signals(settings, self.task)
         # References must be trained on as many records; with units, on as many of these.
         member_share = float(self.is_member[first_of_units(records, settings.unit)].mean())
+        units = units_of(records, settings.unit)
+        design = make_design(
+            settings.design, settings.models, len(records), settings.seed, member_share, units
+        )
+        begun = begin_description(records, self.is_member, units)
         request, engine = training_request(
-            records, self.recipe, replace(settings, signals=names), self.outputs, member_share
+            records, self.recipe, replace(settings, signals=names), design, self.outputs
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             logits, again = self._answers(settings, names, request.asked)
@@ -121,7 +127,7 @@ class GivenTarget:
 
             references = complete_bank(folder / REFERENCES, request, engine, progress)
             bank = self._write_bank(folder, references, logits, again)
-            return Evidence(bank, describe_records(records, bank.design()), config, records)
+            return Evidence(bank, describe_records(records, bank.design(), begun), config, records)
 
         columns = column_lines(records, self.recipe, settings.unit)
         is_member = self.is_member[first_of_units(records, settings.unit)][None]
@@ -188,7 +194,7 @@ class GivenTarget:
                 "references": references.identity.recipe,
                 "evaluated_epochs": [1],
             },
-            block_size=1,
+            block_size=models_per_block(len(labels)),
         )
 
         def row(model: int) -> dict[str, AnyArray]:

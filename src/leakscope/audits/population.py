@@ -29,7 +29,7 @@ from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
 from leakscope.evaluate.nouns import Noun
-from leakscope.evaluate.record_metadata import describe_records
+from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, Recipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import (
@@ -42,7 +42,7 @@ from leakscope.signals.registry import (
     default_signals,
     task_of_records,
 )
-from leakscope.types import Records
+from leakscope.types import Design, Records
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
@@ -86,7 +86,10 @@ class TrainedPopulation:
         self._check_claim(settings)
         if canaries is not None:
             records = canaries_apart(canaries.planted(records, settings.seed), settings.unit)
-        request, engine = training_request(records, self.recipe, settings, self.outputs)
+        units = units_of(records, settings.unit)
+        design = make_design(settings.design, settings.models, len(records), settings.seed, units=units)
+        begun = begin_description(records, design.in_mask[0], units)
+        request, engine = training_request(records, self.recipe, settings, design, self.outputs)
         whose = Noun.of_unit(settings.unit).many
         facts = {
             "models": f"{settings.models}, each trained on a random half of the {whose}",
@@ -105,7 +108,7 @@ class TrainedPopulation:
             from leakscope.audits.extension import trained_bank
 
             bank = trained_bank(folder, request, settings.design, engine, progress)
-            return Evidence(bank, describe_records(records, bank.design()), config, records)
+            return Evidence(bank, describe_records(records, bank.design(), begun), config, records)
 
         is_member = request.design.of_units.in_mask
         if records.is_canary is not None:
@@ -134,15 +137,13 @@ def training_request(
     records: Records,
     recipe: AnyRecipe,
     settings: ResolvedSettings,
+    design: Design,
     outputs: OutputFilter = NO_FILTER,
-    member_share: float = 0.5,
 ) -> tuple[TrainingRequest, Engine]:
     """The models to train and the backend that trains them, both checked."""
     from leakscope.engine.local import engine_named  # torch comes with it
     from leakscope.engine.request import TrainingRequest, check_request
 
-    units = units_of(records, settings.unit)
-    design = make_design(settings.design, settings.models, len(records), settings.seed, member_share, units)
     request = TrainingRequest(
         records,
         design,

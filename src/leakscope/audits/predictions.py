@@ -17,7 +17,7 @@ from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import evaluation_config, stored_signals
-from leakscope.audits.rows import signals_of, write_rows
+from leakscope.audits.rows import models_per_block, signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.bank.bank import Bank
@@ -167,19 +167,19 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
         },
         seed=0,
         signals=names,
-        block_size=1,
+        block_size=models_per_block(len(predictions)),
     )
 
 
 def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
-    from leakscope.evaluate.hygiene.shift import shift_scores
+    from leakscope.evaluate.hygiene.shift import search_for_shift
 
     labels: AnyArray = predictions.labels
     if predictions.class_names:
         labels = np.array(predictions.class_names, dtype=np.str_)[labels]
     elif predictions.is_classification:
         labels = labels.astype(f"U{len(str(predictions.n_classes))}")
-    shift = shift_scores(partial(_features_of, predictions), is_member)
+    shift = search_for_shift(partial(_features_of, predictions), is_member).scores()
     return RecordMetadata(predictions.ids, labels, predictions.groups, shift_scores=shift)
 
 

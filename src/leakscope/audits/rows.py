@@ -17,6 +17,8 @@ from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.signals.residuals import label_spread
 from leakscope.types import Design
 
+_RECORDS_PER_BLOCK = 1 << 20  # times models
+
 
 def signals_of(
     logits: AnyArray, labels: AnyArray, names: Sequence[str], scratch: Scratch
@@ -42,6 +44,11 @@ def signals_of(
     return signals
 
 
+def models_per_block(n_records: int) -> int:
+    """Models that are stored together: each block is flushed to disk, which takes longer than small ones."""
+    return max(1, _RECORDS_PER_BLOCK // max(n_records, 1))
+
+
 def write_rows(
     folder: Path,
     identity: Identity,
@@ -51,10 +58,16 @@ def write_rows(
     note: str,
     reuse: bool = False,
 ) -> Bank:
-    """A bank with one block per model, whose signals `row` gives; written where it is missing or damaged."""
+    """A bank of models whose signals `row` gives, one by one; written where it is missing or damaged."""
     bank = Bank.create(folder, identity, design, labels, reuse)
     if not bank.is_complete or bank.damage():
-        for model in range(design.n_models):
-            bank.add_block(model, row(model))
+        for block, models in enumerate(bank.blocks):
+            rows = [row(model) for model in models]
+            bank.add_block(block, {name: _stacked([own[name] for own in rows]) for name in rows[0]})
         bank.finish(Provenance(note=note))
     return bank
+
+
+def _stacked(rows: Sequence[AnyArray]) -> AnyArray:
+    """Rows of several models; that of one may be larger than memory."""
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)

@@ -25,9 +25,9 @@ from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_fold
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
+from leakscope.disk.second_process import Job, load, second_process
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
 from leakscope.evaluate.config import EvaluationConfig
-from leakscope.evaluate.hygiene.second_process import loading_beside
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 KIND = "audit"
 RESULTS_TYPE = AuditResults
+_LOADED_BESIDE = "sklearn.ensemble", "sklearn.model_selection", "leakscope.evaluate.hygiene.shift"
+"""What the second process loads while this one loads torch."""
+_LOADED_LATER = "leakscope.evaluate.judge", "matplotlib.backends.backend_agg", "matplotlib.figure"
+"""What it loads while models are trained."""
 
 
 def _no_progress(_: float) -> None:
@@ -185,8 +189,9 @@ def run_audit(
     settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
-    with loading_beside(is_needed=source.uses >= STORED):
+    with second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
         prepared = prepare(settings, source)  # before anything is written
+        Job(load, _LOADED_LATER)
         _check_out(out)
         with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
             was_redacted = is_redacted(folder) and settings.disclosure.redacted is not False

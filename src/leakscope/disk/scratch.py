@@ -142,6 +142,16 @@ def on_threads(work: Callable[[Item], Result], items: Sequence[Item], n_numbers:
 
 
 @contextmanager
+def divide_threads(n_processes: int) -> Iterator[None]:
+    """Leaves cores to processes that work beside this one; threads of BLAS would wait for them awake."""
+    from threadpoolctl import threadpool_limits
+
+    n_threads = max(1, _THREADS // n_processes)
+    with small_blocks(RECORDS_AT_ONCE, n_threads), threadpool_limits(n_threads, user_api="blas"):
+        yield
+
+
+@contextmanager
 def small_blocks(records_at_once: int, n_threads: int) -> Iterator[None]:
     """Sets the size of blocks and the number of threads; for measurements of memory, and tests."""
     global RECORDS_AT_ONCE, _THREADS

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import IntArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
+from leakscope.disk.scratch import Scratch
+from leakscope.disk.second_process import are_small, shared_out
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.config import EvaluationConfig
@@ -15,7 +20,7 @@ from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
 from leakscope.evaluate.most_exposed import most_exposed_records
 from leakscope.evaluate.record_sets import RecordSet, SetScores, figures_in_set, strongest_in_set
 from leakscope.evaluate.results import AttackFigures, Headline
-from leakscope.evaluate.uncertainty import Replicates, Sample
+from leakscope.evaluate.uncertainty import LeftOut, Replicates, Sample
 
 
 class _Sets(NamedTuple):
@@ -41,6 +46,51 @@ class _Sets(NamedTuple):
         return cls(population, RecordSet(records, chosen.reason), planted)
 
 
+class _Common(NamedTuple):
+    """What all attacks have in common.
+
+    Attributes:
+        sample: the records on which attacks are repeated.
+        columns: int64, those of the sample that are no canaries.
+        in_sample: int64, the same among the records without canaries.
+        sets: sets of records with figures of their own.
+        in_mask: bool (targets, records), with the canaries.
+        own_mask: the same without them.
+        config: what to measure.
+        groups: column name -> each record's group, without canaries.
+        scratch: where large arrays go.
+    """
+
+    sample: Sample
+    columns: IntArray
+    in_sample: IntArray
+    sets: _Sets
+    in_mask: BoolArray
+    own_mask: BoolArray
+    config: EvaluationConfig
+    groups: Groups
+    scratch: Scratch
+
+
+class _Attack(NamedTuple):
+    """One attack, as it was scored; scores are float64 (targets, records), with canaries and without."""
+
+    label: str
+    fitted: Attack
+    scores: FloatArray
+    own_scores: FloatArray
+
+
+class _Measured(NamedTuple):
+    """What one attack achieves: its figures, and what the choice of the strongest needs."""
+
+    figures: AttackFigures
+    aucs: HalfAucs
+    exposed: SetScores | None
+    planted: SetScores | None
+    left_out: LeftOut
+
+
 def figures_of_attacks(
     everyone: Attacked, evidence: Attacked, canaries: IntArray, config: EvaluationConfig, groups: Groups
 ) -> tuple[dict[str, AttackFigures], Headline]:
@@ -57,34 +107,65 @@ def figures_of_attacks(
     sample = Sample.of(everyone.signals, everyone.design, targets, canaries)
     columns = np.flatnonzero(np.isin(sample.units, sets.population, assume_unique=True))
     in_sample = np.searchsorted(sets.population, sample.units[columns])
-    figures: dict[str, AttackFigures] = {}
-    aucs: dict[str, HalfAucs] = {}
-    exposed: dict[str, SetScores | None] = {}
-    planted: dict[str, SetScores | None] = {}
-    for label in (attack.label for attack in resolve_all(config.attacks)):
-        replicates = sample.replicates(everyone.fitted[label])
-        exposed[label] = _on_set(sets.most_exposed, everyone, label, replicates, sample)
-        planted[label] = _on_set(sets.canaries, everyone, label, replicates, sample)
-        own = replicates.of_population(columns)
-        scored = Scored(evidence.scores[label].values, evidence.memberships.rows(targets), own, in_sample)
-        most_exposed = figures_in_set(label, sets.most_exposed, exposed[label], budgets)
-        of_canaries = None
-        if sets.canaries is not None:
-            of_canaries = figures_in_set(label, sets.canaries, planted[label], budgets)
-        scratch = evidence.bank.scratch
-        figures[label] = attack_figures(scored, config, groups, most_exposed, of_canaries, scratch)
-        aucs[label] = half_aucs(scored)
-    best, auc = strongest(aucs, own, evidence.memberships.n_records)
+    masks = everyone.memberships.rows(targets), evidence.memberships.rows(targets)
+    common = _Common(sample, columns, in_sample, sets, *masks, config, groups, evidence.bank.scratch)
+    labels = [attack.label for attack in resolve_all(config.attacks)]
+    measured = dict(zip(labels, _each_measured(common, everyone, evidence, labels), strict=True))
+    exposed = {label: one.exposed for label, one in measured.items()}
+    planted = {label: one.planted for label, one in measured.items()}
+    aucs = {label: one.aucs for label, one in measured.items()}
+    figures = {label: one.figures for label, one in measured.items()}
+    best, auc = strongest(aucs, measured[labels[-1]].left_out, evidence.memberships.n_records)
     most_exposed = strongest_in_set(sets.most_exposed, exposed, budgets)
     of_canaries = None if sets.canaries is None else strongest_in_set(sets.canaries, planted, budgets)
     return figures, Headline(best, auc if len(figures) > 1 else figures[best].auc, most_exposed, of_canaries)
 
 
+def _each_measured(
+    common: _Common, everyone: Attacked, evidence: Attacked, labels: Sequence[str]
+) -> list[_Measured]:
+    """In the order of the labels. A second process helps where arrays are small and attacks are ours."""
+    attacks = [
+        _Attack(label, everyone.fitted[label], everyone.scores[label].values, evidence.scores[label].values)
+        for label in labels
+    ]
+    are_ours = all(type(one.fitted).__module__.startswith("leakscope.") for one in attacks)
+    arrays = [*(one.scores for one in attacks), *common.sample.signals.arrays.values()]
+    if not are_ours or not are_small(*arrays):
+        return [_measured(common, one) for one in attacks]
+    # Those that are repeated with other references take longest, so they come first.
+    order = sorted(range(len(attacks)), key=lambda at: (attacks[at].fitted.references == "none", -at))
+    done = shared_out(partial(_measured, common), [attacks[at] for at in order])
+    return [one for _, one in sorted(zip(order, done, strict=True), key=lambda pair: pair[0])]
+
+
+def _measured(common: _Common, one: _Attack) -> _Measured:
+    """The figures of one attack."""
+    sets, sample, budgets = common.sets, common.sample, common.config.fpr_budgets
+    replicates = sample.replicates(one.fitted)
+    exposed, planted = (
+        _on_set(records, one.scores, common.in_mask, replicates, sample)
+        for records in (sets.most_exposed, sets.canaries)
+    )
+    own = replicates.of_population(common.columns)
+    scored = Scored(one.own_scores, common.own_mask, own, common.in_sample)
+    most_exposed = figures_in_set(one.label, sets.most_exposed, exposed, budgets)
+    of_canaries = None
+    if sets.canaries is not None:
+        of_canaries = figures_in_set(one.label, sets.canaries, planted, budgets)
+    of_sets = most_exposed, of_canaries
+    figures = attack_figures(scored, common.config, common.groups, *of_sets, common.scratch)
+    return _Measured(figures, half_aucs(scored), exposed, planted, own.left_out)
+
+
 def _on_set(
-    records: RecordSet | None, everyone: Attacked, label: str, replicates: Replicates, sample: Sample
+    records: RecordSet | None,
+    scores: FloatArray,
+    in_mask: BoolArray,
+    replicates: Replicates,
+    sample: Sample,
 ) -> SetScores | None:
     """The scores of one attack on a set of records; None where the set is not measured."""
     if records is None or records.chosen is None or records.why_not is not None:
         return None
-    scores, in_mask = everyone.scores[label].values, everyone.memberships.rows(everyone.targets)
     return SetScores.of(records.chosen, scores, in_mask, replicates, sample.units)

@@ -17,7 +17,7 @@ from leakscope.disk.scratch import evict_pages
 from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.results import Figure
-from leakscope.evaluate.uncertainty import Replicates, half_auc_parts
+from leakscope.evaluate.uncertainty import LeftOut, half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
 from leakscope.stats.roc import auc_of_split, split_scores
@@ -49,12 +49,12 @@ def half_aucs(scored: Scored) -> HalfAucs:
     return HalfAucs(of_targets, parts, np.array(without).reshape(len(without), *parts.shape))
 
 
-def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: int) -> tuple[str, Figure]:
+def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -> tuple[str, Figure]:
     """The strongest attack of several, and its AUC.
 
     Args:
         aucs: label -> AUCs of each attack.
-        replicates: those of any attack, which say how models were left out.
+        left_out: how models were left out.
         n_records: number of records of the audit.
     """
     means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
@@ -67,9 +67,9 @@ def strongest(aucs: Mapping[str, HalfAucs], replicates: Replicates, n_records: i
         return two_way_variance(
             (first.parts[0] + second.parts[1]) / 2,
             without / 2 if len(without) else None,
-            replicates.n_in_left_out,
+            left_out.n_in,
             n_records,
-            replicates.n_models,
+            left_out.n_models,
             no_leakage=NoLeakage(0.5),
         )
 

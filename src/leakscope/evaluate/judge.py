@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
 from leakscope.design import units_among
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
+from leakscope.disk.second_process import Job, are_small
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.claim_tests import figures_of_claim
@@ -33,7 +35,7 @@ from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.evaluate.text_figures import Population, text_figures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
-from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS, bank_leakage
+from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS, BankLeakage, bank_leakage
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.groups import Grouping
 from leakscope.stats.per_record import RecordRisk, RiskTable, decision_counts, risk_of_counts
@@ -87,9 +89,10 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
     hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
-    leakage = bank_leakage(*_models_of_bits(evidence, config))
+    bits = _begun_bits(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets)
     attacks, headline = figures_of_attacks(everyone, evidence, everyone.units_of(canaries), config, groups)
+    leakage = bits()
     population = _population(bank, evidence, len(canaries))
     n_nonmembers = population.records - population.members
     gate = None
@@ -211,6 +214,13 @@ def _drawn_records(design: Design) -> IntArray:
     n_drawn = max(1, _CHECKED_RECORDS * n_units // design.n_records)
     drawn = np.sort(np.random.default_rng(0).choice(n_units, n_drawn, replace=False))
     return drawn if design.units is None else np.flatnonzero(np.isin(design.units, drawn))
+
+
+def _begun_bits(signals: Signals, design: Design) -> Callable[[], BankLeakage]:
+    """What returns the bits; a second process computes them meanwhile, where arrays are small."""
+    if are_small(*signals.arrays.values()):
+        return Job(bank_leakage, signals, design).result_now
+    return partial(bank_leakage, signals, design)
 
 
 def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:

@@ -23,7 +23,7 @@ from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import shift_scores, text_shift_scores
+from leakscope.evaluate.hygiene.shift import ShiftSearch, early_search, search_for_shift, text_shift_scores
 from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
@@ -177,12 +177,28 @@ def _agree(values: AnyArray, units: IntArray, first: IntArray) -> bool:
     return bool((values == values[first][units]).all())
 
 
-def describe_records(records: Records, design: Design) -> RecordMetadata:
+def begin_description(
+    records: Records, is_member: BoolArray, units: IntArray | None = None
+) -> ShiftSearch | None:
+    """Begins early what takes longest of `describe_records`, where a second process can do it.
+
+    Args:
+        records: the records.
+        is_member: bool (records,), the members of the first model.
+        units: int64 (records,), the unit of each record; None: every record is one.
+    """
+    if records.is_text:
+        return None
+    return early_search(partial(take_rows, records.features), is_member, units)
+
+
+def describe_records(records: Records, design: Design, begun: ShiftSearch | None = None) -> RecordMetadata:
     """The metadata of records whose features are at hand.
 
     Args:
         records: the records.
         design: who was in which training set; the shift check looks at the first model's members.
+        begun: what `begin_description` returned; it counts if the first model has the members it had then.
     """
     labels = np.array(records.class_names)[records.labels] if records.is_classification else records.labels
     near_copies = None if records.text is None else records.text.near_copies
@@ -191,19 +207,21 @@ def describe_records(records: Records, design: Design) -> RecordMetadata:
         labels,
         records.groups,
         records.duplicate_of,
-        _shift_scores(records, design),
+        _shift_scores(records, design, begun),
         records.is_canary,
         near_copies,
         _secret_candidates(records),
     )
 
 
-def _shift_scores(records: Records, design: Design) -> FloatArray:
+def _shift_scores(records: Records, design: Design, begun: ShiftSearch | None) -> FloatArray:
     """How much each record looks like a member of the first model, by its features or its words."""
     is_member, units = design.in_mask[0], design.units
     if records.is_text:
         return text_shift_scores(partial(_texts_at, records), is_member, units=units)
-    return shift_scores(partial(take_rows, records.features), is_member, units=units)
+    if begun is None or not np.array_equal(begun.is_member, is_member):
+        begun = search_for_shift(partial(take_rows, records.features), is_member, units=units)
+    return begun.scores()
 
 
 def _texts_at(records: Records, index: IntArray) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,19 @@ class Replicate:
     rows: IntArray
 
 
+class LeftOut(NamedTuple):
+    """How models were left out.
+
+    Attributes:
+        n_in: float64 (groups, records), models of each group trained with the record; None where the design
+            draws memberships independently.
+        n_models: number of models, targets or not.
+    """
+
+    n_in: FloatArray | None
+    n_models: int
+
+
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """The same values with all models, and without each group of them.
@@ -71,6 +85,11 @@ class Replicates:
     n_in_left_out: FloatArray | None
     n_models: int
     uses_references: bool
+
+    @property
+    def left_out(self) -> LeftOut:
+        """How models were left out, which is the same for all attacks."""
+        return LeftOut(self.n_in_left_out, self.n_models)
 
     def of_records(self, columns: IntArray) -> Replicates:
         """Of some of the records, and of the targets with enough members and non-members among them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,10 +19,9 @@ def picture(charts: Sequence[Chart]) -> str:
     """Charts as one embedded picture."""
     from leakscope.report.png import draw_png
 
-    content = io.BytesIO()
-    draw_png(charts, content)
+    content = draw_png(charts)
     element = Markup('<img style="max-width:100%" alt="{}" src="data:image/png;base64,{}">')
-    return element.format("; ".join(c.alt for c in charts), base64.b64encode(content.getvalue()).decode())
+    return element.format("; ".join(c.alt for c in charts), base64.b64encode(content).decode())
 
 
 def summary_and_table(lines: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -39,6 +39,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, is_redacted, redaction_key
+from leakscope.disk.second_process import Job
 from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
 from leakscope.report.charts import Chart, Grid
@@ -131,14 +132,17 @@ class Page:
             redaction_key(folder)  # from now on, the run stays redacted
             write_bytes(folder / REDACTED_PAGE, self.render().encode("utf-8", "replace"))
             return
+        pictures: dict[str, Job[bytes]] = {}
         for block in (block for section in self.sections for block in section.body):
             charts = block.charts if isinstance(block, Grid) else [block] if isinstance(block, Chart) else []
             drawings = [(block.png, charts)] if isinstance(block, Grid) else []
             for name, panels in [*drawings, *((chart.png, [chart]) for chart in charts)]:
                 if name:
-                    draw_png(panels, folder / "figures" / f"{name}.png")
+                    pictures[name] = Job(draw_png, panels)
         write_bytes(folder / MARKDOWN, self.markdown().encode("utf-8", "replace"))
         write_bytes(folder / PAGE, self.render().encode("utf-8", "replace"))
+        for name, picture in pictures.items():
+            write_bytes(folder / "figures" / f"{name}.png", picture.result())
 
     def markdown(self) -> str:
         """The report as Markdown: verdict, sections, what was run, limitations."""

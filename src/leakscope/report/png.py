@@ -67,18 +67,20 @@ def figure(
         write_bytes(file, content.getvalue())
 
 
-def draw_png(charts: Sequence[Chart], file: Path | io.BytesIO) -> None:
-    """Writes one picture with the charts as panels."""
+def draw_png(charts: Sequence[Chart]) -> bytes:
+    """One picture with the charts as panels."""
+    content = io.BytesIO()
     n_columns = min(math.ceil(math.sqrt(len(charts))), 3)
     n_rows = -(-len(charts) // n_columns)
     width = 6.4 if n_columns == 1 else 5.2 * n_columns
     height = n_rows * max(3.6, max(chart.height for chart in charts) / _PIXELS_PER_INCH)
-    with figure(file, width, height, panels=(n_rows, n_columns)) as panels:
+    with figure(content, width, height, panels=(n_rows, n_columns)) as panels:
         all_axes = panels if isinstance(panels, list) else [panels]
         for axes, chart in zip(all_axes, charts, strict=False):
             _draw(axes, chart)
         for axes in all_axes[len(charts) :]:
             axes.axis("off")
+    return content.getvalue()
 
 
 def _draw(axes: Axes, chart: Chart) -> None:

@@ -38,7 +38,7 @@ _MULTIPLES = np.array([0.5, 1, 1, 0.5, 1, 0.5])  # those off the diagonal occur 
 
 
 class SideSums(NamedTuple):
-    """Sufficient statistics of a record's IN and OUT values; float64 (records,) each."""
+    """Sufficient statistics of records' IN and OUT values; float64 (records,) or (targets, records) each."""
 
     n_in: FloatArray
     sum_in: FloatArray
@@ -48,7 +48,7 @@ class SideSums(NamedTuple):
     square_out: FloatArray
 
     def added(self, values: FloatArray, to_in: FloatArray | float, to_out: FloatArray | float) -> SideSums:
-        """Adds one model's values so many times to each side; -1 removes them; (records,) each."""
+        """Adds one model's values so many times to each side; -1 removes them. Shapes broadcast."""
         squares = values * values
         return SideSums(
             self.n_in + to_in,
@@ -134,11 +134,14 @@ def resolution_variance(values: FloatArray) -> float:
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
-    """Log-likelihood of each record's values, up to a constant that depends on their number; (records,)."""
-    records = _by_counts([sums])
+    """Log-likelihood of each record's values, up to a constant that depends on their number.
+
+    The sums are (records,) or (targets, records), and so is the result.
+    """
+    records = _by_counts([SideSums(*map(np.ravel, sums))])
     log_p = _log_p(records, [_coefficients_of(types, *counts) for counts in records.counts.tolist()])
-    result: FloatArray = np.empty(len(records.order))
-    result[records.order] = _normalized(log_p)
+    result: FloatArray = np.empty(sums.sum_in.shape)
+    result.reshape(-1)[records.order] = _normalized(log_p)
     return result
 
 

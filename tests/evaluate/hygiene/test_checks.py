@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leakscope.array_types import AnyArray, IntArray
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import EveryModel, check_members, recognition
 from leakscope.evaluate.hygiene.outcome import prediction_test
-from leakscope.evaluate.hygiene.shift import check_shift, shift_scores
+from leakscope.evaluate.hygiene.shift import check_shift, early_search, search_for_shift
 from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
 
 SEEDS = [pytest.param(range(2), id="2"), pytest.param(range(2, 10), id="8 more", marks=pytest.mark.slow)]
@@ -94,12 +95,12 @@ def test_a_shift_only_a_crooked_line_can_see_is_named() -> None:
     radius = np.where(is_member, 1.0, rng.choice([0.2, 1.8], 600)) + rng.normal(0, 0.1, 600)
     angle = rng.uniform(0, 2 * np.pi, 600)
     ring = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    assert check_shift(shift_scores(ring.__getitem__, is_member), is_member).status == "failed"
+    assert check_shift(search_for_shift(ring.__getitem__, is_member).scores(), is_member).status == "failed"
 
 
 def test_too_few_records_are_not_tested_for_a_shift() -> None:
     is_member = np.arange(30) % 2 == 0
-    scores = shift_scores(np.zeros((30, 2)).__getitem__, is_member)
+    scores = search_for_shift(np.zeros((30, 2)).__getitem__, is_member).scores()
     assert np.isnan(scores).all()
     assert check_shift(scores, is_member).status == "not checked"
 
@@ -107,7 +108,7 @@ def test_too_few_records_are_not_tested_for_a_shift() -> None:
 def test_many_records_are_drawn_and_long_ones_projected() -> None:
     rng = np.random.default_rng(0)
     is_member = rng.random(5_000) < 0.5
-    scores = shift_scores(rng.normal(size=(5_000, 4, 30)).__getitem__, is_member)
+    scores = search_for_shift(rng.normal(size=(5_000, 4, 30)).__getitem__, is_member).scores()
     assert (~np.isnan(scores)).sum() == 4_000
     assert check_shift(scores, is_member).status == "ok"
 
@@ -133,3 +134,19 @@ def test_one_more_draw_is_as_odd_as_it_should_be() -> None:
     assert np.mean(p < 0.5) == pytest.approx(0.5, abs=0.03)
     assert prediction_test(0.9, np.array([1.0, 1.0, 1.0]), 0.01).p_lower > 0.1
     assert prediction_test(0.9, np.array([1.0, 1.0, 1.0])).p_lower == 0
+
+
+def test_an_early_search_holds_no_large_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_member = np.arange(100) % 2 == 0
+    read: list[int] = []
+
+    def features_of(records: IntArray) -> AnyArray:
+        read.append(len(records))
+        return np.zeros((len(records), 8), np.float32)
+
+    assert early_search(features_of, is_member) is None and not read  # there is no second process
+    monkeypatch.setattr("leakscope.evaluate.hygiene.shift.is_running", lambda: True)
+    begun = early_search(features_of, is_member)
+    assert begun is not None and begun.forests is not None and read == [1, 100]
+    monkeypatch.setattr("leakscope.evaluate.hygiene.shift.MOST_BYTES", 100 * 8 * 4 - 1)
+    assert early_search(features_of, is_member) is None and read == [1, 100, 1]

@@ -27,7 +27,7 @@ ENSEMBLE = EnsembleConfig(
 def small_leakage(folder: Path) -> LeakageResults:
     """Figures 1 and 3 of four records; without pictures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leakscope.report.png.draw_png", lambda charts, path: None)
+        patch.setattr("leakscope.report.png.draw_png", lambda charts: b"")
         return leakage.run(LEAKAGE, folder)
 
 

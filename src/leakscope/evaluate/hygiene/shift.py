@@ -13,8 +13,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import on_threads
+from leakscope.disk.second_process import MOST_BYTES, Job, is_running
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
-from leakscope.evaluate.hygiene.second_process import scores_from_beside
 from leakscope.evaluate.hygiene.words import bags_of_words, word_scores
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.stats.intervals import delong
@@ -30,6 +30,12 @@ _FAILURE = (
 )
 _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_RECORDS, _N_FOLDS = 20, 4
+
+
+FeaturesOf = Callable[[IntArray], AnyArray]
+"""Returns the features of the records at some indices, numbers (records, ...)."""
+TextsOf = Callable[[IntArray], Sequence[str]]
+"""Returns the documents at some indices."""
 
 
 class ShiftTask(NamedTuple):
@@ -48,42 +54,68 @@ class ShiftTask(NamedTuple):
     units: IntArray
 
 
-def shift_scores(
-    features_of: Callable[[IntArray], AnyArray],
-    is_member: BoolArray,
-    seed: int = 0,
-    units: IntArray | None = None,
-) -> FloatArray:
-    """How much each record looks like a member to a forest fitted on records of other units.
+class ShiftSearch(NamedTuple):
+    """A search for a shift under way: the forests may grow in a second process.
+
+    Attributes:
+        is_member: bool (records,).
+        sample: int64 (sampled records,).
+        forests: their scores of the sample; None: there are too few members or non-members.
+    """
+
+    is_member: BoolArray
+    sample: IntArray
+    forests: Job[FloatArray] | None
+
+    def scores(self) -> FloatArray:
+        """How much each record looks like a member to a forest fitted on records of other units.
+
+        Returns:
+            float64 (records,); NaN for records outside the sample, all NaN with too few of a side.
+        """
+        scores = np.full(len(self.is_member), np.nan)
+        if self.forests is not None:
+            scores[self.sample] = self.forests.result()
+        return scores
+
+
+def search_for_shift(
+    features_of: FeaturesOf, is_member: BoolArray, seed: int = 0, units: IntArray | None = None
+) -> ShiftSearch:
+    """Begins a search.
 
     Records of one person are alike and are members together, so a forest fitted on some of them would
-    recognize the others.
+    recognize the others; it is fitted on records of other units.
 
     Args:
-        features_of: returns the features of the records at some indices, numbers (records, ...); long ones
-            are projected on their principal axes.
+        features_of: features of records; long ones are projected on their principal axes.
         is_member: bool (records,).
         seed: seed of the sample drawn when there are many records, and of the forest.
         units: int64 (records,), the unit of each record; None: every record is one.
-
-    Returns:
-        float64 (records,); NaN for records outside the sample, all NaN with too few members or non-members.
     """
+    drawn = _drawn(is_member, seed, units)
+    if not drawn.are_enough:
+        return ShiftSearch(is_member, drawn.sample, None)
+    features = features_of(drawn.sample).reshape(len(drawn.sample), -1).astype(np.float32)
+    task = ShiftTask(features, drawn.members, seed, drawn.units)
+    return ShiftSearch(is_member, drawn.sample, Job(forest_scores, task))
 
-    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
-        features = features_of(sample).reshape(len(sample), -1).astype(np.float32)
-        task = ShiftTask(features, members, seed, of_sample)
-        by_second_process = scores_from_beside(task)
-        return forest_scores(task) if by_second_process is None else by_second_process
 
-    return _of_sample(is_member, seed, units, fitted)
+def early_search(
+    features_of: FeaturesOf, is_member: BoolArray, units: IntArray | None = None
+) -> ShiftSearch | None:
+    """A search that a second process can begin now; None: there is none, or features are too large for it.
+
+    Large ones would stay in memory while models are trained.
+    """
+    if not is_running():
+        return None
+    n_bytes = features_of(np.zeros(1, np.int64)).size * 4 * min(len(is_member), _MOST_RECORDS)
+    return search_for_shift(features_of, is_member, units=units) if n_bytes <= MOST_BYTES else None
 
 
 def text_shift_scores(
-    texts_of: Callable[[IntArray], Sequence[str]],
-    is_member: BoolArray,
-    seed: int = 0,
-    units: IntArray | None = None,
+    texts_of: TextsOf, is_member: BoolArray, seed: int = 0, units: IntArray | None = None
 ) -> FloatArray:
     """The same for documents: how much each looks like a member to a regression on words.
 
@@ -93,28 +125,29 @@ def text_shift_scores(
         seed: seed of the sample drawn when there are many documents, and of the folds.
         units: int64 (records,), the unit of each document; None: every document is one.
     """
+    scores, drawn = np.full(len(is_member), np.nan), _drawn(is_member, seed, units)
+    if drawn.are_enough:
+        folds = _folds(drawn.members, drawn.units, seed)
+        scores[drawn.sample] = word_scores(bags_of_words(texts_of(drawn.sample)), drawn.members, folds)
+    return scores
 
-    def fitted(sample: IntArray, members: BoolArray, of_sample: IntArray) -> FloatArray:
-        return word_scores(bags_of_words(texts_of(sample)), members, _folds(members, of_sample, seed))
 
-    return _of_sample(is_member, seed, units, fitted)
+class _Drawn(NamedTuple):
+    """A sample of the records: their indices, members, units from 0, and whether a check is possible."""
+
+    sample: IntArray
+    members: BoolArray
+    units: IntArray
+    are_enough: bool
 
 
-def _of_sample(
-    is_member: BoolArray,
-    seed: int,
-    units: IntArray | None,
-    fitted: Callable[[IntArray, BoolArray, IntArray], FloatArray],
-) -> FloatArray:
-    """The scores of a sample among NaN; `fitted` gets its indices, members and units, numbered from 0."""
-    scores = np.full(len(is_member), np.nan)
+def _drawn(is_member: BoolArray, seed: int, units: IntArray | None) -> _Drawn:
     sample = _sample(len(is_member), seed)
     members = is_member[sample]
     units = np.arange(len(is_member)) if units is None else units
     _, first, of_sample = np.unique(units[sample], return_index=True, return_inverse=True)
-    if min(members[first].sum(), (~members[first]).sum()) >= _LEAST_RECORDS:
-        scores[sample] = fitted(sample, members, of_sample)
-    return scores
+    fewest = min(members[first].sum(), (~members[first]).sum())
+    return _Drawn(sample, members, of_sample, bool(fewest >= _LEAST_RECORDS))
 
 
 def forest_scores(task: ShiftTask) -> FloatArray:
@@ -129,7 +162,7 @@ def check_shift(
     noun: Noun = RECORD,
     of_words: bool = False,
 ) -> Outcome:
-    """The AUC of `shift_scores`, of units their mean, with DeLong's interval.
+    """The AUC of the scores of a search, of units their mean, with DeLong's interval.
 
     Args:
         scores: float64 (records,); None: the features are unknown.

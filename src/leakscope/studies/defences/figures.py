@@ -165,7 +165,7 @@ def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:
     aucs = {label: half_aucs(one) for label, one in scored.items()}
     first = next(iter(scored.values()))
     n_records = first.scores.shape[1]
-    best, figure = strongest(aucs, first.replicates, n_records)
+    best, figure = strongest(aucs, first.replicates.left_out, n_records)
     return SetLeakage(n_records, best, Paired(figure, _without_groups(aucs)), _tpr(scored[best], fpr))
 
 
