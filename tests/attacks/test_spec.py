@@ -98,7 +98,7 @@ def test_labels_show_what_differs_from_the_defaults():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("lirra", "attack='lirra' is unknown; did you mean 'lira'\\? choose from base, bavaria, "),
+        ("lirra", "attack='lirra' is unknown; did you mean 'lira'\\? choose from base, base_model, "),
         (
             "lira(onlin=false)",
             "unknown option onlin; did you mean 'online'\\? it takes centre, leave_out, online",

@@ -24,14 +24,16 @@ def test_every_attack_is_listed_with_what_it_needs() -> None:
     assert [line[0] for line in lines] == ["attack", *attack_classes()]
     by_name = {line[0]: line[1:] for line in lines}
     assert by_name["rmia"] == [
-        "online=true, gamma=2.0, offline_a=0.33, temperature=1.0, queries=one",
+        "online=true, gamma=2.0, offline_a=0.33, temperature=1.0, queries=one, signal=none",
         "log_odds",
         "scaled_residual",
+        "log_odds",
         "IN and OUT; OUT with online=false",
         "no",
         "Zarifzadeh et al. 2024",
     ]
-    assert by_name["lira"][4] == "yes; no with online=false"
+    assert by_name["lira"][5] == "yes; no with online=false"
+    assert by_name["ez_mia"][1:4] == ["no", "no", "error_gap"]
     assert by_name["correctness"][2] == by_name["shokri"][2] == "no"  # not in a regression
 
 
