@@ -193,8 +193,8 @@ def test_a_csv_with_missing_values_goes_to_an_estimator_and_its_columns_are_prin
     short_trials(monkeypatch)
     people(row=np.arange(N)).write_csv(tmp_path / "people.csv")
     (tmp_path / "people.toml").write_text(
-        '[data]\nfile = "people.csv"\nlabel = "outcome"\nid = "person"\n[population]\nmodels = 4\n'
-        '[model]\nestimator = "sklearn.tree:DecisionTreeClassifier"\n'
+        '[data]\nfile = "people.csv"\nlabel = "outcome"\nid = "person"\nstandardise = true\n'
+        '[population]\nmodels = 4\n[model]\nestimator = "sklearn.tree:DecisionTreeClassifier"\n'
     )
     audited = run_command("audit", tmp_path / "people.toml", "--out", tmp_path / "run")
     planned = run_command("plan", tmp_path / "people.toml")
@@ -206,6 +206,23 @@ def test_a_csv_with_missing_values_goes_to_an_estimator_and_its_columns_are_prin
         )
         assert second.startswith("Check: 'row' counts the rows; as a feature")
     assert run_command("audit", tmp_path / "people.toml", "--out", tmp_path / "quiet", "--quiet").out == ""
+
+
+@pytest.mark.slow
+def test_a_config_names_a_pipeline_that_selects_columns_of_a_csv(tmp_path: Path) -> None:
+    people().write_csv(tmp_path / "people.csv")
+    text = (
+        '[data]\nfile = "people.csv"\nlabel = "outcome"\nid = "person"\n[population]\nmodels = 4\n[model]\n'
+        'estimator = "tests.audits.test_tables:pipeline"\n'
+    )
+    (tmp_path / "people.toml").write_text(text)
+    done = run_command("audit", tmp_path / "people.toml", "--out", tmp_path / "run")
+    assert done.out.startswith("2 features: age number, 8 missing; town text, 2 values\n"), done.err
+    assert (tmp_path / "run" / "report.html").exists()
+    bare = text.replace("tests.audits.test_tables:pipeline", "sklearn.tree:DecisionTreeClassifier")
+    (tmp_path / "people.toml").write_text(bare)
+    refused = run_command("audit", tmp_path / "people.toml", "--out", tmp_path / "bare")
+    assert refused.exit_code == 3 and "standardise = true in the [data]" in refused.err
 
 
 class Counted:
