@@ -8,11 +8,12 @@ import pytest
 from leakscope.attacks import Base, Bavaria, EbLira, Lira, Rmia
 from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
+from leakscope.signals.registry import CLASSIFICATION
 from leakscope.stats.roc import auc
 from leakscope.testing import planted_bank
 from leakscope.types import Design, Signals
 
-DEFAULTS = [attack() for attack in attack_classes().values()]
+DEFAULTS = [attack() for attack in attack_classes().values() if attack().reads(CLASSIFICATION)]
 OFFLINE = [EbLira(online=False), Lira(online=False), Rmia(online=False), Base(online=False)]
 OFFLINE += [Bavaria("n", online=False), Bavaria("t", online=False)]
 TARGET = np.array([0])

@@ -21,7 +21,7 @@ from leakscope.audits.settings import AuditSettings
 from leakscope.audits.units import repeated_ids
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.errors import BankMismatchError, InputError
-from leakscope.evaluate.hygiene.shift import check_shift, shift_scores
+from leakscope.evaluate.hygiene.shift import check_shift, search_for_shift
 from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.runs.run import open_run
@@ -286,8 +286,8 @@ def test_alike_records_of_one_patient_are_no_shift_between_members_and_others(wh
     names, units = np.unique(records.groups["patient_id"], return_inverse=True)
     is_member = (np.random.default_rng(1).permutation(len(names)) < len(names) // 2)[units]
     features = records.features.__getitem__
-    split = check_shift(shift_scores(features, is_member), is_member)
-    whole = check_shift(shift_scores(features, is_member, units=units), is_member, units)
+    split = check_shift(search_for_shift(features, is_member).scores(), is_member)
+    whole = check_shift(search_for_shift(features, is_member, units=units).scores(), is_member, units)
     assert split.status == "failed" and whole.status == "ok"
 
 

@@ -70,6 +70,8 @@ def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]
     Raises:
         InputError: it cannot be read, or has no rows.
     """
+    import polars as pl
+
     # Threads of polars may still write there when it has refused the file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
         readable = path
