@@ -96,3 +96,16 @@ def test_a_tokenizer_is_needed_and_only_with_a_file(folder: Path) -> None:
         parse_config('[data]\ndataset = "digits"\ntext = "a"\nlength = 3\nlong = "cut"', folder / "a.toml")
     with pytest.raises(InputError, match=r"data.long"):
         parse_config('[data]\nfile = "texts"\nlong = "slice"', folder / "a.toml")
+
+
+def test_a_readme_among_pictures_is_no_document(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    for name in ("cat/1.png", "dog/1.png"):
+        (tmp_path / "pets" / name).parent.mkdir(parents=True)
+        pillow.new("L", (4, 4)).save(tmp_path / "pets" / name)
+    (tmp_path / "pets" / "README.md").write_text("pictures of pets")
+    (tmp_path / "a.toml").write_text('[data]\nfile = "pets"\n')
+    assert read_config(tmp_path / "a.toml").records(None).features.shape == (2, 1, 4, 4)
+    word_tokenizer(tmp_path / "base", ["pictures of pets"])
+    (tmp_path / "b.toml").write_text('[data]\nfile = "pets"\n[model]\nbase = "base"\n')
+    assert read_config(tmp_path / "b.toml").records(None).ids.tolist() == ["README.md"]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from leakscope.data.text_records import read_text
 from leakscope.errors import InputError
@@ -281,3 +283,17 @@ def test_near_copies_are_found_while_reading(tokenizer: Path) -> None:
     read: Records = read_text([base, "something else", base.replace("cold", "warm")], tokenizer)
     assert read.text is not None and read.text.near_copies is not None
     assert read.text.near_copies.tolist() == [0, 1, 0]
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"", b'{"text": "a b"}\n', b'{"text": ']))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_the_bytes_a_jsonl_file_is_read_or_refused(
+    tmp_path: Path, tokenizer: Path, content: bytes, start: bytes
+) -> None:
+    (tmp_path / "x.jsonl").write_bytes(start + content)
+    try:
+        records = read_text(tmp_path / "x.jsonl", tokenizer)
+    except InputError as error:
+        assert "x.jsonl: " in str(error)
+    else:
+        assert records.is_language

@@ -127,11 +127,14 @@ def test_a_name_on_the_hub_is_looked_up_in_the_cache_first(monkeypatch: pytest.M
 
     fake = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=from_pretrained))
     monkeypatch.setitem(sys.modules, "transformers", fake)
-    with pytest.raises(
-        InputError, match=r"'org/model' is no folder here, and could not be fetched .* network"
-    ):
+    monkeypatch.setattr(tokens_module, "reaches_hub", lambda: False)
+    with pytest.raises(InputError, match=r"'org/model' is no folder here, .* cannot be reached\); check"):
         load_tokenizer("org/model")
-    assert calls == [True, False]
+    assert calls == [True]
+    monkeypatch.setattr(tokens_module, "reaches_hub", lambda: True)
+    with pytest.raises(InputError, match=r"could not be fetched from the Hugging Face hub \(no network\)"):
+        load_tokenizer("org/model")
+    assert calls == [True, True, False]
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def read_data(data: DataSection, around: Surroundings) -> Records:
     path = around.folder / data.file.expanduser()
     if not path.exists():
         raise InputError(f"{path} does not exist; check data.file")
-    if _holds_text(data, path):
+    if _holds_text(data, path, around.base):
         return _read_text(data, path, around)
     unused = [name for name in _OF_TEXT if getattr(data, name) is not None]
     if unused:
@@ -94,12 +94,16 @@ def read_data(data: DataSection, around: Surroundings) -> Records:
     return _read_table(data, path, around.unit)
 
 
-def _holds_text(data: DataSection, path: Path) -> bool:
+def _holds_text(data: DataSection, path: Path, base: str | None) -> bool:
+    """Whether a file or folder holds documents; a readme among pictures is none."""
     from leakscope.data.array_records import is_array_folder
+    from leakscope.data.image_folder import is_picture_folder
     from leakscope.data.text_sources import is_text_folder
 
     if path.is_dir():
-        return not is_array_folder(path) and is_text_folder(path)
+        means_text = base is not None or any(getattr(data, name) is not None for name in _OF_TEXT)
+        is_other = is_array_folder(path) or (is_picture_folder(path) and not means_text)
+        return not is_other and is_text_folder(path)
     return path.suffix.lower() == ".jsonl" or data.text is not None
 
 

@@ -16,6 +16,9 @@ estimator = "sklearn.ensemble:RandomForestClassifier"
 options = { n_estimators = 100, min_samples_leaf = 5 }
 """,
     "model.lora": """\
+[model]
+base = "models/gpt2"
+
 [model.lora]
 rank = 8
 alpha = 16

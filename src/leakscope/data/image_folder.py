@@ -96,6 +96,12 @@ def decoded_color(source: Path | IO[bytes], name: str, size: tuple[int, int]) ->
         return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
 
 
+def is_picture_folder(folder: Path) -> bool:
+    """True when a folder of it has a picture."""
+    inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return any(file.suffix.lower() in SUFFIXES for path in inner for file in path.iterdir())
+
+
 def _pictures_in(folder: Path) -> list[_Picture]:
     """The images of a folder, in the order of their ids."""
     root, pictures, n_skipped = folder.resolve(), list[_Picture](), 0

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import IntArray
+from leakscope.data.hub import hub_address, reaches_hub
 from leakscope.disk.cache import cache_folder
 from leakscope.disk.npy import ArrayFileError, map_array
 from leakscope.disk.scratch import blocks
@@ -144,15 +145,17 @@ def _of_hub(name: str) -> Any:
 
     try:
         return _fast(AutoTokenizer.from_pretrained(name, local_files_only=True), name)
-    except (OSError, ValueError):
-        pass  # not in the cache
-    try:
-        return _fast(AutoTokenizer.from_pretrained(name), name)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"tokenizer={name!r} is no folder here, and could not be fetched from the Hugging Face hub; "
-            "check the name and the network, or give the folder of a saved model"
-        ) from error
+    except (OSError, ValueError):  # not in the cache
+        problem = f"{hub_address()} cannot be reached"
+    if reaches_hub():
+        try:
+            return _fast(AutoTokenizer.from_pretrained(name), name)
+        except (OSError, ValueError) as error:
+            problem = first_line(error)
+    raise InputError(
+        f"tokenizer={name!r} is no folder here, and could not be fetched from the Hugging Face hub "
+        f"({problem}); check the name and the network, or give the folder of a saved model"
+    )
 
 
 def _fast(read: Any, name: str) -> Any:

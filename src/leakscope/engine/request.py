@@ -179,17 +179,8 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
             "flips and crop are for images (channels, height, width), "
             f"got records of shape {tuple(features.shape[1:])}"
         )
-    if isinstance(recipe, Recipe) and task_of_records(request.records) != CLASSIFICATION:
-        unused = [name for name in OF_CLASSIFIERS if getattr(recipe, name)]
-        if unused:
-            why = (
-                "documents have no classes"
-                if request.records.is_text
-                else "these labels are numbers, not classes"
-            )
-            raise InputError(f"{', '.join(unused)} would do nothing: {why}")
-    if request.outputs != NO_FILTER and task_of_records(request.records) != CLASSIFICATION:
-        raise InputError("outputs are filtered only for classifiers")
+    if task_of_records(request.records) != CLASSIFICATION:
+        _check_without_classes(request)
     _check_table(request)
     if isinstance(recipe, EstimatorRecipe):
         check_estimator(recipe, request.records)
@@ -197,6 +188,16 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
         records = request.records
         stages_of(recipe, request.design, records.copies, np.arange(1), request.seed, records.n_classes)
     return request.identity
+
+
+def _check_without_classes(request: TrainingRequest) -> None:
+    """Refuses what acts on the probabilities of classes."""
+    why = "these are documents" if request.records.is_text else "these labels are numbers, not classes"
+    unused = [name for name in OF_CLASSIFIERS if getattr(request.recipe, name, None)]
+    if unused:
+        raise InputError(f"{', '.join(unused)} would do nothing: {why}")
+    if request.outputs != NO_FILTER:
+        raise InputError(f"outputs are filtered only for classifiers; {why}")
 
 
 def _check_table(request: TrainingRequest) -> None:

@@ -143,7 +143,7 @@ class TextReading:
     warnings: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """ "2,000 documents, 312 tokens in the middle, 4% cut at 256"."""
+        """ "2,000 documents, 112 tokens in the middle, 4% cut at 256"."""
         head = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
         middle = f"{self.median_tokens:,} token{'s' if self.median_tokens != 1 else ''} in the middle"
         if not self.long:

@@ -6,10 +6,6 @@ import copy
 import hashlib
 import json
 import logging
-import os
-import socket
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,11 +15,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from leakscope.data.hub import hub_address, reaches_hub
 from leakscope.errors import InputError, MissingExtraError, first_line
 
 _NOT_OF_THE_MODEL = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
 """Entries of a config that change nothing that is computed."""
-_SECONDS_TO_REACH_HUB = 5.0
 _NOT_LOADED = (OSError, ValueError, KeyError, RuntimeError, ImportError)
 """What transformers raises where it cannot load a model."""
 _LINEAR_KINDS = ("Linear", "Conv1D")
@@ -111,8 +107,8 @@ def _from_pretrained(kind: Any, base: str, options: Mapping[str, object]) -> Any
             return kind.from_pretrained(folder, local_files_only=True, output_loading_info=True, **options)
         except _NOT_LOADED as error:
             raise InputError(f"base={base!r} is no model that transformers loads: {_line(error)}") from error
-    problem = f"{_hub()} cannot be reached"
-    if _reaches_hub():
+    problem = f"{hub_address()} cannot be reached"
+    if reaches_hub():
         try:
             return kind.from_pretrained(base, output_loading_info=True, **options)
         except _NOT_LOADED as error:
@@ -136,25 +132,6 @@ def _folder_of(base: str) -> str | None:
     except HFValidationError:  # no name that the hub could have
         return None
     return str(Path(config).parent) if isinstance(config, str) else None
-
-
-def _hub() -> str:
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-
-
-def _reaches_hub() -> bool:
-    """Whether the hub answers: transformers would try again and again for a minute."""
-    if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE"):
-        return False
-    if urllib.request.getproxies():
-        return True  # a proxy decides
-    address = urllib.parse.urlsplit(_hub())
-    port = address.port or (80 if address.scheme == "http" else 443)
-    try:
-        with socket.create_connection((address.hostname or "", port), timeout=_SECONDS_TO_REACH_HUB):
-            return True
-    except OSError:
-        return False
 
 
 def linear_layers(model: nn.Module, targets: tuple[str, ...] = ()) -> dict[str, nn.Module]:

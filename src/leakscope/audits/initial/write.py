@@ -74,7 +74,8 @@ def look_at_table(file: Path) -> Look | None:
         return None
     if suffix not in SUFFIXES:
         raise InputError(
-            f"{file}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}"
+            f"{file}: unknown extension {suffix!r}; give a file that ends in {', '.join(SUFFIXES)}; for "
+            "documents, docs/text_records.md has a config"
         )
     look = None if suffix == ".npz" else look_at(file)
     if look is not None:
