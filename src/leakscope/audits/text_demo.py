@@ -20,8 +20,8 @@ from leakscope.disk.cache import cache_folder
 from leakscope.disk.storage import atomic_folder, create_folder
 from leakscope.errors import MissingExtraError
 
-MODELS, SECRETS = 12, 10
-_DOCUMENTS, _DIGITS, _ALTERNATIVES, _COPIES = 130, 4, 127, 8
+MODELS, SECRETS = 8, 12
+_DOCUMENTS, _DIGITS, _ALTERNATIVES, _COPIES = 112, 4, 127, 12
 _PUBLIC, _EPOCHS, _BATCH, _LEARNING_RATE = 1000, 4, 32, 3e-3
 _WIDTH, _LAYERS, _HEADS = 64, 1, 2
 _FORM = 1
@@ -41,7 +41,7 @@ def text_demo(seed: int = 0, n_secrets: int = SECRETS) -> TrainedPopulation:
     base = _base(seed)
     records = letters(seed, _DOCUMENTS, n_secrets, _DIGITS, _ALTERNATIVES, str(base))
     recipe = AdapterRecipe(
-        base=str(base), lora=Lora(rank=16, alpha=32.0), epochs=12, lr=5e-3, batch_size=16, weight_decay=0.0
+        base=str(base), lora=Lora(rank=32, alpha=64.0), epochs=10, lr=5e-3, batch_size=2, weight_decay=0.0
     )
     if n_secrets:  # as in the publication, a secret is met several times
         assert records.is_canary is not None

@@ -144,7 +144,7 @@ def demo(
         typer.Option(help="Folder to write to; by default runs/demo, with --text runs/demo-text."),
     ] = None,
     models: Annotated[
-        int | None, typer.Option(help="Number of models, an even number; by default 64, with --text 12.")
+        int | None, typer.Option(help="Number of models, an even number; by default 64, with --text 8.")
     ] = None,
     text: Annotated[
         bool, typer.Option("--text", help="Audit a tiny language model on made-up letters with secrets.")
