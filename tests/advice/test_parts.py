@@ -68,7 +68,7 @@ def test_equal_defences_do_not_beat_each_other() -> None:
 
 
 def test_a_promise_is_wider_the_more_defences_it_was_chosen_from() -> None:
-    """Of 40 luckiest ones out of 12, 31 kept the promise of one defence alone (benchmarks/advice_of_noise.py)."""
+    """The luckiest of twelve keeps a narrow promise too rarely: benchmarks/advice_of_noise.py measures it."""
     alone, chosen = (promised(Estimate(0.6, 0.55, 0.65), n) for n in (1, 12))
     assert alone == pytest.approx((0.6 - 0.05 * 2**0.5, 0.6 + 0.05 * 2**0.5))
     assert (chosen[1] - chosen[0]) / (alone[1] - alone[0]) == pytest.approx(2.865 / 1.960, abs=0.002)
