@@ -12,6 +12,7 @@ from leakscope.advice.candidates import schedule
 from leakscope.advice.config_file import moved, named_code, ready_tables, with_settings
 from leakscope.advice.rank import ranked, recommended
 from leakscope.advice.results import Effect, PopulationSummary, Tried
+from leakscope.advice.sentences import promised
 from leakscope.compare.results import DifferenceFigure
 from leakscope.disk.toml_text import toml_text
 from leakscope.errors import InputError
@@ -64,6 +65,15 @@ def test_luck_does_not_make_a_defence_worse_than_another() -> None:
 
 def test_equal_defences_do_not_beat_each_other() -> None:
     assert all(one.dominated_by is None for one in ranked([tried("a", 0.6, 0.9), tried("b", 0.6, 0.9)]))
+
+
+def test_a_promise_is_wider_the_more_defences_it_was_chosen_from() -> None:
+    """The luckiest of twelve keeps a narrow promise too rarely: benchmarks/advice_of_noise.py measures it."""
+    alone, chosen = (promised(Estimate(0.6, 0.55, 0.65), n) for n in (1, 12))
+    assert alone == pytest.approx((0.6 - 0.05 * 2**0.5, 0.6 + 0.05 * 2**0.5))
+    assert (chosen[1] - chosen[0]) / (alone[1] - alone[0]) == pytest.approx(2.865 / 1.960, abs=0.002)
+    assert promised(Estimate(0.98, 0.9, 0.99), 12)[1] <= 1.0
+    assert promised(Estimate(0.6, None, None), 12) == (0.0, 1.0)
 
 
 def test_time_buys_defences_first_and_models_then() -> None:
