@@ -348,7 +348,7 @@ def test_the_same_mistakes_are_refused() -> None:
         small_plan(fpr=(0.0,))
     with pytest.raises(InputError, match="device='tpu'"):
         small_plan(device="tpu")
-    with pytest.raises(InputError, match="for classifiers only, but the labels are numbers"):
+    with pytest.raises(InputError, match="not for regression models, and the labels are numbers"):
         small_plan(records=regression_records(), attacks=("correctness",))
 
 

@@ -304,7 +304,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "impossible budget": ({"fpr": (2.0,)}, "fpr=[2.0]: must be rates above 0"),
     "correctness of a regression": (
         {"records": regression_records(), "attacks": ("correctness",)},
-        "attacks=['correctness']: for classifiers only, but the labels are numbers; choose from base, ",
+        "attacks=['correctness']: not for regression models, and the labels are numbers; choose from base, ",
     ),
 }
 

@@ -173,7 +173,7 @@ def test_attacks_on_classifiers_are_refused_in_one_line(tmp_path: Path, name: st
         run(tmp_path / "run", attacks=[name])
     choices = ", ".join(ALL)
     assert str(error.value) == (
-        f"attacks=['{name}']: for classifiers only, but the labels are numbers; choose from {choices}"
+        f"attacks=['{name}']: not for regression models, and the labels are numbers; choose from {choices}"
     )
     assert not (tmp_path / "run").exists()
 
@@ -190,7 +190,7 @@ def test_plan_knows_regressions() -> None:
     source = leakscope.TrainedPopulation(people(), RIDGE)
     planned = plan_audit(AuditSettings(models=MODELS, device="cpu"), source)
     assert planned.cost is not None and planned.cost.time.total.expected > 0
-    with pytest.raises(InputError, match="for classifiers only"):
+    with pytest.raises(InputError, match="not for regression models"):
         plan_audit(AuditSettings(models=MODELS, attacks=["shokri"]), source)
 
 
@@ -315,7 +315,7 @@ def test_finished_regressions_are_judged_again_and_compared(tmp_path: Path) -> N
     again = leakscope.audit(FinishedRun(tmp_path / "strong"), out=tmp_path / "strong",
                             attacks=["rmia", "calibrated"])  # fmt: skip
     assert {"rmia", "calibrated"} <= set(again.results.attacks)
-    with pytest.raises(InputError, match="for classifiers only"):
+    with pytest.raises(InputError, match="not for regression models"):
         leakscope.audit(FinishedRun(tmp_path / "strong"), out=tmp_path / "strong", attacks=["correctness"])
     comparison = compare([tmp_path / "weak", tmp_path / "strong"], out=tmp_path / "compared")
     assert comparison.is_regression  # the second run leaks more

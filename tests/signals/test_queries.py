@@ -169,6 +169,6 @@ def test_a_given_model_is_queried_again_and_saved_outputs_are_not(tmp_path: Path
 
 
 def test_a_regression_has_no_labels_to_hold_on_to(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="for classifiers only"):
+    with pytest.raises(InputError, match="not for regression models"):
         audit(regression_records(), RECIPE, tmp_path, models=8, attacks=["label_only"])
     assert not list(tmp_path.iterdir())
