@@ -62,7 +62,9 @@ def test_folders_and_tables_of_documents_are_read(folder: Path, data: str) -> No
     records = read(folder, data)
     assert records.text is not None and list(records.text.documents) == TEXTS
     assert records.features.shape == (3, 256) and records.is_language
-    assert column_lines(records, Recipe(), None) == ["3 documents, 3 tokens in the middle, none longer than 256"]
+    assert column_lines(records, Recipe(), None) == [
+        "3 documents, 3 tokens in the middle, none longer than 256"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leakscope.adapter_recipe import AdapterRecipe, Lora
 from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report.page import audit_picture, recipe_text
 from leakscope.audits.report.page_figures import groups_section
@@ -266,6 +267,8 @@ def test_the_page_says_what_was_audited_and_how_to_repeat_it(
 def test_a_recipe_as_text_whoever_trained() -> None:
     assert recipe_text({"saved": "logits"}) == "saved logits"
     assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"
+    adapters = AdapterRecipe(base="gpt2", lora=Lora(rank=4), epochs=2).description()
+    assert recipe_text(adapters) == "LoRA of rank 4, adamw with learning rate 0.0002, 2 epochs, batch size 8"
 
 
 @pytest.mark.parametrize(

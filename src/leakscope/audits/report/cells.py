@@ -68,7 +68,8 @@ def _set_row(
     name: str, n_records: int | str, attack: str, auc: Figure, points: Sequence[TprFigure]
 ) -> list[str]:
     number = n_records if isinstance(n_records, str) else f"{n_records:,}"
-    return [name, number, attack, _plus_minus(auc), *(_plus_minus(p, 100, 1, "%") for p in points)]
+    own = attack if auc.value is not None else "–"  # none is the strongest where nothing is measured
+    return [name, number, own, _plus_minus(auc), *(_plus_minus(p, 100, 1, "%") for p in points)]
 
 
 def sets_remarks(results: AuditResults) -> list[str]:

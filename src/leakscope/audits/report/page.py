@@ -173,11 +173,15 @@ def recipe_text(recipe: Mapping[str, Any]) -> str:
     """The settings a person looks for first."""
     if "saved" in recipe:
         return f"saved {recipe['saved']}"
-    if "net" not in recipe:
+    if "lora" in recipe:
+        what = "all weights of the base" if recipe["full"] else f"LoRA of rank {recipe['lora']['rank']}"
+    elif "net" not in recipe:
         return str(recipe.get("estimator") or recipe.get("train") or "a training function")
-    options = "".join(f" {name} {value}" for name, value in recipe["net_options"].items())
+    else:
+        options = "".join(f" {name} {value}" for name, value in recipe["net_options"].items())
+        what = f"{recipe['net']}{options}"
     return (
-        f"{recipe['net']}{options}, {recipe['optimizer']} with learning rate {recipe['lr']:g}, "
+        f"{what}, {recipe['optimizer']} with learning rate {recipe['lr']:g}, "
         f"{recipe['epochs']} epochs, batch size {recipe['batch_size']}{_stages_text(recipe)}"
     )
 
