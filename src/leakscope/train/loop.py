@@ -48,7 +48,6 @@ from leakscope.train.steps import Stack
 from leakscope.types import Design, Records
 
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
-
 _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
 
 Progress = Callable[[float], None]
