@@ -10,6 +10,7 @@ from leakscope.attacks.registry import attack_classes
 from leakscope.errors import InputError
 from leakscope.stats.roc import auc
 from leakscope.testing import planted_bank
+from leakscope.testing.attack_contract import checked_tasks
 from leakscope.types import Design, Signals
 
 DEFAULTS = [attack() for attack in attack_classes().values()]
@@ -20,6 +21,11 @@ TARGET = np.array([0])
 
 def label(attack):
     return attack.label
+
+
+def bank_for(attack, *sizes, **options):
+    """A bank of models that the attack is for."""
+    return planted_bank(*sizes, task=checked_tasks(attack)[0], **options)
 
 
 def first(bank, n_models):
@@ -42,7 +48,7 @@ def beside_strangers(gap, n_references, n_records=4000):
 
 @pytest.mark.parametrize("attack", DEFAULTS + OFFLINE, ids=label)
 def test_without_references_an_attack_that_compares_refuses(attack):
-    signals, design = first(planted_bank(2.0, 2, 300), 1)
+    signals, design = first(bank_for(attack, 2.0, 2, 300), 1)
     if attack.references == "none":
         assert attack(signals, design).values.shape == (1, 300)
     else:
@@ -54,7 +60,7 @@ def test_without_references_an_attack_that_compares_refuses(attack):
 @pytest.mark.parametrize("attack", [a for a in DEFAULTS + OFFLINE if a.name != "shokri"], ids=label)
 def test_one_or_two_references_detect_members(attack, n_references):
     """Shokri's attack compares no record with itself; it is weak here with any number of references."""
-    signals, design = first(planted_bank(3.0, 3, 1500, seed=2), 1 + n_references)
+    signals, design = first(bank_for(attack, 3.0, 3, 1500, seed=2), 1 + n_references)
     scores = attack(signals, design, TARGET).values[0]
     assert auc(scores, design.in_mask[0]) > 0.6
 

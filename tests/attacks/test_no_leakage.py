@@ -9,6 +9,7 @@ from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.intervals import delong
 from leakscope.stats.roc import split_scores
 from leakscope.testing import planted_bank
+from leakscope.testing.attack_contract import checked_tasks
 
 N_SEEDS = 100
 
@@ -18,8 +19,9 @@ N_SEEDS = 100
 def test_intervals_cover_one_half_and_epsilon_stays_zero(name):
     """Nominal coverage is 95% and the bound's error 5%; the limits allow for 100 seeds' noise."""
     covered, above_zero = 0, 0
+    (task, *_) = checked_tasks(resolve(name))
     for seed in range(N_SEEDS):
-        signals, design = planted_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
+        signals, design = planted_bank(gap=0.0, n_models=12, n_records=240, seed=seed, task=task)
         scores = resolve(name)(signals, design, np.array([0])).values[0]
         members = design.in_mask[0]
         covered += 0.5 in delong(scores, members).interval

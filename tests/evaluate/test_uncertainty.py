@@ -10,12 +10,17 @@ from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import resolve
 from leakscope.design import make_design
 from leakscope.evaluate.uncertainty import Sample
+from leakscope.signals.registry import CLASSIFICATION
 from leakscope.stats.parts import rate_parts
 from leakscope.testing import planted_bank
 from leakscope.types import Design, Signals
 
 CASES = [("eb_lira", kind) for kind in ("balanced", "bernoulli", "pairs")]
-CASES_OF_OTHERS = [(name, "balanced") for name in attack_classes() if name != "eb_lira"]
+CASES_OF_OTHERS = [
+    (name, "balanced")
+    for name, attack in attack_classes().items()
+    if name != "eb_lira" and attack().reads(CLASSIFICATION)
+]
 
 
 @pytest.mark.parametrize(

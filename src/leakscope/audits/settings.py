@@ -22,7 +22,7 @@ from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.presets import with_preset
 from leakscope.privacy.claim import Claim
-from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, QUERY_LOG_ODDS, REGRESSION, Task
+from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, QUERY_LOG_ODDS, REGRESSION, TASKS, Task
 
 DEFAULT_MODELS, DEFAULT_SEED = 64, 0
 DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
@@ -228,15 +228,15 @@ class ResolvedSettings:
 
 def _check_task(attacks: Sequence[Attack], task: Task) -> None:
     """Refuses attacks that models of this task cannot be attacked with."""
-    refused = [attack.label for attack in attacks if not attack.reads(task)]
+    refused = [attack for attack in attacks if not attack.reads(task)]
     if refused:
         known = sorted(name for name, cls in attack_classes().items() if cls().reads(task))
-        why = {
-            CLASSIFICATION: "not for classifiers, and the labels are classes",
-            REGRESSION: "not for regression models, and the labels are numbers",
-            LANGUAGE: "not for language models, and the records are documents",
-        }[task]
-        raise InputError(f"attacks={refused}: {why}; choose from {', '.join(known)}")
+        models = {CLASSIFICATION: "classifiers", REGRESSION: "regression", LANGUAGE: "language models"}
+        meant = next((own for own in TASKS if refused[0].reads(own)), CLASSIFICATION)
+        but = "the records are documents" if task == LANGUAGE else "the labels are classes"
+        why = f"for {models[meant]} only, but {'the labels are numbers' if task == REGRESSION else but}"
+        labels = [attack.label for attack in refused]
+        raise InputError(f"attacks={labels}: {why}; choose from {', '.join(known)}")
 
 
 def _check_written_as_text(attack: Attack) -> None:
