@@ -143,7 +143,7 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
     for attack in resolve_all(ATTACKS):
         replicates = sample.replicates(attack)
         scores = replicates.whole.values  # the sample has all records
-        scored = Scored(scores, design.in_mask, replicates, sample.records)
+        scored = Scored(scores, design.in_mask, replicates, sample.units)
         own = attack_figures(scored, CONFIG, {}, NO_SET)
         halves[attack.label] = half_aucs(scored)
         figures |= {f"AUC, {attack.label}": own.auc, f"advantage, {attack.label}": own.advantage}

@@ -72,11 +72,9 @@ def intervals(n_models: int, n_records: int) -> None:
     none = replace(replicates, without=())
     stages = {"scores": scoring, "sample of records": sampling, "replicates": repeating}
     for name, used in (("figures without intervals", none), ("figures with intervals", replicates)):
-        scored = Scored(scores, design.in_mask, used, sample.records)
+        scored = Scored(scores, design.in_mask, used, sample.units)
         _, stages[name] = measured(lambda one=scored: attack_figures(one, CONFIG, {}, scratch))  # type: ignore[misc]
-    print(
-        f"EB-LiRA, {n_models} models, {n_records:,} records, intervals from {len(sample.records):,} of them"
-    )
+    print(f"EB-LiRA, {n_models} models, {n_records:,} records, intervals from {len(sample.units):,} of them")
     for name, (seconds_, cpu_seconds, peak) in stages.items():
         print(f"  {name:26s} {seconds_:6.1f} s, {cpu_seconds:6.1f} s of all cores, {peak:.2f} GiB")
     for unit in ("seconds", "cpu_seconds"):

@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.design import DESIGNS, make_design
+from leakscope.design import DESIGNS, make_design, number_units, unit_means
+from leakscope.disk.scratch import IN_MEMORY, Scratch
 from leakscope.errors import InputError
+from leakscope.types import Design
 
 sizes = st.tuples(st.integers(1, 12).map(lambda k: 2 * k), st.integers(2, 41), st.integers(0, 2**32))
 
@@ -105,3 +109,45 @@ def test_an_unknown_kind_and_too_few_records_are_refused():
         make_design("latin", 4, 10, seed=0)
     with pytest.raises(InputError, match=r"records=1: .* at least 2 records"):
         make_design("balanced", 4, 1, seed=0)
+
+
+@given(sizes, st.integers(1, 9))
+def test_records_of_a_unit_are_members_together(size, most):
+    n_models, n_units, seed = size
+    names = np.repeat(np.arange(n_units), most).astype(str)
+    units = number_units(np.random.default_rng(seed).permutation(names))
+    for kind in DESIGNS:
+        design = make_design(kind, n_models, len(units), seed, units=units)
+        of_units = make_design(kind, n_models, n_units, seed).in_mask
+        np.testing.assert_array_equal(design.in_mask, of_units[:, units])
+        np.testing.assert_array_equal(design.of_units.in_mask, of_units)
+
+
+def test_units_of_one_record_each_draw_the_same_design_as_records():
+    units = number_units(np.array(list("dbca")))
+    with_units, without = (make_design("balanced", 4, 4, 3, units=u) for u in (units, None))
+    np.testing.assert_array_equal(with_units.in_mask, without.in_mask)
+
+
+def test_units_are_numbered_by_their_first_records():
+    assert number_units(np.array(["b", "a", "b", "c", "a"])).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_the_units_belong_to_the_identity_of_a_design():
+    units = number_units(np.array(["a", "a", "b", "c"]))
+    design = make_design("balanced", 4, 4, 0, units=units)
+    assert design.digest != replace(design, units=None).digest
+    assert replace(design, units=None).digest == Design(design.in_mask).digest
+
+
+def test_a_single_unit_cannot_be_divided():
+    with pytest.raises(InputError, match="at least 2 records"):
+        make_design("balanced", 4, 3, 0, units=np.zeros(3, np.int64))
+
+
+def test_means_of_units_on_disk_and_in_memory_agree(tmp_path):
+    values = np.random.default_rng(0).normal(size=(3, 6, 2)).astype(np.float32)
+    units = np.array([0, 1, 0, 2, 2, 2])
+    expected = np.stack([values[:, units == u].mean(axis=1) for u in range(3)], axis=1)
+    for scratch in (IN_MEMORY, Scratch(tmp_path, in_memory_bytes=0)):
+        np.testing.assert_allclose(unit_means(values, units, scratch), expected, rtol=1e-6)

@@ -66,6 +66,7 @@ def test_json_is_the_whole_plan(config: Path) -> None:
     done = run_command("plan", config, "--json")
     planned = json.loads(done.out)
     parts = {"population", "cost", "resolution", "exposed", "undecidable", "suggested", "claim", "columns"}
+    parts.add("unit")
     assert set(planned) == parts
     assert set(planned["cost"]) == {"training", "time", "memory", "disk"}
     assert planned["population"] == {"models": 8, "records": 1797, "members": 898, "nonmembers": 898}

@@ -48,7 +48,7 @@ def figures(
     """Figures of scores that use no reference models."""
     signals = Signals({"loss": -scores[:, None]}, (1,), np.zeros(scores.shape[1]))
     sample = Sample.of(signals, Design(in_mask), np.arange(len(scores)))
-    evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.records)
+    evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.units)
     most_exposed = figures_in_set("loss", RecordSet(None, "not chosen"), None, ())
     return attack_figures(evidence, config, groups or {}, most_exposed, scratch=scratch)
 

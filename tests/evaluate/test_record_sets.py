@@ -55,7 +55,7 @@ def scores_on(chosen: IntArray, attack: Attack, signals: Signals, design: Design
     targets = np.arange(design.n_models)
     sample = Sample.of(signals, design, targets)
     scores = attack(signals, design).values
-    return SetScores.of(chosen, scores, design.in_mask, sample.replicates(attack), sample.records)
+    return SetScores.of(chosen, scores, design.in_mask, sample.replicates(attack), sample.units)
 
 
 def measured(chosen: IntArray, attack: Attack, signals: Signals, design: Design) -> SetFigures:

@@ -97,6 +97,18 @@ def test_saved_predictions_in_three_lines(capsys: pytest.CaptureFixture[str]) ->
     assert run_command("verify", "runs/predictions").exit_code == 0
 
 
+@pytest.mark.slow
+def test_patients_with_several_visits(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    assert run_script("patients.py") == 0
+    printed = capsys.readouterr().out
+    assert f"{N_MODELS} models were each trained on a random half of 2,140 records (table)." in printed
+    assert (
+        f"{N_MODELS} models were each trained on a random half of 150 patients (2,140 records, table)."
+        in printed
+    )
+
+
 def test_a_regression(capsys: pytest.CaptureFixture[str]) -> None:
     assert n_code_lines("regression.py") <= 10
     assert run_script("regression.py") == 0

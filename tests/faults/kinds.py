@@ -24,8 +24,8 @@ from tests.faults.lost_nodes import ray_node_lost
 
 Fault = Callable[[np.random.Generator, Case, Expected, Path, Outcome], AbstractContextManager[None]]
 _KILLED = (-signal.SIGKILL, 9)
-_CHECKED = ("signals", "design.npy", "labels.npy", "columns.npy", "units.npy", "identity.json", "manifest.json",
-            "results.json", "experiments")  # fmt: skip
+_CHECKED = ("signals", "design.npy", "labels.npy", "columns.npy", "units.npy", "identity.json",
+            "manifest.json", "results.json", "experiments")  # fmt: skip
 
 
 @contextmanager

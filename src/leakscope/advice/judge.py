@@ -119,7 +119,12 @@ def _curves(attack: Attack, sample: Sample, fpr: float | None) -> FloatArray:
 def _accuracies(sample: Sample) -> FloatArray:
     """Accuracy on non-members without each group of models; float64 (groups, 1)."""
     correct = sample.replicates_of(np.asarray(sample.signals.last("correct"), dtype=np.float64))
-    rates = [rates_by_model(one.values > 0, one.in_mask).nonmembers.mean() for one in correct.without]
+    units = sample.design.units
+    masks = [one.in_mask if units is None else one.in_mask[:, units] for one in correct.without]
+    rates = [
+        rates_by_model(one.values > 0, in_mask).nonmembers.mean()
+        for one, in_mask in zip(correct.without, masks, strict=True)
+    ]
     return np.array(rates)[:, None]
 
 

@@ -110,7 +110,7 @@ class GivenTarget:
             "design": settings.design,
             **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
-            **column_facts(records, self.recipe),
+            **column_facts(records, self.recipe, settings.unit),
             **query_facts(settings),
         }
         source = Source("given model", facts, settings.config_text)
@@ -123,7 +123,7 @@ class GivenTarget:
             bank = self._write_bank(folder, references, logits, again)
             return Evidence(bank, describe_records(records, bank.design()), config, records)
 
-        columns = column_lines(records, self.recipe)
+        columns = column_lines(records, self.recipe, settings.unit)
         is_member = self.is_member[first_of_units(records, settings.unit)][None]
         return PreparedAudit(config, is_member, 1 + settings.models, collect, request, columns)
 

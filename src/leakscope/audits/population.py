@@ -18,7 +18,13 @@ from leakscope.audits.settings import (
     ResolvedSettings,
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
-from leakscope.audits.units import canaries_apart, first_of_units, unit_facts, units_of
+from leakscope.audits.units import (
+    canaries_apart,
+    first_of_units,
+    repeated_ids,
+    unit_facts,
+    units_of,
+)
 from leakscope.design import make_design
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig, Source
@@ -87,7 +93,7 @@ class TrainedPopulation:
             "design": settings.design,
             **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
-            **column_facts(records, self.recipe),
+            **column_facts(records, self.recipe, settings.unit),
             **query_facts(settings),
         }
         if canaries is not None:
@@ -104,7 +110,7 @@ class TrainedPopulation:
         is_member = request.design.of_units.in_mask
         if records.is_canary is not None:
             is_member = is_member[:, ~records.is_canary[first_of_units(records, settings.unit)]]
-        columns = column_lines(records, self.recipe)
+        columns = column_lines(records, self.recipe, settings.unit)
         return PreparedAudit(config, is_member, settings.models, collect, request, columns)
 
     def _check_claim(self, settings: ResolvedSettings) -> None:
@@ -173,19 +179,20 @@ def output_facts(outputs: OutputFilter) -> dict[str, str]:
     return {} if outputs == NO_FILTER else {"outputs": str(outputs)}
 
 
-def column_lines(records: Records, recipe: AnyRecipe) -> list[str]:
+def column_lines(records: Records, recipe: AnyRecipe, unit: str | None) -> list[str]:
     """How columns or documents were read, and likely mistakes in them; empty for other records."""
     if records.text is not None and records.text.reading is not None:
         return records.text.reading.lines()
     if records.reading is None:
         return []
     frame = records.frame if isinstance(recipe, EstimatorRecipe) else None
-    return records.reading.lines(encoded=frame is None or frame.is_encoded)
+    lines = records.reading.lines(encoded=frame is None or frame.is_encoded)
+    return [*lines, *(f"Check: {warning}" for warning in repeated_ids(records, unit))]
 
 
-def column_facts(records: Records, recipe: AnyRecipe) -> dict[str, str]:
+def column_facts(records: Records, recipe: AnyRecipe, unit: str | None) -> dict[str, str]:
     """What the report says about how columns or documents were read."""
-    lines, what = column_lines(records, recipe), "documents" if records.is_text else "columns"
+    lines, what = column_lines(records, recipe, unit), "documents" if records.is_text else "columns"
     facts = {what: "".join(lines[:1]), f"{what} to check": ". ".join(lines[1:])}
     return {name: text for name, text in facts.items() if text}
 

@@ -17,6 +17,7 @@ import numpy as np
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.settings import STORED, AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
+from leakscope.audits.units import repeated_ids
 from leakscope.bank.bank import Bank
 from leakscope.bank.object_store import working_copy
 from leakscope.bank.results import read_results, write_results
@@ -116,7 +117,8 @@ def _table(source: object, X: Any, roles: FrameRoles, recipe: AnyRecipe | None) 
     if isinstance(X, str | Path):
         raise InputError(f"X={str(X)!r}: give a table, or leakscope.read_table({str(X)!r}, ...) as source")
     read = frame_records(X, roles._replace(task=_task_of(recipe)))
-    for warning in read.reading.warnings if read.reading else ():
+    mistakes = [*(read.reading.warnings if read.reading else ()), *repeated_ids(read, roles.unit)]
+    for warning in mistakes:
         warnings.warn(f"X: {warning}", stacklevel=3)
     return standardised(read)
 

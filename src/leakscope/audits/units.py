@@ -6,6 +6,7 @@ are refused.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,12 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
 _CANARY = "canary "
+_FEWEST_ROWS, _FEWEST_PEOPLE, _MOST_ROWS_EACH, _LARGEST_SHARE = 20, 10, 100, 0.9
+_ID = re.compile(r"(^|[ _.-])(id|ids|key|uuid|guid|ID|KEY)$|(?<=[a-z])(Id|ID)$")
+_PEOPLE = frozenset({
+    "account", "author", "client", "customer", "donor", "employee", "family", "household", "member",
+    "participant", "patient", "person", "student", "subject", "user",
+})  # fmt: skip
 _MISSING = (MISSING_GROUP, "", "nan", "NaN", "None")
 
 
@@ -93,3 +100,42 @@ def check_members(is_member: BoolArray, units: IntArray | None, unit: str | None
 def _span(counts: IntArray) -> str:
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def repeated_ids(records: Records, unit: str | None) -> list[str]:
+    """Columns that look like ids of people with several rows each, where every record is a unit."""
+    if unit is not None or len(records) < _FEWEST_ROWS:
+        return []
+    counts = {name: len(np.unique(values)) for name, values in records.groups.items()}
+    counts |= _values_of_features(records)
+    return [
+        f"{name!r} has {n_values:,} values in {len(records):,} rows; if these are people, rows of one person "
+        "are in both halves, which understates the risk of persons: set "
+        f"unit = {name!r}"
+        for name, n_values in counts.items()
+        if are_people(name, n_values, len(records))
+    ]
+
+
+def are_people(name: str, n_values: int, n_rows: int) -> bool:
+    """Whether a column looks like ids of people with several rows each, by its name and number of values."""
+    is_repeated = n_rows / _MOST_ROWS_EACH <= n_values <= _LARGEST_SHARE * n_rows
+    return is_repeated and n_values >= _FEWEST_PEOPLE and _names_people(name)
+
+
+def _values_of_features(records: Records) -> dict[str, int]:
+    """The number of different values of each feature that is called like an id."""
+    counts = {}
+    for column in records.reading.columns if records.reading is not None else ():
+        if not _names_people(column.name):
+            continue
+        if column.values:
+            counts[column.name] = column.values
+        elif column.kind == "number" and column.name in records.feature_names:
+            numbers = records.features[:, records.feature_names.index(column.name)]
+            counts[column.name] = len(np.unique(numbers))
+    return counts
+
+
+def _names_people(name: str) -> bool:
+    return _ID.search(name) is not None or bool(_PEOPLE & set(re.split(r"[^a-z]+", name.lower())))

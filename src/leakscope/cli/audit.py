@@ -20,6 +20,7 @@ from leakscope.cli.output import (
     Quiet,
     Redact,
     Seed,
+    Unit,
     WithMembership,
     claimed,
     console,
@@ -62,6 +63,7 @@ def audit(
     models: Annotated[
         int | None, typer.Option(help="Number of models; more than a finished run holds extends it.")
     ] = None,
+    unit: Unit = None,
     queries: Queries = None,
     attacks: Attacks = None,
     fpr: FprBudgets = None,
@@ -107,6 +109,7 @@ def audit(
     )  # fmt: skip
     given = {
         "models": models,
+        "unit": unit,
         "queries": queries,
         "attacks": listed(attacks),
         "fpr": rates(fpr),
@@ -125,7 +128,7 @@ def audit(
     n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
     out = out or Path("runs") / file.stem
     if not (quiet or as_json):
-        _show_columns(source)
+        _show_columns(source, settings.unit)
     with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     write_audit(verdict.results, junit, summary)
@@ -231,7 +234,8 @@ def configured(
             raise InputError(f"--data-dir={data_dir} would do nothing: {config} names no dataset")
         if on_top.get("engine") not in (None, read.settings.engine):
             on_top.setdefault("address", None)  # the config's address belongs to the config's engine
-        return replace(read.settings, **on_top), read.source(data_dir)
+        read = replace(read, settings=replace(read.settings, **on_top))
+        return read.settings, read.source(data_dir)
     if predictions is not None and config is None:
         if data_dir is not None:
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
@@ -239,13 +243,13 @@ def configured(
     raise InputError("give either a TOML file or --predictions FILE; see examples/")
 
 
-def _show_columns(source: Source) -> None:
+def _show_columns(source: Source, unit: str | None) -> None:
     """How the columns of a table were read, before models are trained on it."""
     from leakscope.audits.given import GivenTarget
     from leakscope.audits.population import TrainedPopulation, column_lines
 
     if isinstance(source, TrainedPopulation | GivenTarget):
-        print_lines(console(), column_lines(source.records, source.recipe))
+        print_lines(console(), column_lines(source.records, source.recipe, unit))
 
 
 def exit_by_outcome(verdict: Verdict, printed: bool) -> None:

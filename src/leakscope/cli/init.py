@@ -26,6 +26,10 @@ def init(
     file: Annotated[Path, typer.Argument(help="Your records: csv, parquet or npz, or a folder of images.")],
     label: Annotated[str | None, typer.Option(help="Column of labels (default: guessed).")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed).")] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Column that says whose record it is, as patient (default: guessed)."),
+    ] = None,
     net: Annotated[
         str | None, typer.Option(help="Network: mlp, cnn, ... or package.module:factory (default: mlp).")
     ] = None,
@@ -55,7 +59,7 @@ def init(
 
     out = out or default_out(file)
     refuse_existing(out)
-    answers = Answers(label, id_column, net, estimator, schema)
+    answers = Answers(label, id_column, net, estimator, schema, unit=unit)
     if not yes and not quiet and _may_ask():
         answers = _asked(look_at_table(file), answers)
     written = write_config(file, out, answers)
@@ -76,7 +80,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _asked(look: Look | None, answers: Answers) -> Answers:
     """The answers, with what the user types in place of what is not given; Enter takes the guess."""
-    from leakscope.audits.initial.guess import guess, guess_label
+    from leakscope.audits.initial.guess import guess, guess_label, guess_unit
     from leakscope.errors import InputError
 
     if look is None:
@@ -93,6 +97,11 @@ def _asked(look: Look | None, answers: Answers) -> Answers:
         typed = typer.prompt("Which column is the id of a record?", default=found.id or "none")
         is_none = typed == "none" and "none" not in look.names
         answers = replace(answers, id=None if is_none else typed, is_numbered=is_none)
+    likely_unit = guess_unit(look, answers.label, answers.id)
+    if answers.unit is None and likely_unit is not None:
+        typed = typer.prompt("Which column says whose record it is?", default=likely_unit)
+        is_none = typed == "none" and "none" not in look.names
+        answers = replace(answers, unit=None if is_none else typed, is_by_record=is_none)
     if answers.net is None and answers.estimator is None:
         choices = " or ".join(_MODELS[found.task])
         typed = typer.prompt(f"Which model ({choices}, or your own, package.module:name)?", default="mlp")

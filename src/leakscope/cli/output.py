@@ -46,6 +46,10 @@ Queries = Annotated[
     int | None,
     typer.Option(help="Queries per record, for attacks such as eb_lira(queries=all) (default: one)."),
 ]
+Unit = Annotated[
+    str | None,
+    typer.Option(help="Who is a member: the column that says whose record it is (default: single records)."),
+]
 Attacks = Annotated[
     str | None,
     typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),

@@ -16,6 +16,7 @@ from leakscope.cli.output import (
     DataDir,
     Queries,
     Quiet,
+    Unit,
     claimed,
     console,
     print_json,
@@ -42,6 +43,7 @@ def plan(
     model_column: options.ModelColumn = None,
     target: options.Target = None,
     models: Annotated[int | None, typer.Option(help="Number of models (default: from the config).")] = None,
+    unit: Unit = None,
     queries: Queries = None,
     claim: ClaimText = None,
     data_dir: DataDir = None,
@@ -52,7 +54,7 @@ def plan(
     from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
 
-    given = {"models": models, "queries": queries, "claim": claimed(claim)}
+    given = {"models": models, "unit": unit, "queries": queries, "claim": claimed(claim)}
     columns = options.prediction_columns(
         label=label, id=id_column, member=member, prob=prob, logit=logit, prediction=prediction,
         classes=classes, model_column=model_column, target=target,
@@ -67,12 +69,15 @@ def plan(
 def _show(planned: Plan) -> None:
     from rich.table import Column, Table
 
+    from leakscope.evaluate.nouns import Noun
+
     table = Table("what", Column("estimate", justify="right"), Column("how", overflow="fold"), title="Plan")
     for row in (*(() if planned.cost is None else _cost_rows(planned.cost)), *_resolution_rows(planned)):
-        table.add_row(*row)
+        table.add_row(*map(Noun.of_unit(planned.unit).say, row))
     screen = console()
     print_lines(screen, planned.columns)
-    for part in ("", *summary(planned), "", table):
+    say = Noun.of_unit(planned.unit).say
+    for part in ("", *map(say, summary(planned)), "", table):
         screen.print(part)
     if not planned.undecidable:
         print_lines(screen, ["", "Limits to begin with (docs/rating.md):", "", planned.suggested.toml, ""])
@@ -142,8 +147,9 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
         _duration(seconds.judging.expected),
         f"{_range(seconds.judging)}; timed on random outputs",
     )
-    parts = ("records", "parameters", "workspace", "signals", "judging")
-    yield "memory", _size(memory.peak), ", ".join(f"{p} {_size(getattr(memory, p))}" for p in parts)
+    parts = {"records": "data", **{p: p for p in ("parameters", "workspace", "signals", "judging")}}
+    of_parts = (f"{name} {_size(getattr(memory, part))}" for part, name in parts.items())
+    yield "memory", _size(memory.peak), ", ".join(of_parts)
     files = ", ".join(f"{name} {_size(n_bytes)}" for name, n_bytes in disk.signals.items())
     yield "disk", _size(disk.peak), f"{_size(disk.finished)} when finished: {files}"
 

@@ -92,14 +92,18 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     attacks, headline = figures_of_attacks(everyone, evidence, everyone.units_of(canaries), config, groups)
     population = _population(bank, evidence, len(canaries))
     n_nonmembers = population.records - population.members
-    gate = None if config.gate is None else judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers)
+    gate = None
+    if config.gate is not None:
+        gate = judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers, config.noun)
     claim = None
     if config.claim is not None and not any(check.status == "failed" for check in hygiene):
         claim = figures_of_claim(bank, config.claim, config.targets, canaries)
     results = AuditResults(
         experiment="audit",
         config=config,
-        rating=rate(Rated(headline, attacks, population, leakage.figures, exposed, gate, hygiene)),
+        rating=rate(
+            Rated(headline, attacks, population, leakage.figures, exposed, gate, hygiene, config.noun)
+        ),
         population=population,
         accuracy=accuracy_figures(signals, design, sample),
         error=error_figures(signals, design, sample),

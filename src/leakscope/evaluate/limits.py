@@ -10,6 +10,7 @@ from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -51,6 +52,7 @@ def judge_gate(
     exposed: ExposedRecords | None,
     hygiene: Sequence[Outcome] = (),
     n_nonmembers: int | None = None,
+    noun: Noun = RECORD,
 ) -> GateResult:
     """The outcome of every limit.
 
@@ -60,10 +62,12 @@ def judge_gate(
         exposed: records that are individually exposed; None where single records were not evaluated.
         hygiene: checks of the audit; after one that undermines the figures, every limit is inconclusive.
         n_nonmembers: non-members of each target; None: unknown.
+        noun: what members are.
     """
     failed_checks = [check.name for check in undermining(hygiene)]
     outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
-    limits = tuple(_undecided(limit, failed_checks) for limit in outcomes)
+    decided = (_undecided(limit, failed_checks) for limit in outcomes)
+    limits = tuple(replace(limit, sentence=noun.say(limit.sentence)) for limit in decided)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
 

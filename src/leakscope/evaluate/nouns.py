@@ -26,9 +26,23 @@ class Noun(NamedTuple):
         one = short if re.search("[a-z]", short) else "unit"
         return cls(one, _plural(one))
 
+    def say(self, text: str) -> str:
+        """A sentence about records, about these instead: "a record" becomes "an author"."""
+        if self == RECORD:
+            return text
+        article = "an" if self.one[0] in "aeiou" else "a"
+        text = re.sub(r"\b(A|a)( single)? record\b", lambda m: _with_article(m, article, self.one), text)
+        text = re.sub(r"\brecord(s?)\b", lambda m: self.many if m[1] else self.one, text)
+        return re.sub(r"\bRecord(s?)\b", lambda m: (self.many if m[1] else self.one).capitalize(), text)
+
     def counted(self, number: int) -> str:
         """A number of them: "1 patient", "1,200 patients"."""
         return f"{number:,} {self.one if number == 1 else self.many}"
+
+
+def _with_article(match: re.Match[str], article: str, one: str) -> str:
+    first = match[1] if match[2] else article.capitalize() if match[1] == "A" else article
+    return f"{first}{match[2] or ''} {one}"
 
 
 RECORD = Noun("record", "records")

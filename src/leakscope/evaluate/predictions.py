@@ -10,7 +10,7 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.results import AccuracyFigures, ErrorFigures, Figure
-from leakscope.evaluate.uncertainty import Sample, accuracy_parts
+from leakscope.evaluate.uncertainty import Replicates, Sample, accuracy_parts
 from leakscope.signals.registry import REGRESSION, task_of
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.rates import rates_by_model
@@ -26,8 +26,7 @@ def accuracy_figures(signals: Signals, design: Design, sample: Sample) -> Accura
         return None
     rates, targets = rates_by_model(signals.last("correct"), design.in_mask), sample.targets
     correct = sample.replicates_of(sample.signals.last("correct")[targets].astype(np.float64))
-    parts_of = partial(accuracy_parts, units=sample.design.units)
-    variances = correct.variances(parts_of, design.of_units.n_records)
+    variances = _variances(correct, design, sample)
     # Of one target, the units count as observations: records of one unit may be right or wrong together.
     n_members = design.of_units.in_mask[targets].sum(axis=1)
     n_others = design.of_units.n_records - n_members
@@ -43,9 +42,15 @@ def error_figures(signals: Signals, design: Design, sample: Sample) -> ErrorFigu
         return None
     members, nonmembers = _mean_squares(signals.last("loss"), design.in_mask)[:, sample.targets]
     squares = sample.replicates_of(sample.signals.last("loss")[sample.targets].astype(np.float64))
-    parts_of = partial(accuracy_parts, units=sample.design.units)
-    variances = squares.variances(parts_of, design.of_units.n_records)
+    variances = _variances(squares, design, sample)
     return ErrorFigures(_error_figure(members, variances[0]), _error_figure(nonmembers, variances[1]))
+
+
+def _variances(values: Replicates, design: Design, sample: Sample) -> list[Variance]:
+    """Of means over members and over non-members; a unit with several records is one observation."""
+    units = sample.design.units
+    own = values.variances(partial(accuracy_parts, units=units), design.of_units.n_records)
+    return own if units is None or not values.without else [variance.of_plain_mean() for variance in own]
 
 
 def _rate_figure(rates: FloatArray, n_records: IntArray, variance: Variance) -> Figure:

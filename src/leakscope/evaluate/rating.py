@@ -18,6 +18,7 @@ from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, auc_of, tpr_of
 from leakscope.evaluate.limits import why_approximate
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AttackFigures, ExposedRecords, Figure, Headline, PopulationFigures
 from leakscope.leakage.checkpoints import LeakageFigures, MostExposed
@@ -40,6 +41,7 @@ class Rated(NamedTuple):
     exposed: ExposedRecords | None
     gate: GateResult | None
     hygiene: tuple[Outcome, ...]
+    noun: Noun = RECORD
 
 
 def rate(rated: Rated) -> Rating:
@@ -84,12 +86,12 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
         yield decisive._replace(at_most=highest([part.at_most for part in tprs])).named()
     checkpoints = rated.leakage.checkpoints
     if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
-        yield _worst_part(checkpoints[-1].most_exposed)
+        yield _worst_part(checkpoints[-1].most_exposed, rated.noun)
     canaries = rated.headline.canaries
     if canaries is not None and _known(canaries.auc.low) is not None:
         yield _auc_part("canaries", f"AUC on {canaries.records:,} canaries ({canaries.attack})", canaries.auc)
     if rated.exposed is not None and rated.exposed.records is not None:
-        yield _exposed_part(rated.exposed)
+        yield _exposed_part(rated.exposed, rated.noun)
     if rated.gate is not None:
         yield _gate_part(rated.gate)
 
@@ -135,22 +137,21 @@ def _separation(part: _TprPart) -> float:
     return float(special.ndtri(low) - special.ndtri(part.fpr))
 
 
-def _worst_part(worst: MostExposed) -> RatingPart:
+def _worst_part(worst: MostExposed, noun: Noun) -> RatingPart:
     def level(end: float) -> Level:
         return highest([name for name, bits in WORST_BITS.items() if end >= bits])
 
-    what = f"bits of the most exposed {worst.share:.0%} of records"
+    what = f"bits of the most exposed {worst.share:.0%} of {noun.many}"
     low, high = _known(worst.low) or 0.0, _end(worst.high)
     return RatingPart("worst", what, level(low), level(high), worst.value, worst.low, worst.high, None)
 
 
-def _exposed_part(exposed: ExposedRecords) -> RatingPart:
+def _exposed_part(exposed: ExposedRecords, noun: Noun) -> RatingPart:
     """Exposed records have no interval; that a record is listed at all is the test."""
     level: Level = "low" if exposed.records else "none found"
     missed: Level = level if exposed.reason is None else "low"
-    return RatingPart(
-        "exposed", "share of exposed records", level, missed, exposed.share, exposed.share, None, None
-    )
+    what = f"share of exposed {noun.many}"
+    return RatingPart("exposed", what, level, missed, exposed.share, exposed.share, None, None)
 
 
 def _gate_part(gate: GateResult) -> RatingPart:

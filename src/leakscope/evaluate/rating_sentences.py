@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakscope.evaluate.levels import LEVELS, auc_of, tpr_of
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
@@ -19,7 +20,8 @@ def rating_sentence(results: AuditResults) -> str:
         return f"Rating: none found. An audit of this size could have missed {_missed(results)}."
     decisive = next(part for part in rating.parts if part.level == rating.level)
     above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
-    return f"Rating: {rating.level}. {decisive_sentence(decisive)}{_without_canaries(rating)}{above}"
+    sentence = decisive_sentence(decisive, results.config.noun)
+    return f"Rating: {rating.level}. {sentence}{_without_canaries(rating)}{above}"
 
 
 def _without_canaries(rating: Rating) -> str:
@@ -28,12 +30,12 @@ def _without_canaries(rating: Rating) -> str:
     return "" if alone == rating.level else f" Without the canaries, the rating would be {alone}."
 
 
-def decisive_sentence(part: RatingPart) -> str:
+def decisive_sentence(part: RatingPart, noun: Noun = RECORD) -> str:
     """Why a figure reaches its level."""
     if part.about == "gate":
         return "The gate failed, which counts as moderate at least."
     if part.about == "exposed":
-        return f"The membership of {part.value or 0:.2%} of the records is individually detectable."
+        return f"The membership of {part.value or 0:.2%} of the {noun.many} is individually detectable."
     low = f"The {part.what} is at least {shown(part, part.low)}"
     if part.about == "worst":
         low = f"The {part.what.removeprefix('bits of the ')} reveal at least {shown(part, part.low)}"
@@ -76,6 +78,7 @@ def _missed(results: AuditResults) -> str:
 
 def _ends(results: AuditResults) -> Iterator[str]:
     """The upper end of each figure, in words."""
+    many = results.config.noun.many
     articles = {"auc": "an AUC", "tpr": "a TPR"}
     for part in results.rating.parts:
         if part.about in articles and part.high is not None:
@@ -84,12 +87,12 @@ def _ends(results: AuditResults) -> Iterator[str]:
         elif part.about == "canaries" and part.high is not None:
             yield f"an AUC of up to {shown(part, part.high)} on canaries"
         elif part.about == "worst" and part.high is not None:
-            yield f"up to {shown(part, max(part.high, 0.0))} about the most exposed 1% of records"
+            yield f"up to {shown(part, max(part.high, 0.0))} about the most exposed 1% of {many}"
     exposed = results.exposed
     if exposed is not None and exposed.fewest_detectable > exposed.tested:
-        yield "any number of exposed records"
+        yield f"any number of exposed {many}"
     elif exposed is not None and exposed.reason is not None:
-        yield f"fewer than {exposed.fewest_detectable:,} exposed records"
+        yield f"fewer than {exposed.fewest_detectable:,} exposed {many}"
 
 
 def shown(part: RatingPart, value: float | None) -> str:

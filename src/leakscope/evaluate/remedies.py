@@ -83,13 +83,14 @@ def _duplicates(results: AuditResults) -> Iterator[Remedy]:
     n_copies = int(check.numbers.get("records_with_a_copy", 0)) if check else 0
     if not n_copies:
         return
+    n_records = results.population.rows or results.population.records
     yield Remedy(
         "duplicates",
         f"{n_copies:,} records have an exact copy among the records.",
         "Train on one record of each kind. A record that occurs twice is memorized more, and removing one "
         "copy does not remove the person. Audit what is left.",
         "records = records.take(numpy.unique(records.duplicate_of))  # keeps the first of each",
-        f"At most {n_copies:,} of {results.population.records:,} records, none of which is new to the model.",
+        f"At most {n_copies:,} of {n_records:,} records, none of which is new to the model.",
     )
 
 
@@ -114,8 +115,8 @@ def _late_epochs(results: AuditResults) -> Iterator[Remedy]:
         yield Remedy(
             "late epochs",
             f"After epoch {fit.epoch}, leakage grows from {max(earlier.value or 0, 0):.3f} to "
-            f"{bits[last.epoch].value or 0:.3f} bits per record, and accuracy on non-members goes from "
-            f"{fit.nonmembers:.1%} to {last.nonmembers:.1%}.",
+            f"{bits[last.epoch].value or 0:.3f} bits per {results.config.noun.one}, and accuracy on "
+            f"non-members goes from {fit.nonmembers:.1%} to {last.nonmembers:.1%}.",
             f"Stop after epoch {fit.epoch}.{caution}",
             _training_table(results, {"epochs": fit.epoch, "checkpoints": None}),
             f"Accuracy on non-members changes by {100 * (fit.nonmembers - last.nonmembers):+.1f} points; "
@@ -176,19 +177,21 @@ def groups_above(results: AuditResults) -> list[tuple[str, GroupFigures]] | None
 
 def _groups(results: AuditResults) -> Iterator[Remedy]:
     strongest, above = results.attacks[results.strongest_attack], groups_above(results)
+    noun = results.config.noun
     if not above:
         return
     named = "; ".join(
-        f"{column} {group.group!r} ({group.records:,} records): AUC {group.auc.value or 0:.3f}"
+        f"{column} {group.group!r} ({group.records:,} {noun.many}): AUC {group.auc.value or 0:.3f}"
         for column, group in sorted(above, key=lambda one: -(one[1].auc.value or 0))[:5]
     )
     column, group = max(above, key=lambda one: one[1].auc.value or 0.0)
     yield Remedy(
         "groups",
-        f"Some groups are more exposed than the records as a whole (AUC {strongest.auc.value or 0:.3f}): "
+        f"Some groups are more exposed than the {noun.many} as a whole (AUC {strongest.auc.value or 0:.3f}): "
         f"{named}.",
-        "Protect the group, not the average: look at its most exposed records, and add records of the group "
-        "or, where the model can do without, leave it out. Judge every remedy by the group's own figures.",
+        f"Protect the group, not the average: look at its most exposed {noun.many}, and add {noun.many} of "
+        "the group or, where the model can do without, leave it out. Judge every remedy by the group's own "
+        "figures.",
         "r = leakscope.open_run(RUN).records\n"
         f'r.filter(r[{column!r}] == {group.group!r}).sort("advantage", descending=True)',
         "Records of a small group are hard to replace: leaving them out costs accuracy on the group.",
@@ -206,7 +209,7 @@ def _models(results: AuditResults) -> Iterator[Remedy]:
         return
     found = f"{n_models} models are too few"
     if exposed is not None and is_blind:
-        found = f"Exposed records: {exposed.reason}"
+        found = f"Exposed {results.config.noun.many}: {exposed.reason}"
     yield Remedy(
         "models",
         f"{found}.",

@@ -8,6 +8,7 @@ from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
 from leakscope.evaluate.hygiene.outcome import CAUSES
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.evaluate.text_sentences import text_sentences
@@ -136,8 +137,10 @@ def claim_sentences(results: AuditResults) -> list[str]:
 
 def population_sentence(results: AuditResults) -> str:
     """Which models were audited, on which records."""
-    population, name = results.population, results.config.records
-    records = f"{population.records:,} records" + ("" if name == "records" else f" ({name})")
+    population, name, noun = results.population, results.config.records, results.config.noun
+    of = [] if population.rows is None else [f"{population.rows:,} records"]
+    of += [] if name == "records" else [name]
+    records = f"{population.records:,} {noun.many}" + (f" ({', '.join(of)})" if of else "")
     if not results.is_of_one_model:
         planted = f", and of {_canaries(population.canaries)}" if population.canaries else ""
         return f"{population.models} models were each trained on a random half of {records}{planted}."
@@ -188,19 +191,26 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
 def strongest_sentence(results: AuditResults) -> str:
     """How often the strongest attack ranks a member above a non-member."""
     return (
-        f"The strongest attack ({results.strongest_attack}) ranks a random member above a random non-member "
+        f"The strongest attack ({results.strongest_attack}) ranks {_a_pair(results.config.noun)} "
         f"{how_often(results)}."
     )
 
 
+def _a_pair(noun: Noun) -> str:
+    """Whom an AUC compares."""
+    if noun == RECORD:
+        return "a random member above a random non-member"
+    return f"a random {noun.one} of the training set above a random other {noun.one}"
+
+
 def how_often(results: AuditResults) -> str:
     """The AUC of the strongest attack as a share of the time, with its interval."""
-    auc = results.headline.auc
+    auc, many = results.headline.auc, results.config.noun.many
     interval = "no interval" if auc.low is None else f"95% interval {auc.low:.1%} to {auc.high:.1%}"
     if auc.these_low is not None:  # see docs/coverage.md for what "about" means
         interval = (
-            f"95% interval {auc.these_low:.1%} to {auc.these_high:.1%} for these records, "
-            f"about {auc.low:.1%} to {auc.high:.1%} for records like these"
+            f"95% interval {auc.these_low:.1%} to {auc.these_high:.1%} for these {many}, "
+            f"about {auc.low:.1%} to {auc.high:.1%} for {many} like these"
         )
     return f"{auc.value or 0:.1%} of the time ({interval}; guessing gives 50%)"
 
@@ -212,7 +222,8 @@ def set_sentences(results: AuditResults) -> list[str]:
     # Where membership is secret, a page says nothing about fewer records.
     is_small = results.is_of_one_model and most_exposed.records < FEWEST_RECORDS
     if most_exposed.reason is None and not is_small:
-        share = f"most exposed {MOST_EXPOSED_SHARE:.0%} of the records (chosen on the other models)"
+        whom = f"{MOST_EXPOSED_SHARE:.0%} of the {results.config.noun.many}"
+        share = f"most exposed {whom} (chosen on the other models)"
         sentences.append(f"Among the {share}, {_how_often_in(most_exposed)}.")
     if canaries is not None and canaries.reason is None:
         sentences.append(f"Among the {_canaries(canaries.records)}, {_how_often_in(canaries)}.")
@@ -234,15 +245,15 @@ def _canaries(number: int) -> str:
 
 def exposed_sentences(results: AuditResults) -> list[str]:
     """How many records are individually exposed; none where single records were not evaluated."""
-    exposed = results.exposed
+    exposed, noun = results.exposed, results.config.noun
     if exposed is None:
         return []
     if exposed.records is None or exposed.share is None:
-        return [f"Exposed records: {exposed.reason}."]
+        return [f"Exposed {noun.many}: {exposed.reason}."]
     rate = f"{exposed.false_discovery_rate:.0%}"
     if not exposed.records:
-        return [f"No record is individually exposed at a false discovery rate of {rate}."]
-    number = "1 record" if exposed.records == 1 else f"{exposed.records:,} records"
+        return [f"No {noun.one} is individually exposed at a false discovery rate of {rate}."]
+    number = noun.counted(exposed.records)
     be = "is" if exposed.records == 1 else "are"
     return [
         f"{number} ({exposed.share:.1%}) {be} individually exposed: membership is detectable across models "
@@ -256,11 +267,15 @@ def leakage_sentences(results: AuditResults) -> list[str]:
     if not checkpoints or checkpoints[-1].bits.value is None:
         return []
     bits, most_exposed = checkpoints[-1].bits, checkpoints[-1].most_exposed
-    over = f"Over all {results.population.models} models, an" if results.is_of_one_model else "An"
+    noun = results.config.noun
+    what = "An output" if noun == RECORD else f"The mean output on the records of one {noun.one}"
+    if results.is_of_one_model:
+        what = f"Over all {results.population.models} models, {what[0].lower()}{what[1:]}"
+    membership = noun.say("a record's membership")
     return [
-        f"{over} output reveals {max(bits.value or 0, 0):.3f} bits about a record's membership on average "
-        f"({_bits_interval(bits)}; 1 bit is certainty). The most exposed {most_exposed.share:.0%} of records "
-        f"reveal {max(most_exposed.value or 0, 0):.2f} bits."
+        f"{what} reveals {max(bits.value or 0, 0):.3f} bits about {membership} on average "
+        f"({_bits_interval(bits, noun)}; 1 bit is certainty). The most exposed {most_exposed.share:.0%} of "
+        f"{noun.many} reveal {max(most_exposed.value or 0, 0):.2f} bits."
     ]
 
 
@@ -283,23 +298,24 @@ def seeds_text(population: PopulationFigures) -> str:
 
 def limitations(results: AuditResults) -> list[str]:
     """What the figures do not say."""
+    many = results.config.noun.many
     if results.is_of_one_model:
         return [
             "The figures hold for these attacks and these outputs; a stronger attack may learn more.",
-            "Intervals are over records: another model trained the same way may reveal more or less.",
+            f"Intervals are over {many}: another model trained the same way may reveal more or less.",
         ]
     return [
         "The figures hold for these attacks and this many models; a stronger attack may learn more.",
-        "They hold for this recipe, on these records and on others drawn like them.",
-        "Intervals for records like these are approximate, because no model was trained on other records.",
+        f"They hold for this recipe, on these {many} and on others drawn like them.",
+        f"Intervals for {many} like these are approximate, because no model was trained on other {many}.",
     ]
 
 
-def _bits_interval(bits: TwoEstimates) -> str:
+def _bits_interval(bits: TwoEstimates, noun: Noun) -> str:
     if None in (bits.low, bits.high, bits.these_low, bits.these_high):
         return "no interval: too few models"
     low, high, these_low, these_high = (
         f"{max(end or 0, 0):.3f}" for end in (bits.low, bits.high, bits.these_low, bits.these_high)
     )
-    of_these = f"95% interval {these_low} to {these_high} for these records"
-    return f"{of_these}, about {low} to {high} for records like these"
+    of_these = f"95% interval {these_low} to {these_high} for these {noun.many}"
+    return f"{of_these}, about {low} to {high} for {noun.many} like these"

@@ -70,7 +70,8 @@ def suggested_gate(results: AuditResults) -> SuggestedGate:
             break
     verb = {"passed": "passes", "failed": "fails", "inconclusive": "can neither pass nor fail"}[outcome]
     audited = f"The audited model {verb} these limits."
-    return SuggestedGate(gate, level, outcome, (*gate_reasons(gate, level), audited))
+    reasons = map(results.config.noun.say, gate_reasons(gate, level))
+    return SuggestedGate(gate, level, outcome, (*reasons, audited))
 
 
 def gate_to_begin_with(

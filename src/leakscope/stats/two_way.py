@@ -105,6 +105,18 @@ class Variance(NamedTuple):
         """The same with this multiple of what is independent from record to record."""
         return self._replace(these_records=factor * self.these_records, like_these=factor * self.like_these)
 
+    def of_plain_mean(self) -> Variance:
+        """The same where the figure is a plain mean over models, which no model that is left out changes.
+
+        The jackknife's variance as a whole then has `degrees` degrees of freedom. Taking out what is
+        independent from record to record makes its quantiles too small where that is a large part.
+        """
+        return self._replace(
+            common=self.common + self.these_records,
+            these_records=0.0,
+            like_these=max(self.like_these - self.these_records, 0.0),
+        )
+
     def at_least(self, other: Variance) -> Variance:
         """The larger of two variances, component by component."""
         return Variance(

@@ -45,16 +45,21 @@ class Size(NamedTuple):
 
 
 def config_text(
-    out: Path, data: Lines, net: str | None, estimator: str | None, n_records: int, schema: bool
+    out: Path,
+    data: Lines,
+    model: tuple[str | None, str | None],
+    n_records: int,
+    schema: bool,
+    unit: str | None = None,
 ) -> str:
-    """The whole file, which reads the records of `data` and trains a network or an estimator."""
+    """The whole file, which reads the records of `data` and trains `model`, a network or an estimator."""
     size = Size.of(n_records)
     head = [f"#:schema ./{SCHEMA_FILE}"] if schema else []
     head += [
         f"# leakscope audit {_comment(out.name)}",
         "# Written by `leakscope init`. `leakscope config reference` lists every setting.",
     ]
-    parts = ["\n".join(head), str(data), *_model(net, estimator, size), str(_population(size)), _GATE]
+    parts = ["\n".join(head), str(data), *_model(*model, size), str(_population(size, unit)), _GATE]
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,9 +86,11 @@ def _model(net: str | None, estimator: str | None, size: Size) -> list[str]:
     return [str(Lines("model", (("net", net, why),))), str(Lines("training", training))]
 
 
-def _population(size: Size) -> Lines:
+def _population(size: Size, unit: str | None) -> Lines:
+    whose = "all records of one are in a training set, or none is: a person is a member as a whole"
+    units = () if unit is None else (("unit", unit, whose),)
     why = "each is trained on a random half and is the target in turn; `leakscope plan` estimates the time"
-    return Lines("population", (("models", size.models, why), ("seed", 0, "")))
+    return Lines("population", (("models", size.models, why), *units, ("seed", 0, "")))
 
 
 def _comment(text: str) -> str:

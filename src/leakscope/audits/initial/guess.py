@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
+from leakscope.audits.units import are_people
 from leakscope.data.columns import listed, require_names
 from leakscope.errors import InputError
 
@@ -29,21 +30,29 @@ class Guess(NamedTuple):
     task_reason: str
     left_out: tuple[str, ...]
     left_out_reason: str
+    unit: str | None = None
 
     def features(self, look: Look) -> tuple[str, ...]:
         """The columns that remain."""
-        return tuple(name for name in look.names if name not in (self.label, self.id, *self.left_out))
+        taken = (self.label, self.id, self.unit, *self.left_out)
+        return tuple(name for name in look.names if name not in taken)
 
 
 def guess(
-    look: Look, label: str | None = None, id_column: str | None = None, is_numbered: bool = False
+    look: Look,
+    label: str | None = None,
+    id_column: str | None = None,
+    is_numbered: bool = False,
+    unit: str | None = None,
 ) -> Guess:
     """Label, id, task and features, as given or guessed; `is_numbered`: no column is the id.
+
+    `unit` is the column that says whose record it is; None: every record is its own.
 
     Raises:
         InputError: no column can be the label or none is left as a feature; names the option that helps.
     """
-    for role, given in (("label", label), ("id", id_column)):
+    for role, given in (("label", label), ("id", id_column), ("unit", unit)):
         require_names(f"{look.path}: {role} column", [] if given is None else [given], look.names)
     if label is not None and label == id_column:
         raise InputError(f"{label!r} cannot be both label and id")
@@ -56,9 +65,13 @@ def guess(
     if id_column is not None and whole_column(look.path, id_column).is_duplicated().any():
         raise InputError(f"{look.path}: id column {id_column!r} is not unique; choose another with --id")
     task, task_reason = _task(look, chosen)
-    out = [c for c in look.columns if c.name not in (chosen, own_id) and (c.is_free_text or not c.n_values)]
+    if unit is not None and unit in (chosen, own_id):
+        raise InputError(f"{unit!r} cannot be both unit and {'label' if unit == chosen else 'id'}")
+    roles = (chosen, own_id, unit)
+    out = [c for c in look.columns if c.name not in roles and (c.is_free_text or not c.n_values)]
     why = "free text or ids (more than 256 different texts), or empty" if out else ""
-    found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, tuple(c.name for c in out), why)
+    names = tuple(c.name for c in out)
+    found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, names, why, unit)
     if not found.features(look):
         raise InputError(f"{look.path}: no column is left as a feature beside {listed([chosen], _SHOWN)}")
     return found
@@ -99,6 +112,14 @@ def guess_id(look: Look, label: str) -> tuple[str | None, str]:
         if not whole_column(look.path, column.name).is_duplicated().any():
             return column.name, "no value occurs twice"
     return None, "no column is called so and unique; records are numbered by row"
+
+
+def guess_unit(look: Look, label: str | None = None, id_column: str | None = None) -> str | None:
+    """The column that probably says whose record it is: ids of people with several rows each."""
+    n_rows = min(look.n_rows, FIRST_ROWS)
+    columns = [c for c in look.columns if c.name not in (label, id_column) and c.kind in ("whole", "text")]
+    people = [c.name for c in columns if are_people(c.name, c.n_values, n_rows)]
+    return next((name for name in people if not whole_column(look.path, name).null_count()), None)
 
 
 def _is_named_as_id(column: Column) -> bool:

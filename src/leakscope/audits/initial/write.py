@@ -10,7 +10,7 @@ from typing import NamedTuple
 from leakscope.audits.config import parse_config
 from leakscope.audits.config_schema import config_schema
 from leakscope.audits.initial.config_text import SCHEMA_FILE, Lines, config_text, path_from
-from leakscope.audits.initial.guess import Guess, guess
+from leakscope.audits.initial.guess import Guess, guess, guess_unit
 from leakscope.audits.initial.look import Look, look_at
 from leakscope.data.files import SUFFIXES, read_table
 from leakscope.data.prediction_roles import MEMBERS
@@ -32,6 +32,8 @@ class Answers:
         net: a network.
         estimator: a scikit-learn estimator, "package.module:Class".
         is_numbered: records have no ids, whatever columns look like ids.
+        unit: column that says whose record it is.
+        is_by_record: every record is its own, whatever columns look like ids of people.
         schema: write the JSON schema beside the config file, and name it there.
     """
 
@@ -41,6 +43,8 @@ class Answers:
     estimator: str | None = None
     schema: bool = True
     is_numbered: bool = False
+    unit: str | None = None
+    is_by_record: bool = False
 
 
 class Written(NamedTuple):
@@ -93,13 +97,14 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
     if answers.net is not None and answers.estimator is not None:
         raise InputError("--net and --estimator exclude each other; give one")
     look = look_at_table(file)
-    found = None if look is None else guess(look, answers.label, answers.id, answers.is_numbered)
+    found = None if look is None else _guessed(look, answers)
     records = _records(file, answers, look, found)
     data, reasons = _data(file, out, look, found, records)
     net = answers.net or ("cnn" if records is not None and records.features.ndim == 4 else "mlp")
     _check_model(answers, found, records, out)
     n_records = look.n_rows if look is not None else len(records) if records is not None else 0
-    text = config_text(out, data, net, answers.estimator, n_records, answers.schema)
+    unit = answers.unit if found is None else found.unit
+    text = config_text(out, data, (net, answers.estimator), n_records, answers.schema, unit)
     parse_config(text, out)
     if answers.schema:
         _write_schema(out.parent / SCHEMA_FILE)
@@ -108,14 +113,22 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
     return Written(out, reasons)
 
 
+def _guessed(look: Look, answers: Answers) -> Guess:
+    unit = answers.unit
+    if unit is None and not answers.is_by_record:
+        unit = guess_unit(look, answers.label, answers.id)
+    return guess(look, answers.label, answers.id, answers.is_numbered, unit)
+
+
 def _records(file: Path, answers: Answers, look: Look | None, found: Guess | None) -> Records | None:
     """The records, read as an audit reads them, so that what is written runs; None: they are too many."""
     if look is None or found is None:
-        return read_table(file, answers.label, answers.id)
+        return read_table(file, answers.label, answers.id, () if answers.unit is None else (answers.unit,))
     if look.n_rows * len(look.names) > _READ_WHOLE:
         return None
     features = found.features(look) if found.left_out else None
-    return read_table(file, found.label, found.id, (), features, found.task)
+    whose = () if found.unit is None else (found.unit,)
+    return read_table(file, found.label, found.id, whose, features, found.task)
 
 
 def _data(
@@ -147,6 +160,8 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
         f"Task: {found.task} ({found.task_reason}).",
         f"Ids: {found.id!r}, because {found.id_reason}." if found.id else f"Ids: none; {found.id_reason}.",
     ]
+    if found.unit is not None:
+        lines.append(f"Unit: {found.unit!r}; all records of one are in a training set, or none is.")
     if found.left_out:
         lines.append(f"Left out: {', '.join(map(repr, found.left_out))}, {found.left_out_reason}.")
     if records is None:

@@ -143,6 +143,7 @@ class Plan:
         suggested: limits to begin with.
         claim: what the audit can say about a claim of differential privacy; None: nothing is claimed.
         columns: how the columns of a table were read, and likely mistakes in them; empty for other records.
+        unit: the column that says whose record it is, so that sizes are about units; None: about records.
     """
 
     population: Sizes
@@ -153,6 +154,7 @@ class Plan:
     suggested: SuggestedGate
     claim: PlannedClaim | None
     columns: tuple[str, ...] = ()
+    unit: str | None = None
 
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
@@ -179,6 +181,7 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
         ),
         plan_claim(prepared, None if cost is None else cost.time.training),
         tuple(prepared.columns),
+        config.unit,
     )
 
 

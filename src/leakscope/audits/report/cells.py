@@ -28,7 +28,7 @@ def attack_table(results: AuditResults) -> Table:
         if n_targets > 1
         else "One target ± half the width of its 95% interval over records."
     )
-    return Table(head, rows, caption)
+    return Table(head, rows, results.config.noun.say(caption))
 
 
 def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
@@ -40,7 +40,13 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     """
     headline, population = results.headline, results.population
     points = results.attacks[headline.attack].tpr_at_fpr
-    head = ["records", "number", "attack", "AUC", *(f"TPR at {percent(point.fpr)} FPR" for point in points)]
+    head = [
+        results.config.noun.many,
+        "number",
+        "attack",
+        "AUC",
+        *(f"TPR at {percent(point.fpr)} FPR" for point in points),
+    ]
     rows = [_set_row("all", population.records, headline.attack, headline.auc, points)]
     for name, figures in sets_of(results):
         if figures.records >= fewest_records or figures.reason is not None:
@@ -48,7 +54,7 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
             rows.append(_set_row(name, number, figures.attack, figures.auc, figures.tpr_at_fpr))
     kind = "for records like these" if population.targets > 1 else "over records"
     caption = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
-    return Table(head, rows, caption)
+    return Table(head, rows, results.config.noun.say(caption))
 
 
 def sets_of(results: AuditResults) -> list[tuple[str, SetFigures]]:
@@ -69,7 +75,10 @@ def sets_remarks(results: AuditResults) -> list[str]:
     """How the sets were chosen, and why some cells have no number."""
     sets = sets_of(results)
     chosen = "The most exposed records are chosen for each target by the outputs of the other models."
-    unmeasured = [f"Not measurable, {name}: {own.reason}." for name, own in sets if own.reason is not None]
+    say = results.config.noun.say
+    unmeasured = [
+        f"Not measurable, {name}: {say(own.reason)}." for name, own in sets if own.reason is not None
+    ]
     rates = [
         f"Not measurable, {name}: {point.reason}."
         for name, own in sets
@@ -77,7 +86,7 @@ def sets_remarks(results: AuditResults) -> list[str]:
         for point in own.tpr_at_fpr
         if point.reason
     ]
-    return [*([chosen] if sets[0][1].reason is None else []), *unmeasured, *rates]
+    return [*([say(chosen)] if sets[0][1].reason is None else []), *unmeasured, *rates]
 
 
 def interval_table(results: AuditResults) -> list[Table]:
@@ -103,7 +112,9 @@ def interval_table(results: AuditResults) -> list[Table]:
         "another sample of records, and models trained on it; approximate, because no model was trained on "
         "other records."
     )
-    return [Table(["attack", "figure", "these records", "records like these"], rows, caption)] if rows else []
+    say = results.config.noun.say
+    head = ["attack", "figure", say("these records"), say("records like these")]
+    return [Table(head, rows, say(caption))] if rows else []
 
 
 def _both_intervals(figure: Figure) -> tuple[tuple[float, float], tuple[float, float]]:

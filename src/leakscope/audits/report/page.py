@@ -85,7 +85,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
             method_section(results, disclosure),
             reproduce_section(results, bank, is_secret),
         ],
-        limits=[*limitations(results), *_LIMITATIONS],
+        limits=[*limitations(results), *map(results.config.noun.say, _LIMITATIONS)],
         provenance=provenance(bank, is_secret),
         arrays=rows.arrays,
         picture=audit_picture(results),
@@ -124,7 +124,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
     population = results.population
     is_saved, per_model = "saved" in population.recipe, " per model" if population.targets > 1 else ""
     known = [
-        ("Records", f"{population.records:,} ({results.config.records})"),
+        (results.config.noun.say("Records"), _who(results)),
         ("Columns", results.config.source.facts.get("columns", "")),
         ("Columns to check", results.config.source.facts.get("columns to check", "")),
         ("Documents", results.config.source.facts.get("documents", "")),
@@ -139,6 +139,13 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Records sha256", population.records_sha256[:_SHOWN_HASH]),
     ]
     return [(name, value) for name, value in known if value]
+
+
+def _who(results: AuditResults) -> str:
+    """Number and name of those whose membership is in question."""
+    population, name = results.population, results.config.records
+    rows = "" if population.rows is None else f"{population.rows:,} records, "
+    return f"{population.records:,} ({rows}{name})"
 
 
 def provenance(bank: Bank, is_secret: bool) -> list[tuple[str, str]]:
@@ -274,7 +281,7 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, 
     """The figure a limit applies to, and its name."""
     bound = Estimate(outcome.bound, None, None)
     if outcome.attack is None:
-        return bound, "Share of individually exposed records"
+        return bound, f"Share of individually exposed {results.config.noun.many}"
     figures = results.attacks[outcome.attack]
     if outcome.limit_on == "max_epsilon":
         return bound, f"Lower bound on epsilon ({outcome.attack})"

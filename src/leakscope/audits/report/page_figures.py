@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -57,8 +57,8 @@ def sets_section(results: AuditResults, fewest_records: int) -> Section:
         "A figure over all records is an average, and an average hides the few records that stand out. Rates "
         "of a set are within the set: its own non-members set the threshold, and all targets are pooled."
     )
-    table = sets_table(results, fewest_records)
-    return Section("sets", "Exposure by record set", [table, *sets_remarks(results)], note)
+    table, say = sets_table(results, fewest_records), results.config.noun.say
+    return Section("sets", say("Exposure by record set"), [table, *sets_remarks(results)], say(note))
 
 
 def roc_section(results: AuditResults, bands: Mapping[str, RocBand], is_secret: bool) -> Section:
@@ -135,13 +135,13 @@ def precision_section(results: AuditResults) -> Section:
     )
     if not points:
         absent = Absent("No TPR is measurable at the chosen FPR budgets.")
-        return Section("precision", "Precision", [absent], note)
+        return Section("precision", "Precision", [absent], results.config.noun.say(note))
     at_start = [(label, p, _precision(p.value or 0.0, p.fpr, _START_PRIOR)) for label, p in points]
     slider = template("prior.html.j2", rows=at_start, prior=_START_PRIOR)
     priors = [f"precision if {entry.prior:.0%} are members" for entry in points[0][1].precision]
     rows = [[label, percent(p.fpr), rate(p), *map(rate, p.precision)] for label, p in points]
     table = Table(["attack", "FPR", "TPR", *priors], rows)
-    return Section("precision", "Precision", [Raw(slider, [table])], note)
+    return Section("precision", "Precision", [Raw(slider, [table])], results.config.noun.say(note))
 
 
 def _precision(tpr: float, fpr: float, prior: float) -> float:
@@ -157,18 +157,19 @@ def groups_section(results: AuditResults, fewest_records: int) -> Section:
     columns = {name: groups for name, groups in shown.items() if groups}
     n_small = sum(map(len, all_columns.values())) - sum(map(len, columns.values()))
     overall = results.attacks[attack].auc.value
-    charts = [_group_chart(k, name, columns[name], attack, overall) for k, name in enumerate(columns)]
+    say = results.config.noun.say
+    charts = [_group_chart(k, name, columns[name], attack, overall, say) for k, name in enumerate(columns)]
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
-    absent = [] if all_columns else [Absent(no_groups)]
+    absent = [] if all_columns else [Absent(say(no_groups))]
     if n_small:
         noun = "group" if n_small == 1 else "groups"
-        absent.append(Absent(f"Left out: {n_small} {noun} of fewer than {fewest_records} records."))
+        absent.append(Absent(say(f"Left out: {n_small} {noun} of fewer than {fewest_records} records.")))
     note = (
         f"Does the risk differ between groups of people? Attack: {attack}. Each group has its own 95% "
         "interval; among many groups, some differ by chance."
     )
     reasons = [
-        f"Not evaluated by {column}: {reason}. Merge groups to compare them."
+        f"Not evaluated by {column}: {reason}.{_merge_groups(reason)}"
         for column, reason in results.groups_left_out.items()
     ]
     body: Body = [*(_groups_sentences(results) if charts else ()), *charts, *reasons, *absent]
@@ -179,21 +180,31 @@ def _groups_sentences(results: AuditResults) -> list[str]:
     """Which groups stand out; the rule of the remedy for groups, whose intervals allow for their number."""
     if undermining(results.hygiene):
         return []
-    above = groups_above(results)
+    above, say = groups_above(results), results.config.noun.say
     if above is None:
-        return [
-            f"Whether a group stands out was not tested: none has {FEWEST_RECORDS} records and an interval."
-        ]
+        why = f"none has {FEWEST_RECORDS} records and an interval"
+        return [say(f"Whether a group stands out was not tested: {why}.")]
     if above:
         return [remedy.found for remedy in remedies(results) if remedy.finding == "groups"]
     return [
-        f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as a "
-        "whole beyond chance."
+        say(
+            f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as "
+            "a whole beyond chance."
+        )
     ]
 
 
+def _merge_groups(reason: str) -> str:
+    return " Merge groups to compare them." if "at most" in reason else ""
+
+
 def _group_chart(
-    k: int, column: str, groups: Sequence[GroupFigures], attack: str, overall: float | None
+    k: int,
+    column: str,
+    groups: Sequence[GroupFigures],
+    attack: str,
+    overall: float | None,
+    say: Callable[[str], str],
 ) -> Chart:
     """AUC by group; a dashed line is guessing, a solid one the AUC over all records."""
     defined = [group for group in groups if group.auc.value is not None]
@@ -209,12 +220,12 @@ def _group_chart(
               "yaxis": {"type": "category", "autorange": "reversed"}}  # fmt: skip
     alt = (
         f"AUC of {attack} for each group of {column}, with 95% intervals. The dashed line is guessing, the "
-        "solid line all records."
+        f"solid line {say('all records')}."
     )
     figure = {"data": [trace], "layout": layout}
     rates = [f"TPR at {percent(point.fpr)} FPR" for point in groups[0].tpr_at_fpr]
     rows = [[g.group, f"{g.records:,}", number(g.auc), *map(rate, g.tpr_at_fpr)] for g in groups]
-    numbers, height = Table([column, "records", "AUC", *rates], rows), 90 + 26 * len(defined)
+    numbers, height = Table([column, say("records"), "AUC", *rates], rows), 90 + 26 * len(defined)
     return Chart(f"groups-{k}", figure, alt, numbers, height, title=f"By {column}")
 
 
@@ -238,21 +249,23 @@ def bits_section(results: AuditResults) -> Section:
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
     body: Body = [*numbers, Absent(one_checkpoint)]
     if len(leakage.checkpoints) > 1:
-        body = [_bits_chart(leakage.checkpoints), *numbers]
+        body = [_bits_chart(leakage.checkpoints, results.config.noun.say), *numbers]
+    say = results.config.noun.say
+    signal = leakage.signal if results.population.rows is None else f"mean {leakage.signal} over its rows"
     note = (
-        f"A record's {leakage.signal} has one distribution over models trained on it and another over the "
+        f"A record's {signal} has one distribution over models trained on it and another over the "
         "other models; a Gaussian is fitted to each. Mutual information is at most 1 bit. rho_KL is the "
         "sum of the two Kullback-Leibler divergences, in bits. Total variation is the largest advantage "
         "of an attacker who sees only this output, if the Gaussians are right; where they are not, an "
         "attacker can exceed it. All figures are bias-corrected with permuted designs; intervals are for "
         "records like these, and approximate."
     )
-    return Section("bits", "Bits", body, note)
+    return Section("bits", "Bits", body, say(note))
 
 
-def _bits_chart(checkpoints: Sequence[CheckpointLeakage]) -> Chart:
+def _bits_chart(checkpoints: Sequence[CheckpointLeakage], say: Callable[[str], str]) -> Chart:
     series: dict[str, list[Estimate]] = {
-        "mean over records": [at.bits for at in checkpoints],
+        say("mean over records"): [at.bits for at in checkpoints],
         "most exposed 1%": [at.most_exposed for at in checkpoints],
     }
     epochs = [at.epoch for at in checkpoints]
@@ -272,7 +285,7 @@ def scores_section(results: AuditResults, attacked: Attacked, is_secret: bool) -
         absent = (
             "Left out: a bar of one record would reveal its membership. `--with-membership` includes them."
         )
-        return Section("scores", "Scores", [Absent(absent)])
+        return Section("scores", "Scores", [Absent(results.config.noun.say(absent))])
     strongest, scores = results.strongest_attack, attacked.scores
     labels = [strongest, *(label for label in results.attacks if label != strongest)]
     traces = [
@@ -286,7 +299,7 @@ def scores_section(results: AuditResults, attacked: Attacked, is_secret: bool) -
         "data": traces,
         "layout": {
             "xaxis": axis("score (higher means member)"),
-            "yaxis": axis("share of records", tickformat=".1%", rangemode="tozero"),
+            "yaxis": axis(results.config.noun.say("share of records"), tickformat=".1%", rangemode="tozero"),
             "hovermode": "x",
         },
     }

@@ -61,7 +61,7 @@ def _epsilon(bound: EpsilonFigure) -> str:
 def _epsilon_text(results: AuditResults) -> str:
     config = results.config
     median = " We report the median bound over targets." if results.population.targets > 1 else ""
-    return (
+    return config.noun.say(
         f"With {config.confidence:.0%} confidence, training is not (epsilon, {config.delta:g})-"
         "differentially private for any epsilon below the bound, provided that records are "
         f"independent.{median}"
@@ -88,7 +88,8 @@ def _calibrated(results: AuditResults) -> Body:
 def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
     """The definitions behind the figures."""
     # What the page reveals about single records does not apply to report.md, which has none.
-    single = Definitions([("Single records", _disclosure_text(results, disclosure))])
+    say = results.config.noun.say
+    single = Definitions([(say("Single records"), say(_disclosure_text(results, disclosure)))])
     return Section("method", "Method", [Definitions(_definitions(results)), Raw(single.html())])
 
 
@@ -155,7 +156,21 @@ def _definitions(results: AuditResults) -> list[tuple[str, str]]:
              f"{results.exposed.false_discovery_rate:.0%} of the exposed records are expected to be false "
              "alarms."),
         ]  # fmt: skip
-    return lines
+    say = results.config.noun.say
+    return [*((say(name), say(text)) for name, text in lines), *_unit_definition(results)]
+
+
+def _unit_definition(results: AuditResults) -> list[tuple[str, str]]:
+    """Who is a member where records belong to units."""
+    noun, rows = results.config.noun, results.population.rows
+    if rows is None:
+        return []
+    text = (
+        f"The {rows:,} records belong to {results.population.records:,} {noun.many}. All records of one "
+        f"{noun.one} are in a training set, or none is. Their scores are combined into one score for the "
+        f"{noun.one}: log likelihood ratios are added, other scores are averaged."
+    )
+    return [(noun.say("Record"), text)]
 
 
 def _disclosure_text(results: AuditResults, disclosure: Disclosure) -> str:

@@ -104,11 +104,11 @@ def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> R
     stored = read_stored_rows(folder / RECORDS, order)
     figures, texts = _columns(stored)
     rows = RecordRows()
-    rows.add(Column("id", "record", "id"), texts.pop("id"))
+    say = results.config.noun.say
+    rows.add(Column("id", say("record"), "id"), texts.pop("id"))
     if len(order) < n_records:
-        rows.absent.append(
-            f"This page lists the {len(order):,} most exposed of {n_records:,} records; {RECORDS} has all."
-        )
+        listed = say(f"This page lists the {len(order):,} most exposed of {n_records:,} records")
+        rows.absent.append(f"{listed}; {RECORDS} has all.")
     _add_figures(rows, figures, is_secret)
     _add_texts(rows, texts)
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
@@ -124,14 +124,19 @@ def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> R
 def records_section(rows: RecordRows, results: AuditResults) -> Section:
     """The table, its controls and the panel of one record."""
     empty: dict[str, Any] = {"data": [], "layout": {}}
+    say = results.config.noun.say
     note = "Most exposed first. Select a record to see every model's output on it."
+    if results.population.rows is not None:
+        note = "Most exposed first. Select a record to see every model's mean output on it."
     if results.exposed:
         exposed, n_records = results.exposed, results.population.records
         counted = f"Exposed records: {exposed.reason}"
         if exposed.records is not None:
             counted = f"{exposed.records:,} of {n_records:,} records are exposed"
         note = f"{counted}. {note}"
+    note = say(note)
     table = {"columns": rows.columns, "records": len(rows.ids), "others": rows.others}
+    table |= {"many": results.config.noun.many}
     body = template(
         "records.html.j2",
         settings=script_json({**table, **asdict(rows.details)}),
@@ -140,10 +145,11 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
         ids=rows.ids[:_STATIC_ROWS].tolist(),
         absent=rows.absent,
         n_records=len(rows.ids),
-        strip=Chart("record-strip", empty, "Every model's output on this record.", height=220).html(),
-        path=Chart("record-path", empty, "Mean output on this record over training.", height=260).html(),
+        noun=results.config.noun,
+        strip=Chart("record-strip", empty, say("Every model's output on this record."), height=220).html(),
+        path=Chart("record-path", empty, say("Mean output on this record over training."), height=260).html(),
     )
-    return Section("records", "Records", [Raw(body)], note)
+    return Section("records", say("Records"), [Raw(body)], note)
 
 
 def _most_exposed(folder: Path) -> tuple[IntArray, int]:

@@ -15,6 +15,7 @@ from leakscope.array_types import AnyArray
 from leakscope.disclosure import FEWEST_RECORDS, keyed_ids
 from leakscope.disk.parquet import read_stored, stored_columns
 from leakscope.evaluate.judge import RECORDS
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import exposed_sentences
 from leakscope.report.blocks import Absent, Body, Code, Table
@@ -27,31 +28,32 @@ _IDS_PER_LINE = 8
 
 def redacted_records_section(results: AuditResults, folder: Path) -> Section:
     """Counts of records by risk, and the keyed ids of the exposed ones."""
+    say = results.config.noun.say
     if "advantage" not in stored_columns(folder / RECORDS):
-        absent = Absent("Records have no risk over models, because only one model was attacked.")
-        return Section("records", "Records", [absent])
+        absent = Absent(say("Records have no risk over models, because only one model was attacked."))
+        return Section("records", say("Records"), [absent])
     stored = read_stored(folder / RECORDS, ["id", "advantage", "exposed"])
     body: Body = [
-        _risk_table(stored["advantage"].to_numpy()),
-        *_exposed(folder, stored.filter("exposed")["id"].to_numpy()),
+        _risk_table(stored["advantage"].to_numpy(), results.config.noun),
+        *_exposed(folder, stored.filter("exposed")["id"].to_numpy(), results.config.noun),
     ]
     note = "The risk of a record is the TPR of an attack on it over the models, minus the FPR."
-    note = " ".join([*exposed_sentences(results), note])
-    return Section("records", "Records", body, note)
+    note = " ".join([*exposed_sentences(results), say(note)])
+    return Section("records", say("Records"), body, note)
 
 
-def _risk_table(advantage: AnyArray) -> Table:
+def _risk_table(advantage: AnyArray, noun: Noun) -> Table:
     counts, _ = np.histogram(advantage[np.isfinite(advantage)], _EDGES)
     rows = [
         [f"{low:+.1f} to {high:+.1f}", f"{n:,}"]
         for low, high, n in zip(_EDGES[:-1], _EDGES[1:], counts.tolist(), strict=True)
     ]
-    return Table(("risk", "records"), rows, "Number of records by risk")
+    return Table(("risk", noun.many), rows, noun.say("Number of records by risk"))
 
 
-def _exposed(folder: Path, ids: AnyArray) -> Body:
+def _exposed(folder: Path, ids: AnyArray, noun: Noun) -> Body:
     if len(ids) < FEWEST_RECORDS:
-        return [Absent(f"Exposed records are listed where there are at least {FEWEST_RECORDS}.")]
+        return [Absent(noun.say(f"Exposed records are listed where there are at least {FEWEST_RECORDS}."))]
     hashes = sorted(keyed_ids(folder, ids.astype(str)).tolist())
     more = f" {_MOST_IDS:,} of them are listed." if len(hashes) > _MOST_IDS else ""
     lines = [
@@ -62,4 +64,4 @@ def _exposed(folder: Path, ids: AnyArray) -> Body:
         "Exposed records, by the hashes of their ids, in the order of the hashes. Only who has the key of "
         f"the run folder can tell which records these are.{more}"
     )
-    return [sentence, Code("\n".join(lines))]
+    return [noun.say(sentence), Code("\n".join(lines))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.levels import LEVELS
 from leakscope.evaluate.limits import audit_outcome
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating_scale import Placed, placed_parts
 from leakscope.evaluate.rating_sentences import interval_of, rating_rows, shown
 from leakscope.evaluate.remedies import CALLS_FOR_A_DEFENCE, Remedy, remedies
@@ -59,7 +60,8 @@ def _without_remedies(results: AuditResults) -> str:
         )
     if results.rating.level == "inconclusive":
         return (
-            "The audit found nothing, and could have missed a high leak: audit with more models or records."
+            "The audit found nothing, and could have missed a high leak: audit with more models or "
+            f"{results.config.noun.many}."
         )
     return "The audit found nothing that calls for a change of data or training."
 
@@ -78,7 +80,9 @@ def actions(results: AuditResults) -> list[str]:
     if is_void:
         first = ["Repair the audit first: nothing follows from its figures."]
     elif audit_outcome(results) == "inconclusive":
-        first = ["Audit with more models or records: these cannot decide every limit or claim."]
+        first = [
+            f"Audit with more models or {results.config.noun.many}: these cannot decide every limit or claim."
+        ]
     advised = [_in_one_line(remedy) for remedy in remedies(results)]
     limits = "Set limits that the next audit must keep; the section below suggests some."
     unset = [limits] if results.gate is None and not is_void else []
@@ -94,14 +98,14 @@ def _in_one_line(remedy: Remedy) -> str:
 
 def rating_picture(results: AuditResults) -> Levels | None:
     """The figures of the rating on the scale of levels; None where none has an interval."""
-    figures = [_leveled(placed) for placed in placed_parts(results)]
-    return Levels(LEVELS, figures, _PICTURE) if figures else None
+    figures = [_leveled(placed, results.config.noun) for placed in placed_parts(results)]
+    return Levels(LEVELS, figures, results.config.noun.say(_PICTURE)) if figures else None
 
 
-def _leveled(placed: Placed) -> LeveledFigure:
+def _leveled(placed: Placed, noun: Noun) -> LeveledFigure:
     part = placed.part
     value = f"{shown(part, part.value)} ({interval_of(part)})"
-    name = _NAMES.get(part.about, part.what)
+    name = noun.say(_NAMES[part.about]) if part.about in _NAMES else part.what
     return LeveledFigure(name, value, part.level, placed.value, placed.low, placed.high)
 
 

@@ -119,7 +119,7 @@
     const first = page * ROWS;
     const rows = shown.slice(first, first + ROWS).map(drawRow);
     document.querySelector("#records-table tbody").replaceChildren(...rows);
-    byId("records-count").textContent = `${shown.length.toLocaleString("en")} of ${settings.records.toLocaleString("en")} records`;
+    byId("records-count").textContent = `${shown.length.toLocaleString("en")} of ${settings.records.toLocaleString("en")} ${settings.many}`;
     byId("records-page").textContent = shown.length ? `${(first + 1).toLocaleString("en")} to ${Math.min(first + ROWS, shown.length).toLocaleString("en")}` : "nothing matches";
     byId("records-previous").disabled = page === 0;
     byId("records-next").disabled = first + ROWS >= shown.length;
