@@ -41,7 +41,7 @@ def test_the_settings_of_documents_reach_the_reader(folder: Path) -> None:
     )
     assert records.ids.tolist() == ["row-0 window 1", "row-1 window 1", "row-1 window 2", "row-2 window 1"]
     assert records.features.shape == (4, 4) and sorted(records.groups) == ["author", "document"]
-    assert column_lines(records, Recipe()) == [
+    assert column_lines(records, Recipe(), None) == [
         "3 documents, 3 tokens in the middle, 33% in windows of 4: 4 records",
         "Check: the windows of a document are members independently of each other; to keep them together, "
         'set population.unit = "document"',
@@ -51,7 +51,7 @@ def test_the_settings_of_documents_reach_the_reader(folder: Path) -> None:
 def test_windows_are_kept_together_where_the_document_is_the_unit(folder: Path) -> None:
     data = 'file = "letters.jsonl"\ntext = "body"\nlength = 4\nlong = "windows"'
     records = read(folder, data, '[population]\nunit = "document"')
-    assert list(column_facts(records, Recipe())) == ["documents"]
+    assert list(column_facts(records, Recipe(), None)) == ["documents"]
     assert records.groups["document"].tolist() == ["row-0", "row-1", "row-1", "row-2"]
     by_author = read(folder, 'file = "letters.jsonl"\ntext = "body"', '[population]\nunit = "author"')
     assert by_author.groups["author"].tolist() == ["a0", "a1", "a0"]
@@ -62,7 +62,9 @@ def test_folders_and_tables_of_documents_are_read(folder: Path, data: str) -> No
     records = read(folder, data)
     assert records.text is not None and list(records.text.documents) == TEXTS
     assert records.features.shape == (3, 256) and records.is_language
-    assert column_lines(records, Recipe()) == ["3 documents, 3 tokens in the middle, none longer than 256"]
+    assert column_lines(records, Recipe(), None) == [
+        "3 documents, 3 tokens in the middle, none longer than 256"
+    ]
 
 
 @pytest.mark.parametrize(
