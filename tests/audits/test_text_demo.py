@@ -45,6 +45,6 @@ def test_planted_secrets_are_found(tmp_path: Path) -> None:
 def test_letters_without_secrets_have_none_to_find(tmp_path: Path) -> None:
     source = text_demo(n_secrets=0)
     assert source.records.is_canary is None and source.records.copies is None
-    verdict = run_audit(AuditSettings(models=4, attacks=["loss"]), source, tmp_path / "run")
+    verdict = run_audit(AuditSettings(models=2, attacks=["loss"]), source, tmp_path / "run")
     assert verdict.results.text is not None and verdict.results.text.secrets is None
     assert "secret" not in str(verdict).lower()
