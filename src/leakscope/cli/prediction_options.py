@@ -94,12 +94,17 @@ def with_limits(
     """The gate of a config file, with the limits of the command line in place of its own."""
     from leakscope.evaluate.gate import Gate
 
-    limits: dict[str, Any] = {"max_auc": max_auc, "max_advantage": max_advantage}
-    limits["max_tpr"] = None if max_tpr is None else _tpr_limits(max_tpr)
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if not given:
+    if max_auc is None and max_advantage is None and max_tpr is None:
         return gate
-    return Gate(**given) if gate is None else replace(gate, **given)
+    tpr_limits = None if max_tpr is None else _tpr_limits(max_tpr)
+    if gate is None:
+        return Gate(max_auc, max_advantage, tpr_limits or ())
+    return replace(
+        gate,
+        max_auc=gate.max_auc if max_auc is None else max_auc,
+        max_advantage=gate.max_advantage if max_advantage is None else max_advantage,
+        max_tpr=gate.max_tpr if tpr_limits is None else tpr_limits,
+    )
 
 
 def _tpr_limits(text: str) -> tuple[TprLimit, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -201,7 +200,7 @@ def _check_comparable(baseline: FinishedAudit, other: FinishedAudit) -> None:
         )
 
 
-def _comparable_facts(audit: FinishedAudit) -> dict[str, Any]:
+def _comparable_facts(audit: FinishedAudit) -> dict[str, str | int | None]:
     """What must be equal. Models that diverged count, as their number differs by chance."""
     population = audit.results.population
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def _own_records(path: str, options: dict[str, Any]) -> Records:
     return records
 
 
-def _check_options(entry: Dataset, loader: Callable[..., Records], options: dict[str, Any]) -> None:
+def _check_options(entry: Dataset, loader: Callable[..., Records], options: Mapping[str, object]) -> None:
     accepted = [option for option in inspect.signature(loader).parameters if option != "folder"]
     unknown = [option for option in options if option not in accepted]
     if unknown:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.results import AuditResults
 from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS
 from leakscope.report.blocks import Raw
-from leakscope.report.charts import Chart, script_json
+from leakscope.report.charts import Chart, PlotlyFigure, script_json
 from leakscope.report.embed import Embeddable, quantised
 from leakscope.report.page import Section
 from leakscope.report.previews import Previews, exposure_order
@@ -123,7 +123,7 @@ def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> R
 
 def records_section(rows: RecordRows, results: AuditResults) -> Section:
     """The table, its controls and the panel of one record."""
-    empty: dict[str, Any] = {"data": [], "layout": {}}
+    empty: PlotlyFigure = {"data": [], "layout": {}}
     say = results.config.noun.say
     note = "Most exposed first. Select a record to see every model's output on it."
     if results.population.rows is not None:
