@@ -17,12 +17,13 @@ BEGINNING = """
     import numpy as np
     from leakscope.disk import second_process as module
     from leakscope.disk.second_process import Job, is_running, load, second_process, shared_out
-    from leakscope.evaluate.hygiene.shift import forest_scores
+    from leakscope.evaluate.hygiene.shift import ShiftTask, forest_scores
 
     module._cores = lambda: 2
     MODULES = ("sklearn.ensemble",)
     rng = np.random.default_rng(0)
     features, is_member = rng.normal(size=(90, 3)), rng.random(90) < 0.5
+    task = ShiftTask(features, is_member, 0, np.arange(90))
     started = []
 
     def remembered(start=module._started):
@@ -32,7 +33,7 @@ BEGINNING = """
     module._started = remembered
 
     def scores():
-        return Job(forest_scores, features, is_member, 0).result()
+        return Job(forest_scores, task).result()
 """
 
 
@@ -104,7 +105,9 @@ def test_whatever_fails_is_done_here() -> None:
             assert np.array_equal(shared_out(lambda item: item + 1, [1, 2]), [2, 3])
             large = Job(np.sum, np.broadcast_to(np.int8(1), 1 << 27))  # would take long to send
             assert large._beside is None and large.result() == 1 << 27
-            late = Job(forest_scores, features, is_member, 0)
+            wide = np.broadcast_to(np.float32(0), (1 << 20, 17))
+            assert Job(len, task._replace(features=wide))._beside is None
+            late = Job(forest_scores, task)
             started[-1].kill()
             assert np.array_equal(scores(), empty)
             assert shared_out(abs, [-1, -2, -3]) == [1, 2, 3]

@@ -124,8 +124,9 @@ def is_running() -> bool:
 
 
 def are_small(*arguments: object) -> bool:
-    """Whether the arrays among the arguments are small enough to be sent to another process."""
-    return sum(a.nbytes for a in arguments if isinstance(a, np.ndarray)) <= MOST_BYTES
+    """Whether the arrays among the arguments, or in tuples, are small enough for another process."""
+    flat = (item for a in arguments for item in (a if isinstance(a, tuple) else (a,)))
+    return sum(item.nbytes for item in flat if isinstance(item, np.ndarray)) <= MOST_BYTES
 
 
 def shared_out(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
