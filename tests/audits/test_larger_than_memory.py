@@ -157,7 +157,7 @@ def test_memory_grows_by_vectors_of_records_not_by_models_times_records() -> Non
     None of it is held; ids, labels, bits, a target's scores in order and the tables are: about 430 measured.
     """
     with tempfile.TemporaryDirectory() as folder:
-        peaks, sizes = [], (20_000, 100_000)
+        peaks, sizes = [], (40_000, 200_000)
         for n in sizes:
             path = Path(folder) / f"{n}.parquet"
             write_answers(path, n, 40)

@@ -17,7 +17,7 @@ from leakscope.signals.registry import CLASSIFICATION, task_of
 from leakscope.signals.residuals import label_spread
 from leakscope.types import Design
 
-_RECORDS_PER_BLOCK = 1 << 20  # times models
+_RECORDS_PER_BLOCK = 1 << 16  # times models
 
 
 def signals_of(

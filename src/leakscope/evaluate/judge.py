@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -217,10 +216,14 @@ def _drawn_records(design: Design) -> IntArray:
 
 
 def _begun_bits(signals: Signals, design: Design) -> Callable[[], BankLeakage]:
-    """What returns the bits; a second process computes them meanwhile, where arrays are small."""
+    """What returns the bits; a second process computes them meanwhile, where arrays are small.
+
+    Of large arrays they are computed first: pages of attacks would stay in memory beside them.
+    """
     if are_small(*signals.arrays.values()):
         return Job(bank_leakage, signals, design).result_now
-    return partial(bank_leakage, signals, design)
+    leakage = bank_leakage(signals, design)
+    return lambda: leakage
 
 
 def _models_of_bits(evidence: Attacked, config: EvaluationConfig) -> tuple[Signals, Design]:
