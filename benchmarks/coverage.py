@@ -28,6 +28,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+from coverage_models import KINDS, N_CLASSES, N_FEATURES, NULL, logits_of, records
 
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
@@ -43,11 +44,9 @@ from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import advantage_parts, advantage_thresholds
 from leakscope.types import Design, Signals
 
-N_RECORDS, N_FEATURES, N_CLASSES = 500, 12, 3
+N_RECORDS = 500
 ATTACKS = ("loss", "lira", "eb_lira")
 FPRS = (0.1, 0.01)
-KINDS = ("ignore the data", "other records", "linear", "mlp", "forest")
-NULL = KINDS[:2]
 CONFIG = EvaluationConfig("records", ATTACKS, FPRS)
 NO_SET = SetFigures("", 0, UNDEFINED, UNDEFINED, (), "the most exposed records are not measured here")
 
@@ -66,46 +65,6 @@ def key_of(cell: Cell) -> str:
     return "|".join(map(str, cell))
 
 
-def records(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three overlapping Gaussian classes with a tenth of the labels at random; features and labels."""
-    rng = np.random.default_rng([seed, 1])
-    labels = rng.integers(N_CLASSES, size=n)
-    centers = np.random.default_rng(0).normal(0, 0.8, (N_CLASSES, N_FEATURES))
-    features = centers[labels] + rng.normal(size=(n, N_FEATURES))
-    noisy = rng.random(n) < 0.1
-    labels[noisy] = rng.integers(N_CLASSES, size=int(noisy.sum()))
-    return features.astype(np.float32), labels
-
-
-def logits_of(kind: str, x: np.ndarray, y: np.ndarray, members: np.ndarray, seed: int) -> np.ndarray:
-    """Logits of one model of a kind, trained on the members; (records, classes)."""
-    rng = np.random.default_rng([seed, 2])
-    if kind == "ignore the data":
-        return 2 * x @ rng.normal(0, 1 / np.sqrt(N_FEATURES), (N_FEATURES, N_CLASSES)) + rng.normal(
-            size=N_CLASSES
-        )
-    if kind == "other records":
-        other_x, other_y = records(int(rng.integers(2**31)), int(members.sum()))
-        return logits_of("linear", np.concatenate([x, other_x]), np.concatenate([y, other_y]),
-                         np.arange(len(x) + len(other_x)) >= len(x), seed)[: len(x)]  # fmt: skip
-    return np.log(np.clip(_fitted(kind, x[members], y[members], seed).predict_proba(x), 1e-4, 1))
-
-
-def _fitted(kind: str, x: np.ndarray, y: np.ndarray, seed: int) -> object:
-    if kind == "linear":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(C=10.0, max_iter=200).fit(x, y)
-    if kind == "mlp":
-        from sklearn.neural_network import MLPClassifier
-
-        return MLPClassifier((24,), solver="adam", learning_rate_init=0.02, batch_size=64, max_iter=30,
-                             n_iter_no_change=100, random_state=seed % 2**31).fit(x, y)  # fmt: skip
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    return ExtraTreesClassifier(25, min_samples_leaf=2, random_state=seed % 2**31).fit(x, y)
-
-
 def seed_of(cell: Cell, *numbers: int) -> int:
     """A seed of the cell's own: cells that shared models or records would deviate from 95% together."""
     return int(np.random.SeedSequence([crc32(key_of(cell).encode()), *numbers]).generate_state(1)[0])
@@ -113,16 +72,10 @@ def seed_of(cell: Cell, *numbers: int) -> int:
 
 def population(cell: Cell, number: int) -> tuple[Signals, Design]:
     """The signals of one population's models."""
-    import warnings
-
-    warnings.simplefilter("ignore")
     sample = 0 if cell.records == "same" else number + 1
     x, y = records(seed_of(cell, 0, sample), N_RECORDS)
     design = make_design(cell.design, cell.n_models, N_RECORDS, seed_of(cell, 1, number))
-    logits = np.stack([
-        logits_of(cell.kind, x, y, members, seed_of(cell, 2, number, model))
-        for model, members in enumerate(design.in_mask)
-    ])  # fmt: skip
+    logits = logits_of(cell.kind, x, y, design.in_mask, seed_of(cell, 2, number))
     own = np.take_along_axis(logits, np.broadcast_to(y, logits.shape[:2])[..., None], 2)[..., 0]
     others = np.where(np.arange(N_CLASSES) == y[:, None], -np.inf, logits)
     log_odds = own - np.logaddexp.reduce(others, axis=2)
@@ -152,7 +105,7 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
         for point, calibrated in zip(own.tpr_at_fpr, own.calibrated, strict=True):
             at = f"{100 * point.fpr:g}%, {attack.label}"
             figures |= {f"TPR at {at}": point, f"calibrated TPR at {at}": calibrated.tpr}
-    figures["headline"] = strongest(halves, replicates, N_RECORDS)[1]
+    figures["headline"] = strongest(halves, replicates.left_out, N_RECORDS)[1]
     correct = sample.replicates_of(signals.last("correct").astype(float))
     for side, mask, variance in zip(("members", "non-members"), (design.in_mask, ~design.in_mask),
                                     correct.variances(accuracy_parts, N_RECORDS), strict=True):  # fmt: skip
@@ -223,28 +176,19 @@ def measured(chosen: list[Cell], n_populations: int, minutes: float, n_workers: 
     results: dict[str, object] = json.loads(out.read_text()) if out.exists() else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # one population per process
+    left = [cell for cell in chosen if key_of(cell) not in results]
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _use_one_thread) as pool:
-        for cell in chosen:
-            key = key_of(cell)
-            if key in results:
-                continue
-            futures = [pool.submit(audited, cell, number) for number in range(n_populations)]
-            rows = []
-            for future in futures:
-                left = until - time.monotonic()
-                if left <= 0:
-                    future.cancel()
-                    continue
-                try:
-                    rows.append(future.result(timeout=left))
-                except TimeoutError:
-                    future.cancel()
-            if len(rows) < n_populations:
+        # All at once: a worker that is done with a cell does not wait for the others.
+        futures = [[pool.submit(audited, cell, number) for number in range(n_populations)] for cell in left]
+        for cell, own in zip(left, futures, strict=True):
+            try:
+                rows = [future.result(timeout=max(until - time.monotonic(), 0)) for future in own]
+            except TimeoutError:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
-            results[key] = {"populations": len(rows), "figures": summarized(cell, rows)}
+            results[key_of(cell)] = {"populations": len(rows), "figures": summarized(cell, rows)}
             out.write_text(json.dumps(results, indent=1))
-            print(key, f"{until - time.monotonic():.0f} s left", flush=True)
+            print(key_of(cell), f"{until - time.monotonic():.0f} s left", flush=True)
 
 
 def _use_one_thread() -> None:
