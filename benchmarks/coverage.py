@@ -28,8 +28,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
-from coverage_models import KINDS, N_CLASSES, N_FEATURES, NULL, logits_of, records
 
+from coverage_models import KINDS, N_CLASSES, N_FEATURES, NULL, logits_of, records
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
 from leakscope.disk import scratch
@@ -222,8 +222,8 @@ def page(results: Results) -> str:
 
 def _summary(results: Results) -> Iterator[str]:
     """What the table comes to, in sentences."""
-    for records in ("same", "new"):
-        own = {key: r["figures"] for key, r in results.items() if key.endswith(records)}
+    for which in ("same", "new"):
+        own = {key: r["figures"] for key, r in results.items() if key.endswith(which)}
         worst = [_worst(figures, name) for figures in own.values() for name in SURE]
         shares, widths = zip(*(entry for entry in worst if entry is not None), strict=True)
         tails = [_worst(figures, "TPR at 1%") for figures in own.values()]
@@ -236,7 +236,7 @@ def _summary(results: Results) -> Iterator[str]:
             if label.startswith(SURE)
         ]
         yield (
-            f"- *{records}*: of the {len(shares)} entries for the AUC, the advantage, the TPR at 10%, the "
+            f"- *{which}*: of the {len(shares)} entries for the AUC, the advantage, the TPR at 10%, the "
             f"headline and the accuracy, {enough:.0%} are at least 93%, and the lowest is {min(shares):.0%}. "
             f"A single interval holds in {np.mean(single):.1%} on average. The mean width is "
             f"{np.mean(widths):.2f}. The TPR at 1% holds in {min(rare):.0%} to {max(rare):.0%}."

@@ -9,6 +9,7 @@ splits, as the summed variance of the labels is the Gini impurity.
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def _networks(x: np.ndarray, y: np.ndarray, in_mask: np.ndarray, rng: np.random.
 def _initial_weights(n_models: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Weights and offsets of both layers, as scikit-learn draws them."""
     sizes, weights = (N_FEATURES, _HIDDEN, N_CLASSES), []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for n_in, n_out in pairwise(sizes):
         reach = np.sqrt(6 / (n_in + n_out))
         for shape in ((n_models, n_in, n_out), (n_models, 1, n_out)):
             weights.append(rng.uniform(-reach, reach, shape).astype(np.float32))

@@ -26,7 +26,8 @@ Intervals are for *these records* (other models trained on random halves of them
   with 8 models), as fits without a model differ in more than that model's share.
 
 What exceeds the jackknife of permuted designs is due to leakage, and is added to the first. The truth lies
-between this sum and the jackknife; their geometric mean is used, or the jackknife where it is smaller.
+between this sum and the jackknife (or is the jackknife, where it is smaller). The interval has the product of
+both, the jackknife with an exponent of 1/3 where nothing leaks that rises to 1 at half a bit.
 Another sample adds the scatter of records that the jackknife has not counted, and changes all models at once:
 by a part of the variance of a single model, but at most by the leakage divided by the root of the number of
 records (`leakscope.stats.two_way` has the reasons).
@@ -58,6 +59,7 @@ from leakscope.leakage.moderation import (
     quantile_bins,
     why_too_few,
 )
+from leakscope.leakage.permuted import partners, random_order
 from leakscope.stats.estimate import TwoEstimates
 from leakscope.stats.record_types import resolution_variance
 
@@ -69,6 +71,7 @@ _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS = 8, 32
 _MOST_GROUPS = 16
 _JACKKNIFED_PERMUTATIONS, _JACKKNIFED_RECORDS = 3, 1_024
 _SHARE_OF_RECORDS = 1 / 6  # of what models differ in, due to single training records
+_LEAST_TRUST, _MUCH_LEAKAGE = 1 / 3, 0.5  # in the jackknife where nothing leaks; bits from which it is full
 _LEAST_FOR_INTERVAL = 4  # models
 _HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
 _LIMITS = (
@@ -183,6 +186,11 @@ class _Sample(NamedTuple):
     values: FloatArray
     in_mask: BoolArray
     resolution: float
+    partner: IntArray  # of each model, see `permuted`
+
+    def permuted(self, rng: np.random.Generator) -> BoolArray:
+        """The design with its rows in a random order."""
+        return self.in_mask[random_order(self.partner, rng)]
 
     def prior(self) -> Prior:
         """The prior of all records."""
@@ -220,14 +228,13 @@ def _sample(values: AnyArray, in_mask: BoolArray, rng: np.random.Generator, has_
         columns = np.sort(rng.choice(columns, _FITTED_RECORDS, replace=False))
     own, own_mask = gather_records(values, columns, 1).astype(np.float64), gather_records(in_mask, columns, 1)
     # Values in steps are like rounded ones, whose variance is step^2 / 12.
-    return _Sample(own, own_mask, resolution_variance(own) / 12 if has_steps else 0.0)
+    return _Sample(own, own_mask, resolution_variance(own) / 12 if has_steps else 0.0, partners(own_mask))
 
 
 def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
-    n_models, n_records = sample.in_mask.shape
+    n_records = sample.in_mask.shape[1]
     n = int(np.clip(4 * _FITTED_RECORDS // n_records, _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS))
-    designs = (sample.in_mask[rng.permutation(n_models)] for _ in range(n))
-    runs = _measures_of_each([sample.moderated(design) for design in designs])
+    runs = _measures_of_each([sample.moderated(sample.permuted(rng)) for _ in range(n)])
     centre = sample.values.mean(axis=0)
     bins, used = quantile_bins(centre), np.ones(n_records, dtype=bool)
     floors = [bin_trend(level, centre, bins, used) for level in runs.mean(axis=0)[:2]]
@@ -302,20 +309,29 @@ def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator, n_recor
     jackknife = _jackknife(sample, sample.in_mask, null, group)
     excess = np.maximum(jackknife.variance - _jackknife_without_leakage(sample, null, group, rng), 0.0)
     least = np.minimum(jackknife.variance, null.variance + excess)
-    of_these = np.sqrt(least * jackknife.variance) + null.variance / null.n
     whole = null.subtracted_from(measures(sample.moderated(sample.in_mask)), sample.values.mean(axis=0))
+    figures = _figures(whole, null.most_exposed)
+    trust = _trust_in_jackknife(figures)
+    of_these = least ** (1 - trust) * jackknife.variance**trust + null.variance / null.n
     share = whole.shape[1] / n_records  # of the records, in the sample
     scatter = share * np.append(whole.var(axis=1), 0.0) / whole.shape[1]
     of_records = np.maximum(scatter - share * jackknife.apart, 0.0)
-    most_sampled = _figures(whole, null.most_exposed) ** 2 / n_records
+    most_sampled = figures**2 / n_records
     sampled = np.minimum(_SHARE_OF_RECORDS * n_models * of_these, most_sampled)
-    # The geometric mean errs on the high side; but many records leave time for few permutations.
+    # The product errs on the high side; but many records leave time for few permutations.
     few = null.n < _MOST_PERMUTATIONS
     quantile = float(special.stdtrit(null.n - 1, 0.975) if few else special.ndtri(0.975))
     half_widths: FloatArray = quantile * np.sqrt(
         np.stack([of_these + of_records + sampled, of_these], axis=1)
     )
     return half_widths
+
+
+def _trust_in_jackknife(figures: FloatArray) -> FloatArray:
+    """Exponent of the jackknife, by how much leaks; (4,), of the three means and the most exposed."""
+    leaked = np.clip(figures[[0, 0, 0, 3]] / _MUCH_LEAKAGE, 0.0, 1.0)
+    trust: FloatArray = _LEAST_TRUST + (1 - _LEAST_TRUST) * leaked
+    return trust
 
 
 def _jackknife(sample: _Sample, in_mask: BoolArray, null: _Null, group: IntArray) -> _Jackknife:
@@ -336,9 +352,8 @@ def _jackknife_without_leakage(
     some = sample
     if n_records > _JACKKNIFED_RECORDS:
         columns = rng.choice(n_records, _JACKKNIFED_RECORDS, replace=False)
-        some = _Sample(sample.values[:, columns], sample.in_mask[:, columns], sample.resolution)
-    designs = [some.in_mask[rng.permutation(len(group))] for _ in range(_JACKKNIFED_PERMUTATIONS)]
-    runs = [_jackknife(some, own, null, group) for own in designs]
+        some = sample._replace(values=sample.values[:, columns], in_mask=sample.in_mask[:, columns])
+    runs = [_jackknife(some, some.permuted(rng), null, group) for _ in range(_JACKKNIFED_PERMUTATIONS)]
     others = 1 - some.values.shape[1] / n_records  # fewer records average less of their own changes out
     variances: FloatArray = np.mean([own.variance - others * own.apart for own in runs], axis=0)
     return variances
