@@ -99,7 +99,7 @@ def test_complements_that_deviate_in_opposite_directions_are_no_leakage():
 
 
 def models_that_know_members_by_heart(rng, loadings):
-    """Outputs and design of 16 models: members' outputs agree, and others' share what the models differ in."""
+    """Outputs and design of 16 models: members' outputs agree, others' share what models differ in."""
     in_mask = rng.random((16, 300)) < 0.5
     noise = 0.5 * rng.normal(size=in_mask.shape)
     return noise + np.where(in_mask, 2.5, rng.normal(size=(16, 6)) @ loadings), in_mask
