@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
     """How large the populations are.
 
     Attributes:
-        half: models of one balanced design; every population has the first, the main one two.
+        half: models of one design; every population has the first, the main one two.
         epochs: of each model.
         private_batch: expected batch of DP-SGD, which needs large ones.
         pilot_epochs: of the models by which learning rates are chosen.
@@ -53,7 +53,7 @@ class Population(NamedTuple):
     Attributes:
         name: of its folder.
         family: whose learning rate it has.
-        halves: balanced designs of models that it has.
+        halves: designs of models that it has.
         rank: of the adapters; 0: all weights are trained.
         epsilon: of DP-SGD; None: without.
     """
@@ -114,8 +114,11 @@ def private_records(corpus: Corpus) -> Records:
 
 
 def design_of(halves: int, n_models: int, n_records: int) -> Design:
-    """Balanced designs of as many models each, one after the other: all populations share the first."""
-    masks = [make_design("balanced", n_models, n_records, seed).in_mask for seed in range(halves)]
+    """Independent coins, as many models at a time: all populations share the first of them.
+
+    In a balanced design, how many references have a record would say something about the target.
+    """
+    masks = [make_design("bernoulli", n_models, n_records, seed).in_mask for seed in range(halves)]
     return Design(np.concatenate(masks))
 
 
