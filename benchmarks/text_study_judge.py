@@ -56,6 +56,12 @@ COMPARED = {name: {**ALONE, **WITH_REFERENCES}[name] for name in (*ALONE, "rmia"
 """Attacks on every population and checkpoint."""
 
 
+PAIRS = [("min_k_plus_plus", other) for other in ("loss", "zlib", "min_k", "base_model", "eb_lira")]
+PAIRS += [("ez_mia", other) for other in COMPARED if other != "ez_mia"]
+"""Attacks that are compared."""
+SMALLEST = 1e-6  # of rates in ratios
+
+
 class Fine(NamedTuple):
     """A population as it was brought home: arrays (models, checkpoints, records), and what is known of it."""
 
@@ -253,41 +259,36 @@ class Judge:
 
     def between_attacks(self) -> Iterator[dict[str, Any]]:
         """Differences of attacks on the same models, by population and checkpoint."""
-        pairs = [
-            ("min_k_plus_plus", "base_model"),
-            ("min_k_plus_plus", "eb_lira"),
-            ("min_k_plus_plus", "loss"),
-        ]
-        pairs += [("ez_mia", other) for other in ("base_model", "min_k_plus_plus", "eb_lira", "loss", "rmia")]
         for name in self.fine:
             for at, epoch in enumerate(self.fine[name].epochs):
-                for first, second in pairs:
-                    a, b = (
-                        self.of(name, at, attack, self.n_shared).replicated() for attack in (first, second)
-                    )
-                    yield {"population": name, "epoch": epoch, "first": first, "second": second,
-                           **_difference(a, b)}  # fmt: skip
+                for first, second in PAIRS:
+                    a, b = (self._at(name, at, attack) for attack in (first, second))
+                    about = {"population": name, "epoch": epoch, "first": first, "second": second}
+                    yield {**about, **_difference(a, b), "ratios": _ratios(a, b)}
 
-    def between_populations(self, attack: str = "eb_lira") -> Iterator[dict[str, Any]]:
-        """LoRA minus full fine-tuning: at equal epochs, where each generalizes best, and at equal loss."""
-        if "full" not in self.fine:
-            return
-        for name in [name for name in self.fine if name != "full"]:
-            for at, epoch in enumerate(self.fine["full"].epochs):
-                if epoch in self.fine[name].epochs:
-                    own = self.fine[name].epochs.index(epoch)
-                    yield self._between(
-                        name, f"epoch {epoch}", self._at(name, own, attack), self._at("full", at, attack)
-                    )
-            yield self._between(
-                name,
-                "lowest validation loss of each",
-                self._at(name, self.best(name), attack),
-                self._at("full", self.best("full"), attack),
-            )
-            loss = max(min(self.validation(name)), min(self.validation("full")))
-            both = self._at_loss(name, loss, attack), self._at_loss("full", loss, attack)
-            yield self._between(name, f"equal validation loss, {loss:.3f}", *both)
+    def between_populations(self) -> Iterator[dict[str, Any]]:
+        """Each population and full fine-tuning: at equal epochs, where each is best, and at equal loss."""
+        for name in [name for name in self.fine if name != "full" and "full" in self.fine]:
+            for attack in ("eb_lira", "ez_mia"):
+                for when, own, full in self._pairs(name, attack):
+                    listed = {
+                        key: [round(float(v), 6) for v in one.figures]
+                        for key, one in (("own", own), ("full", full))
+                    }
+                    about = {"population": name, "attack": attack, "when": when}
+                    yield {**about, **listed, **_difference(own, full), "ratios": _ratios(full, own)}
+
+    def _pairs(self, name: str, attack: str) -> Iterator[tuple[str, Replicated, Replicated]]:
+        """(when, the population, full fine-tuning)."""
+        for at, epoch in enumerate(self.fine["full"].epochs):
+            own = self.fine[name].epochs.index(epoch)
+            yield f"epoch {epoch}", self._at(name, own, attack), self._at("full", at, attack)
+        best = (self._at(one, self.best(one), attack) for one in (name, "full"))
+        yield "each at its lowest validation loss", *best
+        loss = max(min(self.validation(name)), min(self.validation("full")))
+        if loss < self.fine["full"].base_loss.mean():
+            both = (self._at_loss(one, loss, attack) for one in (name, "full"))
+            yield f"both at a validation loss of {loss:.3f}", *both
 
     def _at(self, name: str, at: int, attack: str) -> Replicated:
         return self.of(name, at, attack, self.n_shared).replicated()
@@ -310,12 +311,6 @@ class Judge:
             (1 - share) * low.replicates + share * high.replicates,
         )
 
-    @staticmethod
-    def _between(name: str, when: str, own: Replicated, full: Replicated) -> dict[str, Any]:
-        values = {"own": own.figures, "full": full.figures}
-        listed = {key: [round(float(v), 6) for v in value] for key, value in values.items()}
-        return {"population": name, "when": when, **listed, **_difference(own, full)}
-
 
 def _difference(first: Replicated, second: Replicated) -> dict[str, list[float]]:
     """First minus second: value and 95% interval of each figure, over groups of models left out in both."""
@@ -324,6 +319,14 @@ def _difference(first: Replicated, second: Replicated) -> dict[str, list[float]]
         name: [round(float(v), 6) for v in (own.value, own.interval.low, own.interval.high)]
         for name, own in zip(FIGURES, found, strict=True)
     }
+
+
+def _ratios(first: Replicated, second: Replicated) -> list[list[float]]:
+    """First over second: value and 95% interval for each FPR, by the jackknife of the logarithm."""
+    logs = [Replicated(*(np.log(np.maximum(v[..., 1:], SMALLEST)) for v in one)) for one in (second, first)]
+    found = jackknife_difference(*logs, is_paired=True)
+    ends = [(own.value, own.interval.low, own.interval.high) for own in found]
+    return [[round(float(np.exp(v)), 6) for v in own] for own in ends]
 
 
 def judge_home(home: Path, corpus: Path, results: Path, n_targets: int) -> None:
