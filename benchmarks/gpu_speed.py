@@ -42,9 +42,9 @@ def cases(before: Path) -> list[Case]:
         Case("perceptrons, before", before, "perceptrons", "", 4),
         Case("perceptrons, after", HERE, "perceptrons", "", 4),
         Case("WRN-28-2, before", before, "wide_resnets", "", 2),
-        Case("WRN-28-2, sums", HERE, "wide_resnets", "sums,rectified", 2),
+        Case("WRN-28-2, sums", HERE, "wide_resnets", "sums", 2),
+        Case("WRN-28-2, rectified", HERE, "wide_resnets", "sums,rectified", 2),
         Case("WRN-28-2, tuned", HERE, "wide_resnets", "sums,rectified,limit,tuned", 2),
-        Case("WRN-28-2, triton", HERE, "wide_resnets", "sums,rectified,limit,triton", 2),
     ]
 
 
@@ -148,8 +148,6 @@ def _loss_of(variants: list[str]) -> Callable[..., object]:
     options: dict[str, object] = {}
     if "tuned" in variants:
         options = {"coordinate_descent_tuning": True, "max_autotune_pointwise": True}
-    if "triton" in variants:
-        options = {"max_autotune": True, "max_autotune_conv_backends": "ATEN,TRITON"}
     return torch.compile(weighted_loss, dynamic=False, options=options) if options else compiled_loss()
 
 

@@ -33,14 +33,25 @@ class SummedBatchNorm2d(nn.BatchNorm2d):
     def _normed(self, x: Tensor, is_rectified: bool) -> Tensor:
         assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
         centre = self.running_mean.clone()
-        outputs, mean, variance = _Normed.apply(x, self.weight, self.bias, centre, self.eps, is_rectified)
+        made = _Normed.apply if is_rectified else _normed
+        outputs, mean, variance = made(x, self.weight, self.bias, centre, self.eps, is_rectified)
         n = x.numel() // x.shape[1]
         with torch.no_grad():
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * (n / (n - 1)), self.momentum)
+            self.running_mean.lerp_(mean.detach(), self.momentum)
+            self.running_var.lerp_(variance.detach() * (n / (n - 1)), self.momentum)
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
         return outputs  # type: ignore[no-any-return]
+
+
+def _normed(
+    x: Tensor, weight: Tensor, bias: Tensor, centre: Tensor, eps: float, is_rectified: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    distance = x.float() - _wide(centre)
+    offset = distance.mean(_OVER_ROWS)
+    variance = (distance.square().mean(_OVER_ROWS) - offset.square()).clamp(min=0)
+    outputs = (distance - _wide(offset)) * _wide((variance + eps).rsqrt() * weight) + _wide(bias)
+    return (outputs.relu() if is_rectified else outputs).to(x.dtype), centre + offset, variance
 
 
 class _Normed(torch.autograd.Function):
@@ -63,10 +74,10 @@ class _Normed(torch.autograd.Function):
         return outputs.to(x.dtype), mean, variance
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor, _of_mean: Tensor, _of_variance: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         x, weight, bias, mean, scale = ctx.saved_tensors
         standard = (x.float() - _wide(mean)) * _wide(scale)
-        slope = gradients[0].float()
+        slope = slope.float()
         if ctx.is_rectified:
             slope = torch.where(standard * _wide(weight) + _wide(bias) > 0, slope, 0.0)
         of_bias = slope.sum(_OVER_ROWS)
