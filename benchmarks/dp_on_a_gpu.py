@@ -23,6 +23,7 @@ from leakscope.train import loop
 from leakscope.train.captured import CapturedSteps
 from leakscope.train.losses import PLAIN
 from leakscope.train.noise import normal_numbers
+from leakscope.train.orders import epochs_of
 from leakscope.train.poisson import NOBODY, plan_of
 from leakscope.train.side_by_side import SideBySide
 from leakscope.train.state import unsaved
@@ -70,7 +71,7 @@ def largest_difference(inputs: loop.Inputs, design: Design) -> float:
         plan = plan_of(design, None, np.arange(2), recipe, 0)
         stack = SideBySide(loop.initial_nets(recipe, inputs, np.arange(2), 0), PLAIN, inputs.x.device)
         steps = kind(stack, inputs.x, inputs.y, plan, recipe)
-        for epoch, (order, views) in enumerate(loop.epochs_of(plan, recipe, 0, recipe.epochs)):
+        for epoch, (order, views) in enumerate(epochs_of(plan, recipe, 0, recipe.epochs)):
             steps.start(epoch * plan.steps)
             steps.run_epoch(order, views, None, [recipe.lr] * plan.steps, 0, lambda _: None)
         torch.cuda.synchronize()

@@ -1,8 +1,9 @@
-"""A training step as one CUDA graph: captured once, replayed for every batch, with no word to the host.
+"""Training steps as CUDA graphs: captured once, replayed for every batch, with no word to the host.
 
 Each epoch's plan (which records, how they are looked at, how they weigh, at which rate) is copied to
 fixed places on the device; a counter there says which step it is. A replay costs the host microseconds
-where hundreds of separate launches cost milliseconds.
+where hundreds of separate launches cost milliseconds. The steps of perceptrons are so short that one graph
+takes many of them, with the records of all of them gathered at once.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from torch import Tensor
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
+from leakscope.train.dense import DenseStack
 from leakscope.train.mixup import Mixes, mixed
+from leakscope.train.orders import Ranking, can_rank
+from leakscope.train.plan import BatchPlan
 from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
 from leakscope.train.side_by_side import new_stream
 from leakscope.train.steps import AfterStep, Stack, Steps, labels_at
 
 _WARM_UP_STEPS = 3
+_MOST_STEPS = 32  # in one graph; more gain nothing
+_GATHERED_IN_A_GRAPH = 32_000_000  # numbers of the batches that one graph gathers
 
 
 class CapturedSteps(Steps):
@@ -35,7 +41,21 @@ class CapturedSteps(Steps):
         self._at = torch.zeros(1, dtype=torch.int64, device=x.device)
         self._idle = torch.from_numpy(plan.idle).to(x.device) if plan.idle.any() else None
         self._lr = torch.zeros(plan.steps, device=x.device)
+        self._together = self._steps_together(len(plan.models) * plan.batch * max(1, x[0].numel()))
         self._widen(plan.batch)
+        self._ranking: Ranking | None = None
+        if isinstance(plan, BatchPlan) and can_rank(plan):
+            self._ranking = Ranking(plan, x.device)
+            _put(self._weight, torch.from_numpy(plan.row_weight))
+        self.ranks_draws = self._ranking is not None
+
+    def _steps_together(self, numbers_of_a_step: int) -> int:
+        """How many steps one graph takes, where steps are short and all alike; else 1."""
+        is_short = isinstance(self._stack, DenseStack) and self._idle is None
+        if not is_short or self._recipe.privacy is not None:
+            return 1
+        most = min(self._plan.steps, _MOST_STEPS, max(1, _GATHERED_IN_A_GRAPH // numbers_of_a_step))
+        return self._plan.steps // -(-self._plan.steps // most)
 
     def _widen(self, width: int) -> None:
         """Makes place for batches of `width` rows, and captures a step on them."""
@@ -48,7 +68,7 @@ class CapturedSteps(Steps):
         self._weight = torch.zeros(shape, device=device)
         is_clipped_more = isinstance(self._plan, PoissonPlan) and self._plan.has_clips
         self._clip_part = torch.ones(shape, device=device) if is_clipped_more else None
-        self._graph = self._captured()
+        self._graphs = self._captured()
 
     def run_epoch(
         self,
@@ -60,9 +80,11 @@ class CapturedSteps(Steps):
         after_step: AfterStep,
     ) -> None:
         """One epoch from step `first` on; returns before the device is done."""
-        if order.shape[2] > self._index.shape[2]:  # a rare epoch of DP-SGD
-            self._widen(order.shape[2])
-        self._put_rows(order)
+        if self._ranking is not None:
+            _put(self._ranking.drawn, torch.from_numpy(order))
+            self._index.copy_(self._ranking.order())
+        else:
+            self._put_rows(order)
         if views is not None:
             for place, drawn in zip(self._views, views, strict=True):
                 _put(place[:, :, : drawn.shape[2]], drawn)
@@ -71,12 +93,17 @@ class CapturedSteps(Steps):
                 _put(place, drawn)
         _put(self._lr, torch.tensor(lr))
         self._at.fill_(first)
-        for step in range(first, self._plan.steps):
-            self._graph.replay()
-            after_step(step + 1)
+        step = first
+        while step < self._plan.steps:
+            taken = self._together if step + self._together <= self._plan.steps else 1
+            self._graphs[taken].replay()
+            step += taken
+            after_step(step)
 
     def _put_rows(self, order: IntArray) -> None:
         """The records of an epoch and their weights; places beyond the epoch's width are nobody's."""
+        if order.shape[2] > self._index.shape[2]:  # a rare epoch of DP-SGD
+            self._widen(order.shape[2])
         width = self._index.shape[2] - order.shape[2]
         wide = np.pad(order, ((0, 0), (0, 0), (0, width)), constant_values=NOBODY) if width else order
         _put(self._index, torch.from_numpy(np.maximum(wide, 0)))
@@ -86,19 +113,22 @@ class CapturedSteps(Steps):
             assert clips is not None, "such a plan has them"
             _put(self._clip_part, torch.from_numpy(clips))
 
-    def _captured(self) -> torch.cuda.CUDAGraph:
-        """The graph of one step; models and optimizer are as before, whether it works or raises."""
+    def _captured(self) -> dict[int, torch.cuda.CUDAGraph]:
+        """Graphs by how many steps they take; models and optimizer are as before, also when it raises."""
         changed = [*self.tensors, self._at, *(self._noise.tensors if self._noise else [])]
         before = [t.clone() for t in changed]
-        graph = torch.cuda.CUDAGraph()
         try:
             with _fastest_convolutions():
                 self._warm_up()
-                with torch.cuda.graph(graph):
-                    self._step()
+                return {n: self._graph_of(n) for n in sorted({1, self._together})}
         finally:
             for tensor, value in zip(changed, before, strict=True):
                 tensor.copy_(value)
+
+    def _graph_of(self, n_steps: int) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._steps(n_steps)
         return graph
 
     def _warm_up(self) -> None:
@@ -107,34 +137,41 @@ class CapturedSteps(Steps):
         aside.wait_stream(main)
         with torch.cuda.stream(aside):
             for _ in range(_WARM_UP_STEPS):
-                self._step()
+                self._steps(1)
                 self._at.zero_()
         main.wait_stream(aside)
 
-    def _step(self) -> None:
-        index, weight = self._now(self._index), self._now(self._weight)
-        x, y = self._rows(index), labels_at(self._labels, index)
-        if self._recipe.mixup:
-            share, partner = map(self._now, self._mixes)
-            x, y = mixed(x, share, partner), mixed(y, share, partner)
+    def _steps(self, n_steps: int) -> None:
+        """The next steps of the epoch."""
+        at = self._at if n_steps == 1 else self._at + torch.arange(n_steps, device=self._at.device)
+        index, weight, lr = (planned.index_select(0, at) for planned in (self._index, self._weight, self._lr))
+        x, y = self._rows(index, at), labels_at(self._labels, index)
+        mixes = [planned.index_select(0, at) for planned in self._mixes] if self._recipe.mixup else []
+        for step in range(n_steps):
+            batch, labels = x[step], y[step]
+            if mixes:
+                share, partner = (drawn[step] for drawn in mixes)
+                batch, labels = mixed(batch, share, partner), mixed(labels, share, partner)
+            self._step(batch, labels, weight[step], lr[step])
+        self._at += n_steps
+
+    def _step(self, x: Tensor, y: Tensor, weight: Tensor, lr: Tensor) -> None:
         changed = self._of_models if self._idle is not None else []
         before = [t.clone() for t in changed]
-        clip_part = None if self._clip_part is None else self._now(self._clip_part)
-        self._optimizer.step(self._gradients(x, y, weight, clip_part), self._now(self._lr))
+        clip_part = None if self._clip_part is None else self._clip_part.index_select(0, self._at)[0]
+        self._optimizer.step(self._gradients(x, y, weight, clip_part), lr)
         if self._idle is not None:
-            _put_back(changed, before, self._now(self._idle))
-        self._at += 1
+            _put_back(changed, before, self._idle.index_select(0, self._at)[0])
 
-    def _rows(self, index: Tensor) -> Tensor:
+    def _rows(self, index: Tensor, at: Tensor) -> Tensor:
+        """The records at `index`, (steps, models, batch, ...), as they are looked at in the steps `at`."""
         is_private, crop = self._recipe.privacy is not None, self._recipe.crop
         if is_augmented(self._recipe):
             gather = views_at if is_private else gathered
-            return gather(self._images, index, Views(*map(self._now, self._views)), crop)
-        return self._images[index][:, :, None] if is_private else self._images[index]
-
-    def _now(self, planned: Tensor) -> Tensor:
-        """The entry of the current step."""
-        return planned.index_select(0, self._at)[0]
+            views = Views(*(planned.index_select(0, at) for planned in self._views))
+            return gather(self._images, index, views, crop)
+        rows = self._images[index]
+        return rows[:, :, :, None] if is_private else rows
 
 
 @contextmanager

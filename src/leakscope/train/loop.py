@@ -29,15 +29,15 @@ from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.queries import Query
 from leakscope.signals.residuals import label_spread
 from leakscope.train.adapters.choice import choose_language_trainer, planned_stack
-from leakscope.train.augment import Views, drawn_views, is_augmented, views_of
 from leakscope.train.compiled import prepare_for
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
 from leakscope.train.launch import steps_of
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
+from leakscope.train.orders import epochs_of
 from leakscope.train.plan import BatchPlan, without_duplicates
-from leakscope.train.poisson import NOBODY, Plan
+from leakscope.train.poisson import Plan
 from leakscope.train.queries import evaluate, random_queries
 from leakscope.train.row_by_row import why_not_private
 from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
@@ -345,7 +345,8 @@ def train(
         return
     first, first_step = state.epoch, state.step
     mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup and isinstance(plan, BatchPlan) else None
-    for epoch, (order, views) in enumerate(epochs_of(plan, recipe, first, until or recipe.epochs), first):
+    epochs = epochs_of(plan, recipe, first, until or recipe.epochs, steps.ranks_draws)
+    for epoch, (order, views) in enumerate(epochs, first):
         stack.objective.begin_epoch(epoch)
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         begin = first_step if epoch == first else 0
@@ -353,19 +354,6 @@ def train(
         mixed = None if mixes is None else next(mixes)
         steps.run_epoch(order, views, mixed, lr, begin, partial(_after_step, state, epoch))
         yield epoch + 1
-
-
-def epochs_of(plan: Plan, recipe: Recipe, first: int, until: int) -> Iterator[tuple[IntArray, Views | None]]:
-    """The records of the batches of each epoch from `first` to `until`, and how to look at them."""
-    orders = plan.epochs(until, first)
-    if not is_augmented(recipe):
-        yield from ((order, None) for order in orders)
-    elif isinstance(plan, BatchPlan):
-        shape = (plan.steps, len(plan.models), plan.batch)
-        yield from zip(orders, drawn_views(recipe, plan.models, plan.seed, shape, first), strict=False)
-    else:
-        for epoch, order in enumerate(orders, first):
-            yield order, views_of(recipe, plan.models, plan.seed, order != NOBODY, epoch)
 
 
 def _after_step(state: TrainingState, epoch: int, step: int) -> None:

@@ -89,15 +89,41 @@ class BatchPlan:
         self.row_weight = self._weights(n_members)
         self.idle: BoolArray = self.row_weight.sum(axis=2) == 0
 
+    @property
+    def members(self) -> list[IntArray]:
+        """The records of each model, int64 (members,) each."""
+        return self._members
+
+    @property
+    def weighs_alike(self) -> bool:
+        """Whether all records count once, so that `row_weight` is right for every epoch."""
+        return self._weight is None
+
     def epochs(self, n_epochs: int, first: int = 0) -> Iterator[IntArray]:
         """Record indices of each epoch from `first` on; int64 (steps, models, batch)."""
+        for together in self._drawn_together(n_epochs, first):
+            yield from self._orders(together)
+
+    def draws(self, n_epochs: int, first: int = 0) -> Iterator[npt.NDArray[np.float32]]:
+        """The numbers of each epoch whose ranks are the order of the records; infinite after a model's last.
+
+        float32 (models, largest number of members). For devices that rank faster than this machine.
+        """
+        shape = len(self._members), max(map(len, self._members))
+        for together in self._drawn_together(n_epochs, first):
+            drawn = np.full((together, *shape), np.inf, dtype=np.float32)
+            for model, (members, rng) in enumerate(zip(self._members, self._rngs, strict=True)):
+                numbers = rng.random((together, len(members)), dtype=np.float32)
+                drawn[:, model, : len(members)] = numbers
+            yield from drawn
+
+    def _drawn_together(self, n_epochs: int, first: int) -> Iterator[int]:
+        """Moves the generators to epoch `first`; then the numbers of epochs to draw in one go."""
         for members, rng in zip(self._members, self._rngs, strict=True):
             skip_float32(rng, first * len(members))
-        n_models, largest = len(self._members), self.steps * self.batch
-        together = max(1, DRAWN_AT_ONCE // (n_models * largest))
+        together = max(1, DRAWN_AT_ONCE // (len(self._members) * self.steps * self.batch))
         for start in range(first, n_epochs, together):
-            orders = self._orders(min(together, n_epochs - start))
-            yield from orders.reshape(-1, self.steps, n_models, self.batch)
+            yield min(together, n_epochs - start)
 
     def weights(self, order: IntArray) -> npt.NDArray[np.float32]:
         """What each row of an epoch's batches weighs in the loss; float32 (steps, models, batch)."""

@@ -61,7 +61,13 @@ class Stack(Protocol):
 
 
 class Steps:
-    """What the steps of a block have in common, whoever launches them."""
+    """What the steps of a block have in common, whoever launches them.
+
+    Attributes:
+        ranks_draws: whether `run_epoch` takes what `BatchPlan.draws` gives in place of the order of records.
+    """
+
+    ranks_draws = False
 
     def __init__(self, stack: Stack, plan: Plan, recipe: Recipe) -> None:
         self._stack, self._recipe = stack, recipe
