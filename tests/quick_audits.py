@@ -16,7 +16,7 @@ import sklearn.ensemble
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingRegressor
 
-from leakscope.audits.planning import trial
+from leakscope.audits.planning import judging, trial
 
 _RENDERING = FigureCanvasAgg.print_png
 _FEW_TREES = 8
@@ -56,6 +56,8 @@ def whole_audits() -> Iterator[None]:
 
 def short_trials(patched: pytest.MonkeyPatch) -> None:
     """Plans without precision: each part is tried for a moment, and few records are judged."""
-    for part in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
+    for part in ("STEPS", "ORDERS", "QUERIES", "FITS"):
         patched.setattr(trial, f"_{part}_TRIAL", 0.01)
-    patched.setattr(trial, "_JUDGED_RECORDS", 100)
+    patched.setattr(judging, "_TRIAL", 0.01)
+    for size in ("_FEW", "_MORE", "_MANY"):
+        patched.setattr(judging, size, 100)

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.audits.planning import plan, trial
+from leakscope.audits.planning import judging, plan, trial
 from leakscope.audits.planning.plan import SUPPOSED_AUC, Cost, Plan, plan_audit, resolution
 from leakscope.audits.planning.trial import Seconds
 from leakscope.audits.population import TrainedPopulation
@@ -47,8 +47,9 @@ def most_frequent(given: Records, indices: IntArray, seed: int) -> Callable[[Any
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STEPS", "ORDERS", "QUERIES", "FITS", "JUDGING"):
+    for name in ("STEPS", "ORDERS", "QUERIES", "FITS"):
         monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
+    monkeypatch.setattr(judging, "_TRIAL", 0.01)
 
 
 def small_plan(**changes: Any) -> Plan:
@@ -148,7 +149,7 @@ def test_judging_memory_is_within_a_factor_of_what_it_takes(attacks: tuple[str, 
     planned = small_cost(records=many, models=models, attacks=attacks)
     design = Design(np.random.default_rng(0).random((models, 3000)) < 0.5)
     wanted = local.TrainingRequest(many, design, RECIPE, 0, tuple(planned.disk.signals), "cpu")
-    bank = trial.RandomBank(wanted, models, many)
+    bank = judging.RandomBank(wanted, models, many)
     tracemalloc.start()
     judge(bank, EvaluationConfig("records", attacks, (0.1,)))
     taken = tracemalloc.get_traced_memory()[1]
@@ -250,7 +251,7 @@ def test_work_longer_than_the_trial_is_done_once(monkeypatch: pytest.MonkeyPatch
 
 def test_sizes_grow_only_while_the_trial_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    found, n = trial.grown(clock.work_of(0.1), 4, 1000, trial=3.0)
+    found, n, _ = trial.grown(clock.work_of(0.1), 4, 1000, trial=3.0)
     assert n < 1000
     assert clock.now < 4.0
     assert found.expected == pytest.approx(100)
@@ -320,7 +321,7 @@ def test_time_has_the_early_stages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_rare_class_is_never_left_out_of_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records sorted by class, eight of the last one: a fit on, or a judgement of, one class would fail."""
-    monkeypatch.setattr(trial, "_JUDGED_RECORDS", 60)
+    monkeypatch.setattr(judging, "_FEW", 60)
     n = 3000
     given = records(n=n)
     labels = (np.arange(n) >= n - 8).astype(np.int64)

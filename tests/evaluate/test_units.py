@@ -80,10 +80,9 @@ def test_the_interval_of_an_accuracy_is_wider_where_records_of_a_unit_are_right_
     assert widths[True] > 1.2 * widths[False]
 
 
-def test_a_sample_has_all_records_of_a_unit_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_has_all_records_of_a_unit_or_none() -> None:
     signals, design = population(0, 0.5)
-    monkeypatch.setattr("leakscope.evaluate.uncertainty.SAMPLED_SCORES", 8 * 100)
-    sample = Sample.of(signals, design, np.arange(8))
+    sample = Sample.of(signals, design, np.arange(8), sampled_scores=8 * 100)
     assert design.units is not None and sample.design.units is not None
     sizes = np.bincount(design.units)
     assert 0 < len(sample.units) < 80

@@ -20,7 +20,7 @@ from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
 from leakscope.evaluate.most_exposed import most_exposed_records
 from leakscope.evaluate.record_sets import RecordSet, SetScores, figures_in_set, strongest_in_set
 from leakscope.evaluate.results import AttackFigures, Headline
-from leakscope.evaluate.uncertainty import LeftOut, Replicates, Sample
+from leakscope.evaluate.uncertainty import SAMPLED_SCORES, LeftOut, Replicates, Sample
 
 
 class _Sets(NamedTuple):
@@ -92,7 +92,12 @@ class _Measured(NamedTuple):
 
 
 def figures_of_attacks(
-    everyone: Attacked, evidence: Attacked, canaries: IntArray, config: EvaluationConfig, groups: Groups
+    everyone: Attacked,
+    evidence: Attacked,
+    canaries: IntArray,
+    config: EvaluationConfig,
+    groups: Groups,
+    sampled_scores: int = SAMPLED_SCORES,
 ) -> tuple[dict[str, AttackFigures], Headline]:
     """The figures of each attack, and of the strongest.
 
@@ -102,9 +107,10 @@ def figures_of_attacks(
         canaries: int64, the canaries among all records (units).
         config: what to measure.
         groups: column name -> each record's group, without canaries.
+        sampled_scores: attacks are repeated without some models on at most so many scores.
     """
     sets, targets, budgets = _Sets.of(everyone, evidence, canaries), evidence.targets, config.fpr_budgets
-    sample = Sample.of(everyone.signals, everyone.design, targets, canaries)
+    sample = Sample.of(everyone.signals, everyone.design, targets, canaries, sampled_scores)
     columns = np.flatnonzero(np.isin(sample.units, sets.population, assume_unique=True))
     in_sample = np.searchsorted(sets.population, sample.units[columns])
     masks = everyone.memberships.rows(targets), evidence.memberships.rows(targets)

@@ -32,7 +32,7 @@ from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
 from leakscope.evaluate.results import AuditResults, PopulationFigures
 from leakscope.evaluate.text_figures import Population, text_figures
-from leakscope.evaluate.uncertainty import Sample
+from leakscope.evaluate.uncertainty import SAMPLED_SCORES, Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
 from leakscope.leakage.checkpoints import LEAKAGE_SIGNALS, BankLeakage, bank_leakage
 from leakscope.privacy.settings import PrivacySpent
@@ -63,7 +63,12 @@ class Judged:
     leakage: RecordBits | None
 
 
-def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None = None) -> Judged:
+def judge(
+    bank: Bank,
+    config: EvaluationConfig,
+    metadata: RecordMetadata | None = None,
+    sampled_scores: int = SAMPLED_SCORES,
+) -> Judged:
     """Every number of an audit.
 
     Signals and scores are processed in blocks of records; what stays in memory are a few vectors with one
@@ -76,6 +81,8 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
         bank: a complete bank.
         config: what to measure, and on which models.
         metadata: what is known of the records; None: no groups are evaluated and nothing is checked.
+        sampled_scores: attacks are repeated without some models on at most so many scores; a timed trial
+            has fewer than an audit.
     """
     everyone = attacked(bank, config)
     canaries = np.empty(0, np.int64) if metadata is None else metadata.canaries
@@ -89,8 +96,10 @@ def judge(bank: Bank, config: EvaluationConfig, metadata: RecordMetadata | None 
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
     hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
     bits = _begun_bits(*_models_of_bits(evidence, config))
-    sample = Sample.of(signals, design, targets)
-    attacks, headline = figures_of_attacks(everyone, evidence, everyone.units_of(canaries), config, groups)
+    sample = Sample.of(signals, design, targets, sampled_scores=sampled_scores)
+    attacks, headline = figures_of_attacks(
+        everyone, evidence, everyone.units_of(canaries), config, groups, sampled_scores
+    )
     leakage = bits()
     population = _population(bank, evidence, len(canaries))
     n_nonmembers = population.records - population.members

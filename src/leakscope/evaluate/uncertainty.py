@@ -202,14 +202,19 @@ class Sample:
 
     @classmethod
     def of(
-        cls, signals: Signals, design: Design, targets: IntArray, canaries: IntArray | None = None
+        cls,
+        signals: Signals,
+        design: Design,
+        targets: IntArray,
+        canaries: IntArray | None = None,
+        sampled_scores: int = SAMPLED_SCORES,
     ) -> Sample:
-        """All records, or as many drawn at random that all models together have 640,000 outputs.
+        """All records, or as many drawn at random that all models together have `sampled_scores` outputs.
 
         Units are drawn with all of their records. Of `canaries`, int64 (canaries,), a third as many are drawn
         in addition: all, unless they are many.
         """
-        n_units, n_drawn = design.of_units.n_records, SAMPLED_SCORES // design.n_models
+        n_units, n_drawn = design.of_units.n_records, sampled_scores // design.n_models
         if design.n_records <= n_drawn:
             return cls(signals, design, targets, np.arange(n_units), n_units)
         n_drawn = max(1, n_drawn * n_units // design.n_records)

@@ -16,6 +16,7 @@ from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import FloatArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.audits.planning.claim import PlannedClaim, plan_claim
+from leakscope.audits.planning.judging import judging_seconds
 from leakscope.audits.planning.trial import (
     Adapters,
     Fits,
@@ -23,7 +24,6 @@ from leakscope.audits.planning.trial import (
     Seconds,
     Training,
     block_size_of,
-    judging_seconds,
 )
 from leakscope.audits.run import prepare
 from leakscope.audits.settings import AuditSettings

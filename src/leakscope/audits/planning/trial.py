@@ -1,4 +1,4 @@
-"""The timed trial: a few seconds of the real recipe and of the judge, and the whole audit from them."""
+"""The timed trial: a few seconds of the real recipe, and the whole training from them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, log, prod
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from leakscope.adapter_recipe import AdapterRecipe
-from leakscope.array_types import AnyArray, IntArray
-from leakscope.bank.bank import Bank
-from leakscope.disk.scratch import IN_MEMORY
+from leakscope.array_types import IntArray
 from leakscope.engine.local import SECONDS_TO_START_PROCESSES, SECONDS_WORTH_PROCESSES, side_by_side
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker, threads_limited
-from leakscope.evaluate.config import EvaluationConfig
-from leakscope.evaluate.judge import judge
-from leakscope.evaluate.record_metadata import describe_records
 from leakscope.models.language import activations_of_a_token
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, TOKEN_LOG_PROBS
 from leakscope.train import loop
 from leakscope.train.adapters.choice import base_of
 from leakscope.train.adapters.losses import LOGITS_AT_ONCE
@@ -32,15 +27,14 @@ from leakscope.train.plan import DRAWN_AT_ONCE
 from leakscope.train.poisson import plan_of
 from leakscope.train.queries import EVALUATED_AT_ONCE, evaluate
 from leakscope.train.steps import GATHERED_AT_ONCE
-from leakscope.types import Design, Records, Signals
+from leakscope.types import Design, Records
 
-_STEPS_TRIAL, _ORDERS_TRIAL, _QUERIES_TRIAL, _FITS_TRIAL, _JUDGING_TRIAL = 1.5, 0.2, 0.5, 2.0, 1.5  # s
+_STEPS_TRIAL, _ORDERS_TRIAL, _QUERIES_TRIAL, _FITS_TRIAL = 1.5, 0.2, 0.5, 2.0  # s
 _UNSEEN = 0.25  # what a few seconds do not show (other load, heat); widens the range both ways
 _MOST_ROUNDS = 20
-_JUDGED_RECORDS = 1000
 
-_Work = Callable[[], object]
-_WorkOf = Callable[[int], _Work]
+Work = Callable[[], object]
+_WorkOf = Callable[[int], Work]
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ class Networks:
     def seconds(self) -> Seconds:
         """All epochs, checkpoints and blocks, from a few steps, orders of records and queries."""
         recipe, n_records, n_steps = self._recipe, len(self._request.records), self._batches.steps
-        set_up = _elapsed(self._make_stack)
+        set_up = elapsed(self._make_stack)
         most_orders = max(1, DRAWN_AT_ONCE // (4 * n_steps * self._batches.batch * len(self._models)))
         order = seconds_a_unit(self._orders, 1, min(most_orders, recipe.epochs), _ORDERS_TRIAL)
         step = seconds_a_unit(self._steps, 1, n_steps, _STEPS_TRIAL)
@@ -155,10 +149,10 @@ class Networks:
     def _make_stack(self) -> None:
         self._stack = loop.new_stack(self._inputs, self._batches, self._recipe, self.training.trainer)
 
-    def _orders(self, n_epochs: int) -> _Work:
+    def _orders(self, n_epochs: int) -> Work:
         return lambda: list(self._batches.epochs(n_epochs))
 
-    def _steps(self, n_steps: int) -> _Work:
+    def _steps(self, n_steps: int) -> Work:
         """Epochs of so many steps: every model has so many batches of members."""
         n_before = self._in_mask.cumsum(axis=1) - self._in_mask
         some = Design(self._in_mask & (n_before < n_steps * self._batches.batch))
@@ -169,7 +163,7 @@ class Networks:
         epochs = loop.train(self._stack, self._inputs, batches, recipe)
         return lambda: self._settled(next(epochs))
 
-    def _queries(self, n_records: int) -> _Work:
+    def _queries(self, n_records: int) -> Work:
         x, y = self._inputs.x[:n_records], self._inputs.y[:n_records]
         some = loop.Inputs(x, y, self._inputs.n_outputs, queries=self._request.asked.queries)
         if self._request.records.is_language:
@@ -219,7 +213,7 @@ class Fits:
     def seconds(self) -> Seconds:
         """All models, from a few fits on some or all of the members; in processes where that pays off."""
         start = min(self._most, 20 * self._request.records.n_classes)
-        fit, self._fitted = grown(self._fits, start, self._most, _FITS_TRIAL)
+        fit, self._fitted, _ = grown(self._fits, start, self._most, _FITS_TRIAL)
         alone = fit * self._request.design.n_models
         if self._n_processes == 1 or alone.expected < SECONDS_WORTH_PROCESSES:
             return alone
@@ -239,14 +233,14 @@ class Fits:
         inputs = records.features if records.frame is None else records.frame
         return 0, self._n_processes * inputs.nbytes // 2 + 8 * n_outputs
 
-    def _fits(self, n_members: int) -> _Work:
+    def _fits(self, n_members: int) -> Work:
         """One model on so many of its members, queried about as large a share of the other records.
 
         Querying all records would be a fixed cost of every trial, however few members it has.
         """
         r, in_mask = self._request, self._in_mask[0]
         rng = np.random.default_rng(r.seed)
-        members = _shuffled(np.flatnonzero(in_mask), r.records, rng)[:n_members]
+        members = shuffled(np.flatnonzero(in_mask), r.records, rng)[:n_members]
         others = rng.permutation(np.flatnonzero(~in_mask))
         some = np.sort(np.concatenate([members, others[: len(others) * n_members // self._most]]))
         smaller = replace(r, records=r.records.take(some), design=Design(np.isin(some, members)[None]))
@@ -258,63 +252,7 @@ class Fits:
             worker.train(np.arange(1))
 
 
-class RandomBank(Bank):
-    """Random signals in memory, to time the judge on."""
-
-    scratch = IN_MEMORY
-
-    def __init__(self, request: TrainingRequest, n_models: int, records: Records) -> None:
-        self.identity = request.identity
-        self._rng = np.random.default_rng(request.seed)
-        self._design = Design(request.design.in_mask[:n_models, : len(records)])
-        self._has_shares = records.is_language
-        trailing = {"logits": (records.n_classes,), QUERY_LOG_ODDS: (request.queries,)}
-        trailing[TOKEN_LOG_PROBS] = (records.features.shape[-1] - 1,)
-        arrays = {
-            name: self._random_signal(name, trailing.get(name, ())) for name in request.identity.signals
-        }
-        self._signals = Signals(arrays, (1,), records.labels)
-
-    @property
-    def diverged(self) -> dict[int, int]:
-        """No model diverged."""
-        return {}
-
-    def design(self) -> Design:
-        """Some models and records of the real one."""
-        return self._design
-
-    def signals(self) -> Signals:
-        """The random signals; one checkpoint."""
-        return self._signals
-
-    def _random_signal(self, name: str, trailing: tuple[int, ...]) -> AnyArray:
-        n_models, n_records = self._design.in_mask.shape
-        shape = (n_models, 1, n_records, *trailing)
-        if name == LABEL_ROBUSTNESS or (name == "correct" and self._has_shares):
-            return self._rng.random(shape, dtype=np.float32)
-        values = self._rng.standard_normal(shape, dtype=np.float32)
-        return values > 0 if name == "correct" else np.abs(values)
-
-
-def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Seconds:
-    """Facts and judge at work on random signals of some records; linear in records."""
-    n_models, n_records = request.design.n_models, len(request.records)
-    rng = np.random.default_rng(request.seed)
-    some = request.records.take(_shuffled(np.arange(n_records), request.records, rng)[:_JUDGED_RECORDS])
-    started = time.perf_counter()
-    facts = describe_records(some, Design(request.design.in_mask[:, : len(some)]))
-    gathering = time.perf_counter() - started
-
-    def judged(n: int) -> _Work:
-        bank = RandomBank(request, n, some)
-        return lambda: judge(bank, config, facts)
-
-    judging, _ = grown(judged, min(16, n_models), n_models, _JUDGING_TRIAL)
-    return (judging + Seconds(gathering, gathering, gathering)) * (n_records / len(some))
-
-
-def _shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> IntArray:
+def shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> IntArray:
     """In random order, but one of each class first: any head of it will do to fit and to judge."""
     order = rng.permutation(index)
     if not records.is_classification:
@@ -323,7 +261,8 @@ def _shuffled(index: IntArray, records: Records, rng: np.random.Generator) -> In
     return np.concatenate([order[first], np.delete(order, first)])
 
 
-def _elapsed(work: _Work) -> float:
+def elapsed(work: Work) -> float:
+    """Seconds that work takes by the clock."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -337,22 +276,30 @@ def seconds_a_unit(work_of: _WorkOf, start: int, most: int, trial: float) -> Sec
     return Seconds(median(rounds), min(rounds), max(rounds)) * (1 / n)
 
 
-def _rounds(work: _Work, trial: float) -> list[float]:
+def _rounds(work: Work, trial: float) -> list[float]:
     """Seconds of each round; the first one warms up, and counts only where it took the whole trial."""
-    rounds, started = [_elapsed(work)], time.perf_counter()
+    rounds, started = [elapsed(work)], time.perf_counter()
     while rounds[0] < trial and time.perf_counter() - started < trial and len(rounds) < _MOST_ROUNDS:
-        rounds.append(_elapsed(work))
+        rounds.append(elapsed(work))
     return rounds[1:] or rounds
 
 
-def grown(work_of: _WorkOf, start: int, full: int, trial: float) -> tuple[Seconds, int]:
-    """Seconds of the full size, and the largest size tried: doubled while the trial lasts."""
+class Grown(NamedTuple):
+    """Seconds of the full size; the largest size tried, and its seconds."""
+
+    full: Seconds
+    largest: int
+    measured: float
+
+
+def grown(work_of: _WorkOf, start: int, full: int, trial: float) -> Grown:
+    """The size is doubled while the trial lasts, and extrapolated from there."""
     work_of(start)()  # warms up
-    sizes, seconds = [start], [_elapsed(work_of(start))]
+    sizes, seconds = [start], [elapsed(work_of(start))]
     while sizes[-1] < full and sum(seconds) + 2 * seconds[-1] * (len(sizes) > 1) < trial:
         sizes.append(min(2 * sizes[-1], full))
-        seconds.append(_elapsed(work_of(sizes[-1])))
-    return extrapolated(sizes[-2:], seconds[-2:], full), sizes[-1]
+        seconds.append(elapsed(work_of(sizes[-1])))
+    return Grown(extrapolated(sizes[-2:], seconds[-2:], full), sizes[-1], seconds[-1])
 
 
 def extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
