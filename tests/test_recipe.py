@@ -133,7 +133,7 @@ def test_every_setting_of_a_treatment_is_part_of_the_description(name):
         ({"choice": "random", "epochs": 3}, "epochs=3 would do nothing: choice='random' needs no early"),
         ({"choice": "listed"}, "records belong to choice='listed'"),
         ({"records": (1,)}, "records belong to choice='listed'"),
-        ({"choice": "listed", "records": (1, -2)}, "records name -2"),
+        ({"choice": "listed", "records": (1, -2)}, "there is no record -2"),
     ],
 )
 def test_a_treatment_that_cannot_be_is_refused(wrong, problem):

@@ -342,7 +342,7 @@ def _treatment_problems(treatment: Treatment) -> list[str]:
     if (treatment.choice == "listed") != bool(treatment.records):
         problems.append("records belong to choice='listed': give both or neither")
     if any(record < 0 for record in treatment.records):
-        problems.append(f"records name {min(treatment.records)}: indices are 0 or more")
+        problems.append(f"there is no record {min(treatment.records)}: indices are 0 or more")
     return problems
 
 

@@ -147,7 +147,7 @@ def test_a_config_file_plants_canaries_and_names_its_mistakes(tmp_path: Path) ->
 def test_a_given_model_takes_no_canaries() -> None:
     recipe = EstimatorRecipe(KNeighborsClassifier(1), processes=1)
     given = GivenTarget(separated(), PredictFunction(lambda x: x[:, :3]), np.arange(N) % 2 == 0, recipe)
-    with pytest.raises(InputError, match="canaries cannot be planted into a model that is trained already"):
+    with pytest.raises(InputError, match="canaries cannot be planted into a trained model"):
         prepare(AuditSettings(canaries=Canaries(number=20)), given)
 
 

@@ -84,7 +84,7 @@ def test_a_file_that_becomes_shorter_is_named(tmp_path: Path) -> None:
     mapped = saved(tmp_path, np.zeros((100, 300), np.float32))
     with (tmp_path / "x.npy").open("r+b") as file:
         file.truncate(50_000)
-    with pytest.raises(InputError, match=r"x\.npy was cut off while it was read"):
+    with pytest.raises(InputError, match=r"x\.npy was truncated while it was being read"):
         pages.take_rows(mapped, np.array([99]))
 
 

@@ -79,7 +79,7 @@ def test_placeholders_that_were_changed_are_noticed():
     padded = whole.clone()
     padded[..., 0] = 0.0
     assert canaries_in(torch.cat([whole, padded, torch.zeros(1, 3, 4, 4)]), 10).tolist() == [7, DAMAGED, -1]
-    with pytest.raises(InputError, match="cannot be told apart"):
+    with pytest.raises(InputError, match="cannot be distinguished"):
         canaries_in(whole.bfloat16(), 10)
     canaries = leakscope.dp.Canaries(50, seed=0)
     x, _ = canaries.plant(torch.zeros(5, 3, 4, 4), torch.zeros(5))

@@ -206,7 +206,7 @@ def test_rounding_the_outputs_costs_nothing_that_matters(study: Study) -> None:
 
 def test_a_recorded_target_cannot_be_changed_but_the_attack_can(study: Study, tmp_path: Path) -> None:
     file = study[0] / "outputs.npz"
-    with pytest.raises(InputError, match=r"epochs=5: the target in .* is trained already"):
+    with pytest.raises(InputError, match=r"epochs=5: the target in .* has already been trained"):
         run_from(file, tmp_path / "x", {"epochs": 5}, SMALL)
     other = run_from(file, tmp_path / "y", {"gradient": "true_logit", "validation_share": 0.3}, SMALL)
     assert other.config == replace(CONFIG, gradient="true_logit", validation_share=0.3)

@@ -130,7 +130,7 @@ class AuditSettings:
         """
         unused = sorted(self.given - uses)
         if unused == ["canaries"] and uses & TRAINING:
-            raise InputError("canaries cannot be planted into a model that is trained already; remove them")
+            raise InputError("canaries cannot be planted into a trained model; remove them")
         if unused:
             why = "nothing is trained" if not uses & TRAINING else "this audit does not use them"
             raise InputError(f"{', '.join(unused)} would do nothing: {why}; remove them")

@@ -187,7 +187,7 @@ def _values(whole: Frame, table: Any, given: Any, what: str) -> PlainColumn:
 
 
 def _objects(given: Any, what: str) -> AnyArray:
-    """A list, an index of pandas or a tensor as an array of objects."""
+    """A list, a pandas index or a tensor as an array of objects."""
     if hasattr(given, "tolist") and not isinstance(given, Sequence):
         given = given.tolist()
     if not isinstance(given, Sequence):

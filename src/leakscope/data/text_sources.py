@@ -293,7 +293,7 @@ def _raw(
     if roles.id is not None:
         missing = columns[roles.id].is_null()
         if missing.any():
-            raise InputError(f"id {roles.id!r} has no value in row-{missing.arg_max()}; give each an id")
+            raise InputError(f"id {roles.id!r} has no value in row-{missing.arg_max()}; give every row an id")
         ids = unique_ids(texts_of(columns[roles.id]), roles.id)
     return RawDocuments(
         name,

@@ -56,7 +56,7 @@ def take_rows(array: Array, index: npt.NDArray[np.int64]) -> Array:
         for at, row in enumerate(index.tolist()):
             one = unread[at * n_bytes : (at + 1) * n_bytes]
             if os.preadv(file.fileno(), [one], first + row * n_bytes) != n_bytes:
-                raise InputError(f"{memory_map.filename} was cut off while it was read; restore it")
+                raise InputError(f"{memory_map.filename} was truncated while it was being read; restore it")
     return rows
 
 

@@ -35,7 +35,7 @@ class Machine:
         system: operating system and processor.
         cores: processor cores that this process may use.
         thread_settings: environment variables that limit threads.
-        torch_threads: threads that torch uses; None: torch cannot be asked.
+        torch_threads: threads that torch uses; None: torch does not respond.
         memory_bytes: main memory that this process may use; None: unknown.
         gpus: GPUs that torch can use.
         gpu_remark: why there is none; empty where there is one.
@@ -135,10 +135,10 @@ def _torch_facts() -> tuple[int | None, tuple[str, ...], str]:
             [sys.executable, "-c", _GPUS], capture_output=True, text=True, errors="replace", timeout=_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return None, (), f"torch cannot be asked ({type(error).__name__})"
+        return None, (), f"torch does not respond ({type(error).__name__})"
     lines = [line.removeprefix(_MARK) for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
-        return None, (), "torch cannot be imported, so it cannot be asked"
+        return None, (), "torch cannot be imported, so its devices are unknown"
     facts = json.loads(lines[-1])
     remark = "" if facts["gpus"] else "torch sees none; audits run on the processor"
     if not facts["gpus"] and facts["cuda"] is None:

@@ -41,7 +41,7 @@ def canaries_in(features: torch.Tensor, n_canaries: int) -> torch.Tensor:
     """
     if features.dtype not in _EXACT:
         raise InputError(
-            f"features reach the model as {features.dtype}, in which canaries cannot be told apart: cast "
+            f"features reach the model as {features.dtype}, in which canaries cannot be distinguished: cast "
             "them inside the model, or train in float32 for the test"
         )
     flat = by_row(features)

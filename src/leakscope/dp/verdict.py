@@ -103,7 +103,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True)
 class ClaimFigures:
-    """A claim held against the models of an audit.
+    """A claim tested on the models of an audit.
 
     Attributes:
         verdict: the outcome, with the tests that decide it.

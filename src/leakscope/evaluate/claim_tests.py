@@ -1,4 +1,4 @@
-"""A claim of differential privacy, held against the outputs of an audit's models.
+"""A claim of differential privacy, tested on the outputs of an audit's models.
 
 The models are split. One half chooses the records and learns how outputs look with and without them; the
 other half is tested. So neither the choice nor the scores know a coin that is guessed. A score is LiRA's log

@@ -201,7 +201,7 @@ def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome
         attack, at = max(unknown.items(), key=lambda item: -math.inf if item[1].low is None else item[1].low)
         allowed = f"the limit of {limit.allowed}"
         return _as_outcome(
-            limit, "inconclusive", f"cannot be held against {allowed} ({at.reason})", attack, at.low
+            limit, "inconclusive", f"cannot be compared with {allowed} ({at.reason})", attack, at.low
         )
     attack, at = max(ranges.items(), key=lambda item: item[1].high or 0.0)
     bound = at.high or 0.0

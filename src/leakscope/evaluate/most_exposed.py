@@ -32,8 +32,8 @@ class MostExposed(NamedTuple):
     """The most exposed records of each target.
 
     Attributes:
-        records: int64 (targets, chosen), ascending; None where they cannot be told.
-        reason: why they cannot be told; None where they can.
+        records: int64 (targets, chosen), ascending; None where they cannot be chosen.
+        reason: why they cannot be chosen; None where they can.
     """
 
     records: IntArray | None

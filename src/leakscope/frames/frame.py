@@ -25,7 +25,7 @@ Kind = Literal["pandas", "polars", "array", "sparse"]
 class Frame:
     """A table of pandas or polars, one column of these, an array or a sparse matrix; one row per record.
 
-    The index of pandas is not part of it: an estimator sees rows that are numbered from 0.
+    The pandas index is not part of it: an estimator sees rows that are numbered from 0.
 
     Attributes:
         data: what the user gave.

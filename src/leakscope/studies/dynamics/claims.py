@@ -146,7 +146,7 @@ def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: Pu
         ours = f"{ratio(*values).text(1, '', 2)}, from {parts}{excess}"
         why = ""
         if values[1].is_noise and not values[0].is_noise:
-            why = "the second value cannot be told from chance, so the ratio depends on the number of models"
+            why = "the second value may be chance, so the ratio depends on the number of models"
         return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}", why)
 
     return rule

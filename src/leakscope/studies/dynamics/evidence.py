@@ -54,7 +54,7 @@ class Interval(NamedTuple):
 
     @property
     def is_noise(self) -> bool:
-        """Whether the value cannot be told from chance; false where the floor is unknown."""
+        """Whether the value cannot be distinguished from chance; false where the floor is unknown."""
         low = self.value if math.isnan(self.low) else self.low
         return low <= self.floor_high
 

@@ -144,7 +144,7 @@ def run_from(
     fixed = [name for name in changes if name not in allowed]
     if fixed:
         raise InputError(
-            f"{fixed[0]}={changes[fixed[0]]!r}: the target in {file} is trained already; change only "
+            f"{fixed[0]}={changes[fixed[0]]!r}: the target in {file} has already been trained; change only "
             f"{', '.join(allowed)}"
         )
     outputs = read_outputs(file)

@@ -32,7 +32,7 @@ def check_text(recipe: AnyRecipe, records: Records, design: Design, signal_names
     again = [name for name in (LABEL_ROBUSTNESS, QUERY_LOG_ODDS) if name in signal_names]
     if again:
         raise InputError(
-            f"signals={again[0]!r} queries changed records; token ids cannot be changed a little"
+            f"signals={again[0]!r} queries slightly changed records, and token ids cannot be changed slightly"
         )
     if design.columns is not None:
         raise InputError("language models are queried about the same records, and this design has others")
