@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from leakscope.evaluate.gate import TprLimit as TprLimit
     from leakscope.evaluate.verdict import Verdict as Verdict
     from leakscope.integrations.tracking import log_run as log_run
+    from leakscope.models.fine_tuned import FineTuned as FineTuned
     from leakscope.models.given import (
         FittedEstimator as FittedEstimator,
     )
@@ -71,6 +72,7 @@ _MODULES = {
     "Canaries": "leakscope.data.canaries",
     "Design": "leakscope.types",
     "EstimatorRecipe": "leakscope.recipe",
+    "FineTuned": "leakscope.models.fine_tuned",
     "FittedEstimator": "leakscope.models.given",
     "FunctionRecipe": "leakscope.recipe",
     "Gate": "leakscope.evaluate.gate",

@@ -29,14 +29,14 @@ from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
 
-_TARGET_KINDS = ("weights", "estimator", "predict")
+_TARGET_KINDS = ("weights", "estimator", "predict", "folder")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
 SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
 
 
 @dataclass(frozen=True)
 class TargetSection:
-    """A given model: its weights, an estimator's file or a function, and a file with its members' ids.
+    """A given model: its weights, an estimator, a function or a folder, and a file with its members' ids.
 
     Attributes:
         members: file with the ids of its members, one per line.
@@ -48,6 +48,8 @@ class TargetSection:
         estimator: fitted scikit-learn model, .skops, .joblib or .pkl.
         trust: load a .joblib or .pkl file, which can run code.
         predict: "package.module:function": `predict(features)` returns logits, probabilities or numbers.
+        folder: a fine-tuned language model: the folder of a model of transformers, or of an adapter that PEFT
+            trained on `model.base`.
     """
 
     members: Path
@@ -59,6 +61,7 @@ class TargetSection:
     estimator: Path | None = None
     trust: bool = False
     predict: str | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +133,17 @@ class AuditConfig:
         return recipe_of(self.model, self.training, self.path.parent)
 
     def _given_model(self, target: TargetSection) -> Any:
+        from leakscope.models.fine_tuned import FineTuned
         from leakscope.models.given import FittedEstimator, NetWeights, PredictFunction
 
+        if target.folder is not None:
+            return FineTuned(self._beside(target.folder), device=self.settings.device or "auto")
         if target.predict is not None:
             example = "my_package.serving:predict"
             return PredictFunction(import_object("target.predict", target.predict, example, self.path.parent))
         if target.estimator is not None:
             return FittedEstimator(self._beside(target.estimator), target.trust)
-        assert target.weights is not None, "one of the three is given"
+        assert target.weights is not None, "one of the four is given"
         options = self.model.options if target.options is None else target.options
         return NetWeights(
             self._beside(target.weights),
@@ -287,7 +293,7 @@ def _check_sections(content: Toml, problems: Problems) -> None:
     elif ("dataset" in data) == ("file" in data):
         problems.append("data: give either `dataset` or `file`")
     if "target" in content and sum(name in target for name in _TARGET_KINDS) != 1:
-        problems.append("target: give one of `weights`, `estimator` or `predict`")
+        problems.append("target: give one of `weights`, `estimator`, `predict` or `folder`")
     if "training" in content and "estimator" in model:
         problems.append("training would do nothing: the settings of an estimator are model.options")
     elif "training" in content and "train" in model:
@@ -303,8 +309,8 @@ def _check_unused(content: Toml, problems: Problems) -> None:
     for section, applies, names, why in (
         ("data", "dataset" in data, OF_A_FILE, "only for `file`"),
         ("data", "file" in data and "dataset" not in data, ("options",), "only for `dataset`"),
-        ("target", kinds in (["estimator"], ["predict"]), of_weights, "only for `weights`"),
-        ("target", kinds in (["weights"], ["predict"]), ("trust",), "only for `estimator`"),
+        ("target", kinds in (["estimator"], ["predict"], ["folder"]), of_weights, "only for `weights`"),
+        ("target", kinds in (["weights"], ["predict"], ["folder"]), ("trust",), "only for `estimator`"),
         ("gate", "max_epsilon" not in gate, ("delta", "confidence"), "they belong to `max_epsilon`"),
     ):
         given = [name for name in names if name in content.get(section, {})]

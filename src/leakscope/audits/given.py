@@ -10,10 +10,11 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import default_attacks
@@ -33,12 +34,14 @@ from leakscope.audits.units import check_members, first_of_units, unit_facts, un
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
 from leakscope.data.column_file import refuse_absurd_text
+from leakscope.data.text_records import DOCUMENT
 from leakscope.design import make_design
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.config import MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.frames.frame import Frame
+from leakscope.models.fine_tuned import FineTuned
 from leakscope.recipe import AnyRecipe
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import Task, of_outputs, task_of_records
@@ -46,8 +49,8 @@ from leakscope.types import Design, Records, digest_arrays
 from leakscope.user_code import user_errors
 
 if TYPE_CHECKING:
+    from leakscope.engine.request import TrainingRequest
     from leakscope.models.given import GivenModel
-    from leakscope.signals.queries import Asked
 
 REFERENCES = "references"
 _HEADERS = ("id", "ids", "member", "members")
@@ -60,14 +63,15 @@ class GivenTarget:
 
     Attributes:
         records: members and non-members, as the model expects them.
-        model: `leakscope.NetWeights`, `leakscope.FittedEstimator` or `leakscope.PredictFunction`.
+        model: `leakscope.NetWeights`, `leakscope.FittedEstimator` or `leakscope.PredictFunction`; of text
+            `leakscope.FineTuned`.
         is_member: bool (records,), true for the records the model was trained on.
         recipe: how the references are trained; ideally as the model was.
         outputs: what queries of the model and of the references return.
     """
 
     records: Records
-    model: GivenModel
+    model: GivenModel | FineTuned
     is_member: BoolArray
     recipe: AnyRecipe
     outputs: OutputFilter = NO_FILTER
@@ -104,7 +108,7 @@ class GivenTarget:
             records, self.recipe, replace(settings, signals=names), design, self.outputs
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
-            logits, again = self._answers(settings, names, request.asked)
+            answers = self._answers(settings, names, request)
         check_members(self.is_member, request.design.units, settings.unit)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
@@ -113,6 +117,7 @@ class GivenTarget:
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
             "references": f"{settings.models} models, each trained on about {n_trained:,.0f} of the same "
             "records",
+            **base_facts(request),
             "design": settings.design,
             **unit_facts(settings.unit, request.design),
             **output_facts(self.outputs),
@@ -126,7 +131,7 @@ class GivenTarget:
             from leakscope.engine.local import complete_bank
 
             references = complete_bank(folder / REFERENCES, request, engine, progress)
-            bank = self._write_bank(folder, references, logits, again)
+            bank = self._write_bank(folder, references, answers)
             return Evidence(bank, describe_records(records, bank.design(), begun), config, records)
 
         columns = column_lines(records, self.recipe, settings.unit)
@@ -134,10 +139,11 @@ class GivenTarget:
         return PreparedAudit(config, is_member, 1 + settings.models, collect, request, columns)
 
     def _answers(
-        self, settings: ResolvedSettings, names: tuple[str, ...], asked: Asked
-    ) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """What queries of the model return: about every record, float32 (records, outputs); about changed
-        records, signal -> (1, 1, records[, queries])."""
+        self, settings: ResolvedSettings, names: tuple[str, ...], request: TrainingRequest
+    ) -> _Answers:
+        """What queries of the model return."""
+        if self.records.is_language:
+            return self._of_documents(request)
         from leakscope.train.black_box import Answering, queried_again
         from leakscope.train.queries import Drawn, random_inputs, returned
 
@@ -151,9 +157,18 @@ class GivenTarget:
         if self.outputs.random_values:
             of_random = self._logits(random_inputs(self.records.features, settings.seed))
         drawn = Drawn(settings.seed, settings.models, len(logits))  # behind the references
+        asked = request.asked
         again = queried_again(predict, self.records, names, asked, Answering(of_random, drawn, table))
         shown = returned(logits, of_random, self.outputs, drawn)
-        return shown, {name: values[None, None] for name, values in again.items()}
+        return _Answers(shown, {name: values[None, None] for name, values in again.items()})
+
+    def _of_documents(self, request: TrainingRequest) -> _Answers:
+        """Signals of a language model: its outputs on all tokens would take too much memory."""
+        from leakscope.train.adapters.given import signals_of_given
+
+        assert isinstance(self.model, FineTuned) and isinstance(self.recipe, AdapterRecipe), "checked before"
+        names = request.signal_names
+        return _Answers(None, signals_of_given(self.model, self.records, self.is_member, self.recipe, names))
 
     @property
     def _table(self) -> Frame | None:
@@ -163,14 +178,27 @@ class GivenTarget:
         return self.records.frame if isinstance(self.model, FittedEstimator) else None
 
     def _logits(self, inputs: Any) -> AnyArray:
+        if isinstance(self.model, FineTuned):
+            from leakscope.train.adapters.given import logits_of_given
+
+            return logits_of_given(self.model, replace(self.records, features=inputs), self.recipe)
         return self.model.outputs(inputs, self.records.class_names).logits
 
     def _check(self) -> None:
         n_records = len(self.records)
-        if not hasattr(self.model, "outputs"):
+        if not isinstance(self.model, FineTuned) and not hasattr(self.model, "outputs"):
             raise InputError(
                 f"model is {type(self.model).__name__}: give leakscope.NetWeights, "
-                "leakscope.FittedEstimator or leakscope.PredictFunction"
+                "leakscope.FittedEstimator, leakscope.PredictFunction or leakscope.FineTuned"
+            )
+        if self.records.is_language and not isinstance(self.model, FineTuned):
+            raise InputError(
+                f"{self.records.name} is text: give the folder of a fine-tuned language model, folder = ... "
+                "under [target] (leakscope.FineTuned in Python)"
+            )
+        if isinstance(self.model, FineTuned) and not self.records.is_text:
+            raise InputError(
+                f"folder={str(self.model.folder)!r} is a language model, and {self.records.name} is not text"
             )
         if self.is_member.shape != (n_records,) or self.is_member.all() or not self.is_member.any():
             raise InputError(
@@ -178,9 +206,7 @@ class GivenTarget:
                 f"{int(self.is_member.sum())} of {len(self.is_member)} are members"
             )
 
-    def _write_bank(
-        self, folder: Path, references: Bank, logits: AnyArray, again: dict[str, AnyArray]
-    ) -> Bank:
+    def _write_bank(self, folder: Path, references: Bank, answers: _Answers) -> Bank:
         """The target and the references as one bank."""
         stored, labels, scratch = references.signals().arrays, self.records.labels, Scratch(folder)
         of_references = references.design()
@@ -190,7 +216,7 @@ class GivenTarget:
             references.identity,
             design=DesignIdentity.of(design),
             recipe={
-                "target": digest_arrays(logits),
+                "target": answers.digest,
                 "references": references.identity.recipe,
                 "evaluated_epochs": [1],
             },
@@ -199,11 +225,47 @@ class GivenTarget:
 
         def row(model: int) -> dict[str, AnyArray]:
             if model == 0:
-                return signals_of(logits, labels, of_outputs(identity.signals), scratch) | again
+                return answers.all_signals(labels, identity.signals, scratch)
             return {name: np.asarray(values[model - 1, -1])[None, None] for name, values in stored.items()}
 
         note = "a given model, and references trained for it"
         return write_rows(folder, identity, design, labels, row, note)
+
+
+def base_facts(request: TrainingRequest) -> dict[str, str]:
+    """What the report says about the base of language models."""
+    if not isinstance(request.recipe, AdapterRecipe):
+        return {}
+    return {
+        "base": Path(request.recipe.base).name,
+        "base sha256": str(request.identity.recipe["base_sha256"]),
+    }
+
+
+class _Answers(NamedTuple):
+    """What queries of the given model return.
+
+    Attributes:
+        logits: its outputs on every record, float32 (records, outputs); None for a language model.
+        signals: signals of a language model, or of queries about changed records; name -> (1, 1, records,
+            ...).
+    """
+
+    logits: AnyArray | None
+    signals: dict[str, AnyArray]
+
+    @property
+    def digest(self) -> str:
+        """Sha256 of the outputs."""
+        if self.logits is not None:
+            return digest_arrays(self.logits)
+        return digest_arrays(*(self.signals[name] for name in sorted(self.signals)))
+
+    def all_signals(self, labels: AnyArray, names: tuple[str, ...], scratch: Scratch) -> dict[str, AnyArray]:
+        """Those of the outputs as well; name -> (1, 1, records, ...)."""
+        if self.logits is None:
+            return self.signals
+        return signals_of(self.logits, labels, of_outputs(names), scratch) | self.signals
 
 
 def _as_bool(is_member: Any) -> BoolArray:
@@ -220,7 +282,8 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
     """Who is a member; bool (records,).
 
     Args:
-        path: the ids are in the first column; a repeated id counts once.
+        path: the ids are in the first column; a repeated id counts once. The id of a document stands for all
+            of its windows.
         records: the records that the ids refer to.
         id_column: its name in the first line, as "id" and "member" there, is a header.
 
@@ -233,7 +296,8 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
         raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
-    known = set(records.ids.tolist())
+    of_documents = records.groups.get(DOCUMENT, records.ids)  # windows of a document are all members
+    known = {*records.ids.tolist(), *of_documents.tolist()}
     if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:
         listed = listed[1:]
     if not listed:
@@ -244,5 +308,5 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
             f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
             f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r}). Call a header 'id'"
         )
-    is_member: BoolArray = np.isin(records.ids, listed)
+    is_member: BoolArray = np.isin(records.ids, listed) | np.isin(of_documents, listed)
     return is_member

@@ -104,7 +104,7 @@ class NetWeights:
         from leakscope.models.weights import load_net
 
         shape = tuple(features.shape[1:])
-        device = _torch_device(self.device)
+        device = torch_device(self.device)
         net = load_net(self.weights, self.net, self.net_options, shape, len(class_names) or 1).to(device)
         logits = []
         with torch.inference_mode():
@@ -180,7 +180,7 @@ class FittedEstimator:
         """
         if not class_names:
             return self._numbers(features)
-        columns = _columns_of(self.class_names, class_names, type(self.fitted).__name__)
+        columns = columns_of(self.class_names, class_names, type(self.fitted).__name__)
         probabilities = np.zeros((len(features), len(class_names)))
         for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE):
             probabilities[rows, columns] = self._predict(_flat_rows(features, rows))
@@ -356,7 +356,7 @@ def _run_net(net: torch.nn.Module, inputs: torch.Tensor) -> AnyArray:
         raise InputError(f"the net cannot take records of shape {shape}: {first_line(error)}") from error
 
 
-def _columns_of(model_classes: Sequence[str], class_names: Sequence[str], name: str) -> list[int]:
+def columns_of(model_classes: Sequence[str], class_names: Sequence[str], name: str) -> list[int]:
     """Which class of the records each column of the model means: by name, else by number."""
     if set(model_classes) <= set(class_names):
         return [list(class_names).index(c) for c in model_classes]
@@ -374,7 +374,12 @@ def _file_facts(path: Path) -> dict[str, str]:
     return {"file": path.name, "sha256": sha256_of(path)}
 
 
-def _torch_device(name: str) -> torch.device:
+def torch_device(name: str) -> torch.device:
+    """The device of a setting; "auto" is a GPU where there is one.
+
+    Raises:
+        InputError: there is no such device.
+    """
     import torch
 
     if name == "auto":

@@ -82,6 +82,11 @@ def load_base(base: str, n_outputs: int | None) -> Base:
 @lru_cache(maxsize=1)
 def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     """`seen` are the folder's files as they were: a base that was saved again is read again."""
+    return load_model(base, n_outputs)
+
+
+def load_model(base: str, n_outputs: int | None, setting: str = "base") -> Base:
+    """As `load_base`, read again each time; `setting` is what messages call the model."""
     try:
         import transformers
     except ImportError as error:
@@ -90,23 +95,27 @@ def _loaded(base: str, n_outputs: int | None, seen: tuple[object, ...]) -> Base:
     kind = transformers.AutoModelForCausalLM if is_causal else transformers.AutoModelForSequenceClassification
     options = {} if is_causal else {"num_labels": n_outputs}
     with _quiet(), torch.random.fork_rng(devices=()):
-        model, info = _from_pretrained(kind, base, options)
+        model, info = _from_pretrained(kind, base, options, setting)
     model = model.float().eval().requires_grad_(False)
     model.config.use_cache = False
     new = frozenset(info["missing_keys"])
     if is_causal and new:
-        raise InputError(f"base={base!r} has no weights for {_some(new)}: it is not a causal language model")
+        raise InputError(
+            f"{setting}={base!r} has no weights for {_some(new)}: it is not a causal language model"
+        )
     return Base(model, _digest(model, new), is_causal, new)
 
 
-def _from_pretrained(kind: Any, base: str, options: Mapping[str, object]) -> Any:
+def _from_pretrained(kind: Any, base: str, options: Mapping[str, object], setting: str) -> Any:
     """(the model, what transformers says about loading it)."""
     folder = _folder_of(base)
     if folder is not None:
         try:
             return kind.from_pretrained(folder, local_files_only=True, output_loading_info=True, **options)
         except _NOT_LOADED as error:
-            raise InputError(f"base={base!r} is no model that transformers loads: {_line(error)}") from error
+            raise InputError(
+                f"{setting}={base!r} is no model that transformers loads: {_line(error)}"
+            ) from error
     problem = f"{hub_address()} cannot be reached"
     if reaches_hub():
         try:
@@ -114,8 +123,8 @@ def _from_pretrained(kind: Any, base: str, options: Mapping[str, object]) -> Any
         except _NOT_LOADED as error:
             problem = _line(error)
     raise InputError(
-        f"base={base!r} is no folder here, and could not be fetched from the Hugging Face hub ({problem}); "
-        "check the name and the network, or give the folder of a saved model"
+        f"{setting}={base!r} is no folder here, and could not be fetched from the Hugging Face hub "
+        f"({problem}); check the name and the network, or give the folder of a saved model"
     )
 
 

@@ -44,3 +44,14 @@ def test_what_is_usual_counts_as_more_observations() -> None:
     assert test.standard_error == pytest.approx(np.sqrt(4 / 3))
     t = 4 / np.sqrt(4 / 3)  # with 2 degrees of freedom, Student's distribution has a closed form
     assert prediction_test(5.0, others).p_upper == pytest.approx(0.5 - t / (2 * np.sqrt(2 + t**2)))
+
+
+def test_a_language_model_that_knows_more_has_a_lower_loss() -> None:
+    """Its log-odds are nearer to 0 than those of its references, which does not make it less confident."""
+    rng, n_references = np.random.default_rng(0), 6
+    in_mask = rng.random((1 + n_references, 300)) < 0.5
+    loss = np.where(in_mask, 1.4, 2.0) * rng.uniform(0.9, 1.1, in_mask.shape)
+    loss[0] /= 2
+    check = check_confidence(loss, in_mask, 0, "loss")
+    assert check.status == "failed" and check.numbers["ratio"] == pytest.approx(0.5, rel=0.05)
+    assert "has a mean loss 2.0 times as low as the reference models" in check.sentence

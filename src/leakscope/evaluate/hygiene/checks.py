@@ -7,19 +7,26 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
-from leakscope.evaluate.hygiene.confidence import check_confidence
+from leakscope.evaluate.hygiene.confidence import Quantity, check_confidence
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.errors import check_errors
 from leakscope.evaluate.hygiene.members import EveryModel, check_members
 from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.near_copies import check_near_copies
-from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.hygiene.outcome import Outcome, with_causes_of_text
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.signals.registry import LANGUAGE, REGRESSION, task_of
+from leakscope.signals.registry import CLASSIFICATION, LANGUAGE, REGRESSION, Task, task_of
 from leakscope.types import Design, Signals
+
+_COMPARED: dict[Task, tuple[str, Quantity]] = {
+    CLASSIFICATION: ("log_odds", "log-odds"),
+    REGRESSION: ("scaled_residual", "residuals"),
+    LANGUAGE: ("loss", "loss"),
+}
+"""The signal in which a target and its references are compared."""
 
 
 def check_all(
@@ -43,7 +50,7 @@ def check_all(
     in_mask, of_units = design.in_mask, design.of_units
     references = np.setdiff1d(np.arange(design.n_models), targets)
     reference_mask = of_units.in_mask if len(targets) > 1 else of_units.rows(references)
-    return (
+    checks = (
         check_duplicates(metadata.duplicate_of, design.rows(targets)),
         *_checks_of_documents(metadata, design, targets),
         check_balance(of_units.rows(targets), reference_mask, noun),
@@ -59,6 +66,8 @@ def check_all(
             of_words=metadata.near_copies is not None,
         ),
     )
+    is_text = task_of(signals.labels, signals.arrays) == LANGUAGE
+    return tuple(map(with_causes_of_text, checks)) if is_text else checks
 
 
 def _checks_of_documents(metadata: RecordMetadata, design: Design, targets: IntArray) -> tuple[Outcome, ...]:
@@ -72,16 +81,11 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
     if len(targets) > 1 or design.n_models < 2:
         return ()
     (target,) = targets.tolist()
-    are_residuals = task_of(signals.labels) == REGRESSION
+    signal, quantity = _COMPARED[task_of(signals.labels, signals.arrays)]
     return (
         check_overlap(design.of_units.in_mask, target),
         check_size(design.in_mask, target),
-        check_confidence(
-            _last(signals, "scaled_residual" if are_residuals else "log_odds"),
-            design.in_mask,
-            target,
-            are_residuals=are_residuals,
-        ),
+        check_confidence(_last(signals, signal), design.in_mask, target, quantity),
     )
 
 

@@ -1,11 +1,15 @@
 """Confidence: references that are far more or less certain than the target were not trained like it.
 
 A model's confidence is its mean absolute log-odds; of a regression model, the mean absolute residual is
-compared. Accuracy misses a recipe that changes only this: another regularization, another number of epochs,
+compared. Of a language model it is the mean loss: log-odds of a document are near 0 where its tokens have a
+probability of one half, and far from 0 both for a model that knows the document and for one that does not.
+Accuracy misses a recipe that changes only this: another regularization, another number of epochs,
 another temperature.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +18,7 @@ from leakscope.disk.scratch import over_blocks
 from leakscope.evaluate.hygiene.outcome import CAUSES, Outcome, UsualSpread, prediction_test
 
 NAME = "confidence"
+Quantity = Literal["log-odds", "residuals", "loss"]
 _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 1.25, 1.5
 _ALARM = 0.005  # a factor this large is rare between trainings of one recipe, so less evidence will do
@@ -23,15 +28,16 @@ _LARGEST = 50.0  # log-odds beyond this mean certainty, and float32 rounds there
 
 
 def check_confidence(
-    values: AnyArray | None, in_mask: BoolArray, target: int, are_residuals: bool = False
+    values: AnyArray | None, in_mask: BoolArray, target: int, quantity: Quantity = "log-odds"
 ) -> Outcome:
     """Compares the target's confidence, on members and on non-members, with that of its references.
 
     Args:
-        values: float (models, records), log-odds of the true class, or residuals; None: not known.
+        values: float (models, records), what is compared; None: not known.
         in_mask: bool (models, records).
         target: index of the target.
-        are_residuals: the models are of a regression.
+        quantity: what the values are: log-odds of the true class, residuals of a regression, or the loss of
+            documents.
     """
     if values is None or len(in_mask) <= _LEAST_OTHERS:
         reason = "it is not known" if values is None else f"it takes {_LEAST_OTHERS} reference models"
@@ -45,19 +51,22 @@ def check_confidence(
     numbers = {"ratio": ratio, "p_value": min(2 * p_value, 1.0)}
     excess = max(ratio, 1 / ratio)
     if numbers["p_value"] >= _ALARM or excess < _WARNS_FROM:
-        fits = "errs about as much" if are_residuals else "is about as confident"
+        fits = "is about as confident" if quantity == "log-odds" else "errs about as much"
         return Outcome(NAME, "ok", f"The target {fits} as its reference models.", numbers)
     sentence = (
-        f"On its {side}, the target {_differs(excess, ratio > 1, are_residuals)}. Attacks that use them as "
+        f"On its {side}, the target {_differs(excess, ratio > 1, quantity)}. Attacks that use them as "
         "references are not reliable."
     )
     return Outcome(NAME, "failed" if excess >= _FAILS_FROM else "warning", sentence, numbers, CAUSES)
 
 
-def _differs(excess: float, is_higher: bool, are_residuals: bool) -> str:
-    if are_residuals:
+def _differs(excess: float, is_higher: bool, quantity: Quantity) -> str:
+    if quantity == "residuals":
         size = "large" if is_higher else "small"
         return f"has residuals {excess:.1f} times as {size} as the reference models have on theirs"
+    if quantity == "loss":
+        size = "high" if is_higher else "low"
+        return f"has a mean loss {excess:.1f} times as {size} as the reference models have on theirs"
     return (
         f"is {excess:.1f} times {'more' if is_higher else 'less'} confident than the reference models are on "
         "theirs (mean absolute log-odds)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -44,6 +44,18 @@ CAUSES = (
     "the reference models follow another recipe than the target",
 )
 """Why the outputs of a target do not fit those of its reference models, the most likely cause first."""
+
+
+_OF_TEXT = "the documents reach the model with other tokens or other text around them than in its training"
+ALL_CAUSES = (_OF_TEXT, *CAUSES)
+
+
+def with_causes_of_text(check: Outcome) -> Outcome:
+    """The outcome of a check of documents, which have neither an order of features nor a scale."""
+    others = [cause for cause in check.causes if cause not in CAUSES[:2]]
+    if len(others) == len(check.causes):
+        return check
+    return replace(check, causes=(_OF_TEXT, *others))
 
 
 def undermining(checks: Sequence[Outcome]) -> list[Outcome]:

@@ -39,21 +39,26 @@ def check_text(recipe: AnyRecipe, records: Records, design: Design, signal_names
     base = base_of(recipe, records)
     if not recipe.full:
         linear_layers(base.model, recipe.lora.targets)
-    _check_tokens(base, recipe, records)
+    check_tokens(base, f"base={recipe.base!r}", records)
 
 
-def _check_tokens(base: Base, recipe: AdapterRecipe, records: Records) -> None:
+def check_tokens(base: Base, name: str, records: Records) -> None:
+    """Refuses records that a model cannot read; `name` is what messages call it.
+
+    Raises:
+        InputError: records are too long or too short for it, or have other tokens.
+    """
     length = records.features.shape[1]
     if base.longest is not None and length > base.longest:
         raise InputError(
-            f"{records.name} has records of {length:,} tokens, and base={recipe.base!r} takes at most "
+            f"{records.name} has records of {length:,} tokens, and {name} takes at most "
             f"{base.longest:,}; cut them, length = {base.longest} under [data]"
         )
     for rows in row_blocks(records.features):
         tokens = records.features[rows]
         if int(tokens.max()) >= base.vocabulary:
             raise InputError(
-                f"{records.name} has token id {int(tokens.max()):,}, and base={recipe.base!r} has "
+                f"{records.name} has token id {int(tokens.max()):,}, and {name} has "
                 f"{base.vocabulary:,} tokens; use the tokenizer of the base"
             )
         short = (tokens >= 0).sum(axis=1) < 2
