@@ -31,6 +31,7 @@ from leakscope.train.adapters.choice import language_stack
 from leakscope.train.launch import steps_of
 from leakscope.train.loop import Inputs, inputs_from
 from leakscope.train.losses import PLAIN
+from leakscope.train.orders import epochs_of
 from leakscope.train.plan import BatchPlan
 from leakscope.types import Design, Records
 
@@ -162,7 +163,7 @@ def our_speed(size: Size, base: str, inputs: Inputs, n_models: int, compiled: bo
     if compiled:
         stack.network.compile()
     steps = steps_of(stack, inputs, plan, recipe, notes.append)
-    orders = plan.epochs(recipe.epochs)
+    orders = (order for order, _ in epochs_of(plan, recipe, 0, recipe.epochs, steps.ranks_draws))
 
     def epoch() -> None:
         steps.run_epoch(next(orders), None, None, [recipe.lr] * plan.steps, 0, lambda _: None)
