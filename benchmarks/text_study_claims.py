@@ -44,9 +44,9 @@ EZ = Claim(
 )
 EZ_AGAINST_REFERENCES = Claim(
     "ez_against_references",
-    "EZ-MIA makes attacks with trained reference models unnecessary",
-    "higher TPR without training any reference model",
-    "GPT-2 and Llama 2, full fine-tuning; Ilić et al. 2026",
+    "EZ-MIA detects more than attacks for which reference models are trained",
+    "TPR at 0.1% FPR: 14.0% against 1.8% of the best earlier attack, without training a reference model",
+    "GPT-2, WikiText, full fine-tuning; Ilić et al. 2026",
 )
 OF_FREE = ("loss", "zlib", "min_k")
 OF_UNTRAINED = (*OF_FREE, "min_k_plus_plus", "base_model")
@@ -79,11 +79,7 @@ def _lora(results: Results) -> Settled:
     last = last_epoch(results)
     row = between(results, "lora-8", "ez_mia", f"epoch {last}")
     value, low, high = row["ratios"][TPR_01]
-    outcome = {-1: Outcome.SAME_DIRECTION, 0: Outcome.NOT_REPRODUCED, 1: Outcome.REFUTED}[
-        _sign(row["tpr_01"])
-    ]
-    if low <= 55 <= high and outcome is Outcome.SAME_DIRECTION:
-        outcome = Outcome.REPRODUCED
+    outcome = _outcome(-_sign(row["tpr_01"]), agrees=low <= 55 <= high)
     ours = (
         f"{percent(row['full'][2])} under full fine-tuning, {percent(row['own'][2])} under LoRA, a factor of "
         f"{value:.1f} ({low:.1f} to {high:.1f})"
@@ -93,16 +89,14 @@ def _lora(results: Results) -> Settled:
 
 def _lora_at_equal_loss(results: Results) -> Settled:
     """By the AUC of EB-LiRA, at the lowest validation loss that both reach."""
-    row = next(
-        row for row in results["between_populations"]
-        if row["population"] == "lora-8" and row["attack"] == "eb_lira" and row["when"].startswith("both")
-    )  # fmt: skip
-    outcome = {-1: Outcome.SAME_DIRECTION, 0: Outcome.NOT_REPRODUCED, 1: Outcome.REFUTED}[_sign(row["auc"])]
+    rows = [row for row in results["between_populations"] if row["when"].startswith("both")]
+    row = next(row for row in rows if (row["population"], row["attack"]) == ("lora-8", "eb_lira"))
     ours = (
         f"AUC {row['own'][0]:.3f} under LoRA, {row['full'][0]:.3f} under full fine-tuning; difference "
         f"{signed(row['auc'])}"
     )
-    return Settled(LORA_AT_EQUAL_LOSS, outcome, ours, f"rank 8, EB-LiRA, {row['when']}")
+    protocol = f"rank 8, EB-LiRA, {row['when']}"
+    return Settled(LORA_AT_EQUAL_LOSS, _outcome(-_sign(row["auc"])), ours, protocol)
 
 
 def _min_k(results: Results) -> Settled:
@@ -129,8 +123,11 @@ def _min_k_among_free(results: Results) -> Settled:
 
 
 def _ez(results: Results) -> Settled:
-    """Reproduced if the interval of the factor contains 3.8; the best rival is chosen by its TPR."""
-    last, parts, outcomes = last_epoch(results), [], []
+    """Decided by full fine-tuning at the last epoch, the nearest to the published protocol.
+
+    Reproduced if the interval of the factor contains 3.8. The best rival is chosen by its TPR.
+    """
+    last, parts, outcome = last_epoch(results), [], Outcome.NOT_REPRODUCED
     for name in ("full", "lora-8"):
         for epoch in sorted({best_epoch(results, name), last}):
             rows = [pair(results, name, "ez_mia", other, epoch) for other in OF_UNTRAINED]
@@ -140,32 +137,30 @@ def _ez(results: Results) -> Settled:
                 f"{label(name)}, epoch {epoch}: a factor of {value:.2f} ({low:.2f} to {high:.2f}) "
                 f"over {row['second']}"
             )
-            sign = _sign(row["tpr_1"])
-            if low <= 3.8 <= high and sign == 1:
-                outcomes.append(Outcome.REPRODUCED)
-            else:
-                outcomes.append(
-                    {1: Outcome.SAME_DIRECTION, 0: Outcome.NOT_REPRODUCED, -1: Outcome.REFUTED}[sign]
-                )
-    order = (Outcome.REFUTED, Outcome.NOT_REPRODUCED, Outcome.SAME_DIRECTION, Outcome.REPRODUCED)
-    worst = min(outcomes, key=order.index)
-    why = "" if len(set(outcomes)) == 1 else "the least favorable of these cases"
-    return Settled(EZ, worst, "; ".join(parts), "TPR at 1% FPR, five other attacks without training", why)
+            if (name, epoch) == ("full", last):
+                outcome = _outcome(_sign(row["tpr_1"]), agrees=low <= 3.8 <= high)
+    why = f"decided by full fine-tuning at epoch {last}"
+    return Settled(EZ, outcome, "; ".join(parts), "TPR at 1% FPR, five other attacks without training", why)
 
 
 def _ez_against_references(results: Results) -> Settled:
-    """By the TPR at 1% FPR, against EB-LiRA with all other models as references."""
-    parts, signs = [], []
+    """Decided by full fine-tuning at the last epoch, against EB-LiRA with all other models as references."""
+    last, parts, outcome = last_epoch(results), [], Outcome.NOT_REPRODUCED
     for name in ("full", "lora-8"):
-        row = pair(results, name, "ez_mia", "eb_lira", last_epoch(results))
-        signs.append(_sign(row["tpr_1"]))
-        parts.append(f"{label(name)}: {signed(row['tpr_1'], 100)} points")
-    outcome = (
-        Outcome.REFUTED if -1 in signs else Outcome.NOT_REPRODUCED if 0 in signs else Outcome.SAME_DIRECTION
-    )
+        row = pair(results, name, "ez_mia", "eb_lira", last)
+        parts.append(f"{label(name)}: {signed(row['tpr_01'], 100)} points")
+        if name == "full":
+            outcome = _outcome(_sign(row["tpr_01"]))
     n_references = results["shared_models"] - 1
-    protocol = f"TPR at 1% FPR, EZ-MIA minus EB-LiRA with {n_references} references, last epoch"
+    protocol = f"TPR at 0.1% FPR, EZ-MIA minus EB-LiRA with {n_references} references, epoch {last}"
     return Settled(EZ_AGAINST_REFERENCES, outcome, "; ".join(parts), protocol)
+
+
+def _outcome(sign: int, agrees: bool = False) -> Outcome:
+    """Of a claim that a figure is above another one."""
+    if sign == 1 and agrees:
+        return Outcome.REPRODUCED
+    return {1: Outcome.SAME_DIRECTION, 0: Outcome.NOT_REPRODUCED, -1: Outcome.REFUTED}[sign]
 
 
 def lowest_loss() -> str:

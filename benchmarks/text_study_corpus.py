@@ -28,7 +28,7 @@ DOCSTRING = re.compile(r'^[ \t]*[rRuU]?"""(.+?)"""', re.DOTALL | re.MULTILINE)
 SHORTEST, LONGEST = 400, 6_000  # characters of a document; what comes after is not read
 LARGEST_FILE = 400_000  # bytes; larger ones are generated code
 SKIPPED = ("tests", "test", "testing", "_vendor", "vendor", "__pycache__", "idlelib", "lib2to3")
-STANDARD = "standard library"
+STANDARD, STANDARD_FOLDER = "standard library", Path(sysconfig.get_paths()["stdlib"])
 FIRST_TOKEN = "<|document|>"
 OUR_OWN = ("leakscope",)
 
@@ -67,7 +67,7 @@ def documents_of(site: Path, most_per_package: int) -> Iterator[Document]:
     """The documentation of every package in a site-packages folder, and of the standard library."""
     folders = sorted(path for path in site.iterdir() if path.is_dir() and path.suffix != ".dist-info")
     sources = [(path.name.lower(), path) for path in folders if path.name not in SKIPPED]
-    for package, folder in [*sources, (STANDARD, Path(sysconfig.get_paths()["stdlib"]))]:
+    for package, folder in [*sources, (STANDARD, STANDARD_FOLDER)]:
         if package in OUR_OWN:
             continue
         for text in islice(_texts(folder, package == STANDARD), most_per_package):

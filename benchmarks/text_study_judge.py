@@ -106,25 +106,27 @@ def read_population(file: Path) -> Fine:
 
 
 class Attacked(NamedTuple):
-    """One attack on every model of a population, with all others as references."""
+    """One attack on every model of a population, with all others as references.
 
-    replicates: Replicates
+    Attributes:
+        figures: figure -> value, and 95% interval for records like these.
+        replicated: means over targets, with all models and without each group of them.
+    """
 
-    def figures(self) -> dict[str, list[float]]:
-        """Figure -> value, and 95% interval for records like these."""
-        whole = self.replicates.whole
-        of_targets = _of_targets(whole)
-        variances = curve_variances(self.replicates, whole.values.shape[1], FPRS)
-        own = [variances.auc, *(variances.tpr[fpr] for fpr in FPRS)]
-        return {
-            name: _rounded(figure_of_targets(of_targets[:, k], own[k], _no_interval, is_rate=k > 0))
-            for k, name in enumerate(FIGURES)
-        }
+    figures: dict[str, list[float]]
+    replicated: Replicated
 
-    def replicated(self) -> Replicated:
-        """Means over targets, with all models and without each group."""
-        without = [_of_targets(one).mean(axis=0) for one in self.replicates.without]
-        return Replicated(_of_targets(self.replicates.whole).mean(axis=0), np.stack(without))
+
+def _attacked(replicates: Replicates) -> Attacked:
+    of_targets = _of_targets(replicates.whole)
+    variances = curve_variances(replicates, replicates.whole.values.shape[1], FPRS)
+    own = [variances.auc, *(variances.tpr[fpr] for fpr in FPRS)]
+    figures = {
+        name: _rounded(figure_of_targets(of_targets[:, k], own[k], _no_interval, is_rate=k > 0))
+        for k, name in enumerate(FIGURES)
+    }
+    without = [_of_targets(one).mean(axis=0) for one in replicates.without]
+    return Attacked(figures, Replicated(of_targets.mean(axis=0), np.stack(without)))
 
 
 def _of_targets(replicate: Replicate) -> np.ndarray:
@@ -149,7 +151,7 @@ def attacked(fine: Fine, at: int, attack: Attack, zlib_bytes: np.ndarray, n_mode
     """An attack on the first models of a population at a checkpoint."""
     models = np.arange(n_models)
     sample = Sample.of(fine.signals(at, zlib_bytes, models), Design(fine.in_mask[models]), models)
-    return Attacked(sample.replicates(attack))
+    return _attacked(sample.replicates(attack))
 
 
 def with_few(fine: Fine, at: int, zlib_bytes: np.ndarray, n_targets: int) -> Iterator[dict[str, Any]]:
@@ -188,16 +190,25 @@ def _row(fine: Fine, at: int, attack: str, size: int, figures: dict[str, list[fl
     }  # fmt: skip
 
 
-def blind(in_mask: np.ndarray, documents: list[str]) -> list[float]:
-    """AUC of a regression on words: mean over models and its interval, and the largest z of a model."""
-    aucs, z = [], []
+def blind(in_mask: np.ndarray, corpus: Path) -> list[float]:
+    """AUC of a regression on words: mean over models and its interval, and the largest z of a model.
+
+    It depends on documents and memberships alone; the corpus keeps it.
+    """
+    file, digest = corpus / "blind.json", Design(in_mask).digest
+    if file.exists() and json.loads(file.read_text())["design"] == digest:
+        return list(json.loads(file.read_text())["figures"])
+    documents, aucs, z = read_documents(corpus), [], []
     for members in in_mask:
         scores = text_shift_scores(lambda index: [documents[i] for i in index], members)
         auc, error, _ = delong(scores, members, 0.95)
         aucs.append(auc)
         z.append(abs(auc - 0.5) / error)
     found = spread_over_targets(np.array(aucs))
-    return [round(float(v), 6) for v in (found.mean, found.interval.low, found.interval.high, max(z))]
+    ends = found.mean, found.interval.low, found.interval.high, max(z)
+    figures = [round(float(v), 6) for v in ends]
+    file.write_text(json.dumps({"design": digest, "figures": figures}) + "\n")
+    return figures
 
 
 class Judge:
@@ -205,7 +216,6 @@ class Judge:
 
     def __init__(self, home: Path, corpus: Path) -> None:
         self.zlib_bytes = read_corpus(corpus).zlib_bytes
-        self.documents = read_documents(corpus)
         files = sorted(home.glob("*.npz"))
         self.fine = {file.stem: read_population(file) for file in files}
         self.n_shared = min(len(fine.in_mask) for fine in self.fine.values())
@@ -240,7 +250,7 @@ class Judge:
                     "validation_loss": self.validation(name)[at],
                     "member_loss": float(fine.losses(at, True, models).mean()),
                     "attacks": {
-                        attack: self.of(name, at, attack, self.n_shared).figures() for attack in COMPARED
+                        attack: self.of(name, at, attack, self.n_shared).figures for attack in COMPARED
                     },
                 }
 
@@ -251,7 +261,7 @@ class Judge:
         for at in sorted({self.best("lora-8"), len(fine.epochs) - 1}):
             for attack in (*ALONE, *WITH_REFERENCES):
                 n_references = 0 if attack in ALONE else n_models - 1
-                figures = self.of("lora-8", at, attack, n_models).figures()
+                figures = self.of("lora-8", at, attack, n_models).figures
                 yield _row(fine, at, attack, n_references, figures)
             for row in with_few(fine, at, self.zlib_bytes, n_targets):
                 print(row["epoch"], row["references"], row["attack"], row["auc"], flush=True)
@@ -291,7 +301,7 @@ class Judge:
             yield f"both at a validation loss of {loss:.3f}", *both
 
     def _at(self, name: str, at: int, attack: str) -> Replicated:
-        return self.of(name, at, attack, self.n_shared).replicated()
+        return self.of(name, at, attack, self.n_shared).replicated
 
     def _at_loss(self, name: str, loss: float, attack: str) -> Replicated:
         """Figures at a validation loss that is reached before the lowest, interpolated between checkpoints.
@@ -340,7 +350,7 @@ def judge_home(home: Path, corpus: Path, results: Path, n_targets: int) -> None:
         "rates": json.loads((home / "rates.json").read_text()),
         "trained": [fine.about for fine in judge.fine.values()],
         "shared_models": judge.n_shared,
-        "blind": blind(main.in_mask, judge.documents),
+        "blind": blind(main.in_mask, corpus),
         "populations": list(judge.populations()),
         "references": list(judge.references(n_targets)),
         "between_attacks": list(judge.between_attacks()),

@@ -192,6 +192,7 @@ def _populations(results: Results) -> str:
 
 def _against_full(results: Results) -> str:
     names = {name for name in _names(results) if name.startswith("lora")}
+    between_epochs = {f"epoch {epoch}" for epoch in range(2, last_epoch(results))}
     rows = [
         [
             label(row["population"]), row["attack"], row["when"], f"{row['own'][0]:.3f}",
@@ -199,7 +200,7 @@ def _against_full(results: Results) -> str:
             signed(row["tpr_01"], 100),
         ]
         for row in results["between_populations"]
-        if row["population"] in names
+        if row["population"] in names and row["when"] not in between_epochs
     ]  # fmt: skip
     if not rows:
         return ""
