@@ -41,7 +41,7 @@ class SummedBatchNorm2d(nn.BatchNorm2d):
             self.running_var.lerp_(variance.detach() * (n / (n - 1)), self.momentum)
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
-        return outputs  # type: ignore[no-any-return]
+        return outputs
 
 
 def _normed(
@@ -74,7 +74,7 @@ class _Normed(torch.autograd.Function):
         return outputs.to(x.dtype), mean, variance
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _of_mean: Tensor, _of_variance: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor, _of_mean: Tensor, _of_variance: Tensor) -> tuple[Any, ...]:
         x, weight, bias, mean, scale = ctx.saved_tensors
         standard = (x.float() - _wide(mean)) * _wide(scale)
         slope = slope.float()

@@ -28,11 +28,7 @@ def epochs_of(
 
     With `as_draws`, the numbers of `BatchPlan.draws` in place of the records.
     """
-    orders: Iterator[AnyArray]
-    if as_draws and isinstance(plan, BatchPlan):
-        orders = plan.draws(until, first)
-    else:
-        orders = plan.epochs(until, first)
+    orders = _orders(plan, first, until, as_draws)
     if not is_augmented(recipe):
         yield from ((order, None) for order in orders)
     elif isinstance(plan, BatchPlan):
@@ -41,6 +37,12 @@ def epochs_of(
     else:
         for epoch, order in enumerate(orders, first):
             yield order, views_of(recipe, plan.models, plan.seed, order != NOBODY, epoch)
+
+
+def _orders(plan: Plan, first: int, until: int, as_draws: bool) -> Iterator[AnyArray]:
+    if as_draws and isinstance(plan, BatchPlan):
+        return plan.draws(until, first)
+    return plan.epochs(until, first)
 
 
 def can_rank(plan: Plan) -> bool:
