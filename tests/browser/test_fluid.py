@@ -90,14 +90,14 @@ def large_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     yield path
 
 
-def steps_of(page: Page, waits: Waits) -> list[Step]:
-    """40 steps through the checkpoints and back, by keys, from the moment the slider can be used."""
+def steps_of(page: Page, waits: Waits, n_steps: int = STEPS) -> list[Step]:
+    """Steps through the checkpoints and back, by keys, from the moment the slider can be used."""
     session: CDPSession = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     ready(page)
     part(page, "epoch").focus()
     computed, waited = [], []
-    for n in range(STEPS):
+    for n in range(n_steps):
         if n and n % REST_EVERY == 0:
             page.wait_for_timeout(REST_MS)
         before = main_thread_ms(session)
@@ -134,6 +134,20 @@ def test_every_step_is_quick_from_the_first_one(large_page: Path, browser: Brows
 def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     return written(made_up_study(folder, (setting(),)))
+
+
+def test_a_page_that_computes_too_much_is_noticed(
+    small_page: Path, browser: Browser, open_page: Open
+) -> None:
+    page = ready(open_page(small_page))
+    page.evaluate("""() => document.querySelector("[data-part=epoch]").addEventListener("input", () => {
+        let sum = 0;
+        for (let n = 0; n < 1e9; n++) sum += Math.sqrt(n);
+        window.sum = sum;
+    })""")
+    steps = steps_of(page, Waits(browser), n_steps=2)
+    assert min(step.computed for step in steps) > STEP_MS
+    assert min(step.shown_after for step in steps) > STEP_MS
 
 
 def test_the_plane_is_seen_before_plotly_is_there_and_used_after(small_page: Path, open_page: Open) -> None:
