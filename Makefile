@@ -43,7 +43,7 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
-	touch $@
+	touch $@ $(if $(findstring docs,$(EXTRAS)),$(VENV)/.docs-installed)
 
 $(VENV)/.docs-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

@@ -1,5 +1,7 @@
 """Where members were never trained on, no attack may claim to tell them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,11 @@ from leakscope.testing import planted_bank
 N_SEEDS = 100
 
 
+@cache
+def bank_of(seed):
+    return planted_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name, attack in attack_classes().items() if attack().reads(CLASSIFICATION)]
@@ -22,7 +29,7 @@ def test_intervals_cover_one_half_and_epsilon_stays_zero(name):
     """Nominal coverage is 95% and the bound's error 5%; the limits allow for 100 seeds' noise."""
     covered, above_zero = 0, 0
     for seed in range(N_SEEDS):
-        signals, design = planted_bank(gap=0.0, n_models=12, n_records=240, seed=seed)
+        signals, design = bank_of(seed)
         scores = resolve(name)(signals, design, np.array([0])).values[0]
         members = design.in_mask[0]
         covered += 0.5 in delong(scores, members).interval

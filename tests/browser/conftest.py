@@ -57,7 +57,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)  # more than a busy machine needs
         listen(page, noise)
         page.goto(path.as_uri())
         assert page.evaluate("window.leakscope !== undefined")

@@ -1,17 +1,17 @@
 """50,000 records at 20 checkpoints stay fluid: every step of the slider, from the first, by the page's clock.
 
 The page measures a step from the key that asked for it to the frame that shows it, so work of its own that
-happens to be in the way counts. Other processes on the same cores count too, and no page can help that: with
-four of them a core, some steps are shown late of which the page computed a fifth. So every step must be shown
-within the limit or have been kept waiting by others for most of its time, and the usual one be within it; and
-the page's main thread may not compute as long as the limit at any step.
+happens to be in the way counts. Other processes on the same cores would count too, and no page can help that,
+so the time that the browser's threads waited for a core is subtracted: Linux counts it for each of them. One
+thread of a process works on a step at a time, so the thread that waited longest counts for its process. On an
+idle machine that is next to nothing.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from tests.browser.test_plane import part, ready, until
 from tests.report.html.made_up import made_up_study, repeated, setting, written
 
 if TYPE_CHECKING:
-    from playwright.sync_api import CDPSession, Page
+    from playwright.sync_api import Browser, CDPSession, Page
 
 Open = Callable[..., "Page"]
 FIRST_PAINT_MS, STEP_MS = 3_000, 150
@@ -32,14 +32,48 @@ _MEASURES = "(name) => performance.getEntriesByName(name).map((m) => [m.startTim
 
 
 class Step(NamedTuple):
-    """One step of the slider, in milliseconds: by the page's clock, and computed by its main thread."""
+    """One step of the slider, in milliseconds.
+
+    Attributes:
+        shown_after: by the page's clock.
+        computed: by its main thread.
+        waited: for a core.
+    """
 
     shown_after: float
     computed: float
+    waited: float
 
     @property
-    def is_late(self) -> bool:
-        return self.shown_after >= STEP_MS
+    def of_the_page(self) -> float:
+        return self.shown_after - self.waited
+
+
+class Waits:
+    """How long threads of the browser have waited for a core, in milliseconds."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._session: CDPSession = browser.new_browser_cdp_session()
+        self._before = self._by_thread()
+
+    def since_last(self) -> float:
+        """Since this was last called: of each process, the thread that waited longest."""
+        now = self._by_thread()
+        longest: dict[int, float] = {}
+        for (process, thread), waited in now.items():
+            own = waited - self._before.get((process, thread), 0.0)
+            longest[process] = max(longest.get(process, 0.0), own)
+        self._before = now
+        return sum(longest.values())
+
+    def _by_thread(self) -> dict[tuple[int, str], float]:
+        waits = {}
+        for process in self._session.send("SystemInfo.getProcessInfo")["processInfo"]:
+            for thread in Path(f"/proc/{process['id']}/task").glob("*"):
+                with suppress(OSError):  # it has just ended
+                    nanoseconds = (thread / "schedstat").read_text().split()[1]
+                    waits[process["id"], thread.name] = int(nanoseconds) / 1e6
+        return waits
 
 
 @pytest.fixture(scope="module", params=["one run", "three runs"])
@@ -56,22 +90,24 @@ def large_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     yield path
 
 
-def steps_of(page: Page) -> list[Step]:
-    """40 steps through the checkpoints and back, by keys, from the moment the slider can be used."""
+def steps_of(page: Page, waits: Waits, n_steps: int = STEPS) -> list[Step]:
+    """Steps through the checkpoints and back, by keys, from the moment the slider can be used."""
     session: CDPSession = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     ready(page)
     part(page, "epoch").focus()
-    computed = []
-    for n in range(STEPS):
+    computed, waited = [], []
+    for n in range(n_steps):
         if n and n % REST_EVERY == 0:
             page.wait_for_timeout(REST_MS)
         before = main_thread_ms(session)
+        waits.since_last()
         page.keyboard.press("ArrowLeft" if n % (2 * CHECKPOINTS - 2) < CHECKPOINTS - 1 else "ArrowRight")
         until(page, f"performance.getEntriesByName('plane step').length === {n + 1}")
+        waited.append(waits.since_last())
         computed.append(main_thread_ms(session) - before)
-    measured = page.evaluate(_MEASURES, "plane step")
-    return [Step(duration, own) for (_, duration), own in zip(measured, computed, strict=True)]
+    durations = [duration for _, duration in page.evaluate(_MEASURES, "plane step")]
+    return [Step(*step) for step in zip(durations, computed, waited, strict=True)]
 
 
 def main_thread_ms(session: CDPSession) -> float:
@@ -81,22 +117,37 @@ def main_thread_ms(session: CDPSession) -> float:
 
 
 @pytest.mark.slow
-def test_every_step_is_quick_from_the_first_one(large_page: Path, open_page: Open) -> None:
+def test_every_step_is_quick_from_the_first_one(large_page: Path, browser: Browser, open_page: Open) -> None:
     assert large_page.stat().st_size < 15e6
     for _ in range(OPENINGS):
+        waits = Waits(browser)
         page = open_page(large_page)
-        steps = steps_of(page)
+        waited = waits.since_last()
         painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        assert painted < FIRST_PAINT_MS
+        assert painted - waited < FIRST_PAINT_MS
+        steps = steps_of(page, waits)
         assert max(step.computed for step in steps) < STEP_MS, steps
-        assert statistics.median(step.shown_after for step in steps) < STEP_MS, steps
-        assert [step for step in steps if step.is_late and step.computed > step.shown_after / 2] == []
+        assert max(step.of_the_page for step in steps) < STEP_MS, steps
 
 
 @pytest.fixture(scope="module")
 def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     return written(made_up_study(folder, (setting(),)))
+
+
+def test_a_page_that_computes_too_much_is_noticed(
+    small_page: Path, browser: Browser, open_page: Open
+) -> None:
+    page = ready(open_page(small_page))
+    page.evaluate("""() => document.querySelector("[data-part=epoch]").addEventListener("input", () => {
+        let sum = 0;
+        for (let n = 0; n < 1e9; n++) sum += Math.sqrt(n);
+        window.sum = sum;
+    })""")
+    steps = steps_of(page, Waits(browser), n_steps=2)
+    assert min(step.computed for step in steps) > STEP_MS
+    assert min(step.shown_after for step in steps) > STEP_MS
 
 
 def test_the_plane_is_seen_before_plotly_is_there_and_used_after(small_page: Path, open_page: Open) -> None:

@@ -56,7 +56,7 @@ def part(page: Page, name: str) -> Locator:
 
 def until(page: Page, expression: str) -> None:
     """Waits; the page's policy forbids playwright's own way, which evaluates text inside the page."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60  # more than a busy machine needs
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
         page.wait_for_timeout(20)

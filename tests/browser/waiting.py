@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def eventually(page: Page, expression: str, seconds: float = 20.0) -> None:
+def eventually(page: Page, expression: str, seconds: float = 60.0) -> None:
     """Returns when the expression is true in the page; fails when it has not become so."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):

@@ -14,10 +14,15 @@ from leakscope.dp.verdict import ClaimVerdict
 from leakscope.errors import InputError
 from tests.dp.loops import records, small_net
 
-pytest.importorskip("opacus", reason="opacus is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus warns about its own defaults
 
 CLAIM = leakscope.dp.Claim(noise_multiplier=1.0, sampling_rate=1.0, steps=1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def opacus() -> None:
+    """Imported where these tests run, not in every process that collects them."""
+    pytest.importorskip("opacus", reason="opacus is not installed")
 
 
 class Training:

@@ -232,6 +232,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 SETTINGS = frame(4, 0, 0)
+SOON = 25  # seconds, also on a busy machine; Ray itself would try for 30 or more
 SOMETHING_ELSE = {
     "silent": b"",
     "HTTP/1.1": b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -262,7 +263,7 @@ def test_an_address_where_something_else_listens_is_refused_soon(
     started = time.monotonic()
     with pytest.raises(InputError, match="no Ray cluster responds") as refused:
         engine_named("ray", scheme + server(sent)).check_device("cpu")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < SOON
     assert "\n" not in str(refused.value)
 
 
@@ -270,7 +271,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_refused_soon(server: Any) ->
     started = time.monotonic()
     with pytest.raises(InputError, match="no Ray cluster responds"):
         engine_named("ray", server(SETTINGS[:8], then=bytes(60))).check_device("cpu")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < SOON
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_an_address_where_nothing_listens_is_refused_soon(address: str) -> None:
     started = time.monotonic()
     with pytest.raises(InputError, match="no Ray cluster responds"):
         engine_named("ray", address).check_device("cpu")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < SOON
 
 
 class UnsendableError(Exception):

@@ -171,6 +171,7 @@ def test_an_attack_a_signal_and_a_dataset_of_your_own(tmp_path: Path) -> None:
         "own_table.toml",
         "regression.toml",
         pytest.param("own_pictures.toml", marks=pytest.mark.slow),
+        pytest.param("canaries.toml", marks=pytest.mark.slow),
     ],
 )
 def test_a_config(name: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from leakscope.disclosure import Disclosure
 from leakscope.evaluate.verdict import Verdict
 from tests.audits.test_predictions import saved
 from tests.engine.small_population import RECIPE, noise
-from tests.quick_audits import quick_audits
+from tests.quick_audits import few_permutations, quick_audits
 
 SETTINGS: dict[str, Any] = {
     "attacks": ["correctness", "loss", "lira(online=false)"],
@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True, scope="package")
 def only_quick_audits() -> Iterator[None]:
-    with quick_audits():
+    with quick_audits(), few_permutations():
         yield
 
 

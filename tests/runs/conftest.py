@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.quick_audits import quick_audits
+from tests.quick_audits import few_permutations, quick_audits
 
 
 @pytest.fixture(autouse=True, scope="package")
 def only_quick_audits() -> Iterator[None]:
-    with quick_audits():
+    with quick_audits(), few_permutations():
         yield

@@ -169,7 +169,9 @@ def moderate(observed: Moments, prior: Prior) -> Moderated:
 
 def quantile_bins(centre: FloatArray) -> IntArray:
     """Bin of each record by quantiles of the centre; (records,)."""
-    n_bins = int(np.clip(len(centre) // _RECORDS_PER_BIN, 1, _MOST_BINS))
+    n_bins = min(max(len(centre) // _RECORDS_PER_BIN, 1), _MOST_BINS)
+    if n_bins == 1:
+        return np.zeros(len(centre), dtype=np.int64)
     return np.searchsorted(np.quantile(centre, np.arange(1, n_bins) / n_bins), centre)
 
 
@@ -275,8 +277,8 @@ def _trigamma_inverse(value: float) -> float:
     """The x > 0 with trigamma(x) = value, by Newton's steps on its reciprocal (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(special.polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+        trigamma, slope = float(special.zeta(2, x)), -2 * float(special.zeta(3, x))  # quicker than polygamma
+        step = trigamma * (1 - trigamma / value) / slope
         x += step
         if abs(step) < 1e-10 * x:
             break

@@ -15,6 +15,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -161,8 +162,19 @@ def _signals(logits: FloatArray, labels: IntArray, names: tuple[str, ...]) -> Si
 def _bank(attack: Attack, task: Task, gap: float, n_models: int = 8, n_records: int = 200,
           kind: str = "bernoulli", seed: int = 0) -> PlantedBank:  # fmt: skip
     """A planted bank with only the signals that the attack declares."""
+    names = attack.reads(task)
+    if task == LANGUAGE and set(names) <= set(names_of(LANGUAGE)):
+        signals, design = _documents(gap, n_models, n_records, kind, seed)
+        own = {name: signals.arrays[name].copy() for name in names}  # an attack may write to its inputs
+        return PlantedBank(replace(signals, arrays=own), replace(design, in_mask=design.in_mask.copy()))
     design = make_design(kind, n_models, n_records, seed)
-    return _planted(gap, design, seed, attack.reads(task), task)
+    return _planted(gap, design, seed, names, task)
+
+
+@lru_cache(maxsize=64)
+def _documents(gap: float, n_models: int, n_records: int, kind: str, seed: int) -> PlantedBank:
+    """Documents with all signals; they take longer to make than most attacks take to score them."""
+    return planted_bank(gap, n_models, n_records, kind, seed, task=LANGUAGE)
 
 
 def _aucs(attack: Attack, task: Task, gap: float, kind: str = "bernoulli", seed: int = 0) -> FloatArray:

@@ -20,8 +20,6 @@ from leakscope.train.plan import BatchPlan
 from leakscope.types import Design, Records
 from tests.train.adapters.bases import documents, random_halves, saved_gpt2, saved_llama, transformers
 
-peft = pytest.importorskip("peft", reason="leakscope[text] is not installed")
-
 pytestmark = pytest.mark.slow  # PEFT takes seconds to import
 CPU, SEED = torch.device("cpu"), 3
 
@@ -51,6 +49,7 @@ def trained(
 
 def peft_model(recipe: AdapterRecipe, state: dict[str, Tensor], model: int) -> tuple[Any, list[Tensor]]:
     """PEFT's model with the adapter that a model of the stack has, and its parameters in the same order."""
+    peft = pytest.importorskip("peft", reason="leakscope[text] is not installed")
     own = transformers.AutoModelForCausalLM.from_pretrained(recipe.base, dtype=torch.float32)
     names = sorted({name.rpartition(".")[0].rpartition(".")[2] for name in state})
     config = peft.LoraConfig(
