@@ -2,9 +2,9 @@
 
 Complementary models are trained on all records between them, so what one lacks the other has, and their
 outputs deviate in opposite directions. One of them is IN wherever the other is OUT, so these deviations add
-up in every gap. Orders that separate complements do not know that: with 16 linear models in pairs, the floor
-would be too low by half of the leakage. Therefore complements move together and may change places, which is
-what a design of pairs leaves to chance.
+up in every gap. Orders that separate complements do not know that: the floor is too low, and models that leak
+nothing seem to leak (`tests/leakage/test_bits.py`). Therefore complements move together and may change
+places, which is what a design of pairs leaves to chance.
 """
 
 from __future__ import annotations
