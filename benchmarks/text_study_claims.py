@@ -50,6 +50,7 @@ EZ_AGAINST_REFERENCES = Claim(
 )
 OF_FREE = ("loss", "zlib", "min_k")
 OF_UNTRAINED = (*OF_FREE, "min_k_plus_plus", "base_model")
+OTHER_DATA = "the claim is about pretraining data, which is not refuted by fine-tuning"
 TPR_1, TPR_01 = 0, 1  # places among the ratios
 
 
@@ -103,10 +104,10 @@ def _min_k(results: Results) -> Settled:
     """Reproduced if the interval of the difference contains 0, in LoRA and in full fine-tuning."""
     rows = {name: pair(results, name, "min_k_plus_plus", "base_model") for name in ("lora-8", "full")}
     signs = {_sign(row["auc"]) for row in rows.values()}
-    outcome = Outcome.REPRODUCED if signs == {0} else Outcome.REFUTED if signs == {-1} else None
-    outcome = outcome or (Outcome.SAME_DIRECTION if -1 not in signs else Outcome.NOT_REPRODUCED)
+    outcome = Outcome.SAME_DIRECTION if -1 not in signs else Outcome.NOT_REPRODUCED
+    outcome = Outcome.REPRODUCED if signs == {0} else outcome
     ours = "; ".join(f"{label(name)}: AUC {signed(row['auc'])}" for name, row in rows.items())
-    return Settled(MIN_K, outcome, f"Min-k%++ minus base_model: {ours}", lowest_loss())
+    return Settled(MIN_K, outcome, f"Min-k%++ minus base_model: {ours}", lowest_loss(), OTHER_DATA)
 
 
 def _min_k_among_free(results: Results) -> Settled:
@@ -117,9 +118,9 @@ def _min_k_among_free(results: Results) -> Settled:
         nearest = min(rows, key=lambda row: float(row["auc"][0]))
         signs |= {_sign(row["auc"]) for row in rows}
         parts.append(f"{label(name)}: {signed(nearest['auc'])} ({nearest['second']})")
-    outcome = Outcome.SAME_DIRECTION if signs == {1} else Outcome.REFUTED if -1 in signs else None
+    outcome = Outcome.SAME_DIRECTION if signs == {1} else Outcome.NOT_REPRODUCED
     ours = f"AUC minus that of the best of the three: {'; '.join(parts)}"
-    return Settled(MIN_K_AMONG_FREE, outcome or Outcome.NOT_REPRODUCED, ours, lowest_loss())
+    return Settled(MIN_K_AMONG_FREE, outcome, ours, lowest_loss(), OTHER_DATA)
 
 
 def _ez(results: Results) -> Settled:

@@ -190,25 +190,30 @@ def _row(fine: Fine, at: int, attack: str, size: int, figures: dict[str, list[fl
     }  # fmt: skip
 
 
-def blind(in_mask: np.ndarray, corpus: Path) -> list[float]:
-    """AUC of a regression on words: mean over models and its interval, and the largest z of a model.
+def blind(in_mask: np.ndarray, corpus: Path) -> dict[str, list[float]]:
+    """AUC of a regression on words, mean over memberships with its interval, and the largest.
 
-    It depends on documents and memberships alone; the corpus keeps it.
+    There are two sets of memberships: those of the models, and fresh ones that no model was trained on, which
+    show what chance gives. All depends on documents and memberships alone, so the corpus keeps it.
     """
     file, digest = corpus / "blind.json", Design(in_mask).digest
     if file.exists() and json.loads(file.read_text())["design"] == digest:
-        return list(json.loads(file.read_text())["figures"])
-    documents, aucs, z = read_documents(corpus), [], []
-    for members in in_mask:
-        scores = text_shift_scores(lambda index: [documents[i] for i in index], members)
-        auc, error, _ = delong(scores, members, 0.95)
-        aucs.append(auc)
-        z.append(abs(auc - 0.5) / error)
-    found = spread_over_targets(np.array(aucs))
-    ends = found.mean, found.interval.low, found.interval.high, max(z)
-    figures = [round(float(v), 6) for v in ends]
+        return dict(json.loads(file.read_text())["figures"])
+    documents = read_documents(corpus)
+    fresh = np.random.default_rng(1).random((2 * len(in_mask), in_mask.shape[1])) < 0.5
+    figures = {}
+    for name, masks in (("models", in_mask), ("fresh", fresh)):
+        aucs = [_blind_auc(documents, members) for members in masks]
+        found = spread_over_targets(np.array(aucs))
+        ends = found.mean, found.interval.low, found.interval.high, max(aucs)
+        figures[name] = [round(float(v), 6) for v in ends]
     file.write_text(json.dumps({"design": digest, "figures": figures}) + "\n")
     return figures
+
+
+def _blind_auc(documents: list[str], members: np.ndarray) -> float:
+    scores = text_shift_scores(lambda index: [documents[i] for i in index], members)
+    return delong(scores, members, 0.95).auc
 
 
 class Judge:

@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
         epochs: of each model.
         private_batch: expected batch of DP-SGD, which needs large ones.
         pilot_epochs: of the models by which learning rates are chosen.
-        pilot_rates: how many learning rates of each list are tried.
+        pilot_rates: how many learning rates of each list are tried; 1: the first is used, without a pilot.
     """
 
     half: int = 16
@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
 
 
 FULL_SIZE = Sizes()
-TINY = Sizes(half=4, epochs=2, private_batch=16, pilot_epochs=1, pilot_rates=2)
+TINY = Sizes(half=4, epochs=2, private_batch=16, pilot_epochs=1, pilot_rates=1)
 
 
 class Population(NamedTuple):
@@ -174,15 +174,19 @@ def choose_rates(study: Study, clock: Clock) -> dict[str, float]:
     """The learning rate of each family, by the pilots; rates.json has all their losses."""
     file = study.out / "rates.json"
     if not file.exists():
-        found = {}
-        for family, rates in RATES.items():
-            losses = {
-                rate: _pilot_loss(study, family, rate, clock) for rate in rates[: study.sizes.pilot_rates]
-            }
-            best = min(losses, key=lambda rate: losses[rate])
-            found[family] = {"rate": best, "losses": {f"{rate:g}": loss for rate, loss in losses.items()}}
+        found = {family: _pilots(study, family, clock) for family in RATES}
         file.write_text(json.dumps(found, indent=1) + "\n")
     return {family: float(own["rate"]) for family, own in json.loads(file.read_text()).items()}
+
+
+def _pilots(study: Study, family: str, clock: Clock) -> dict[str, object]:
+    """The learning rate of a family, and the losses of its pilots."""
+    first, *others = RATES[family][: study.sizes.pilot_rates]
+    if not others:
+        return {"rate": first, "losses": {}}
+    losses = {rate: _pilot_loss(study, family, rate, clock) for rate in (first, *others)}
+    best = min(losses, key=lambda rate: losses[rate])
+    return {"rate": best, "losses": {f"{rate:g}": loss for rate, loss in losses.items()}}
 
 
 def _pilot_loss(study: Study, family: str, rate: float, clock: Clock) -> float:

@@ -238,11 +238,12 @@ def _private(results: Results) -> str:
 
 
 def _blind(results: Results) -> str:
-    mean, low, high, largest = results["blind"]
+    (mean, low, high, largest), fresh = results["blind"]["models"], results["blind"]["fresh"]
     text = f"""A regression on the words of a document, which sees no model, has a mean AUC of {mean:.3f}
-    ({low:.3f} to {high:.3f}) over the memberships of the main population; the largest distance of a single
-    model from 0.5 is {largest:.1f} standard errors. Members are drawn at random, so words must say nothing
-    about who is one: what the attacks measure comes from the models."""
+    ({low:.3f} to {high:.3f}) over the memberships of the main population, at most {largest:.3f}. Memberships
+    that are drawn afresh, and that no model was trained on, give {fresh[0]:.3f} ({fresh[1]:.3f} to
+    {fresh[2]:.3f}), at most {fresh[3]:.3f}: words say nothing about who is a member. What the attacks measure
+    comes from the models."""
     return f"## Without any model\n\n{wrapped(text)}"
 
 

@@ -62,7 +62,7 @@ def test_no_private_document_has_a_twin_among_the_public_ones(study, tmp_path, m
     assert len(left) == 8 * 20 - 1  # the standard library here has the documents of a package
 
 
-def population(name, leak, slope, halves=1, n_records=600, n_models=8):
+def population(name, leak, slope, halves=1, n_records=400, n_models=8):
     """Signals of fine-tunes whose validation loss falls by `slope` per epoch, and members' by `leak` more."""
     rng = np.random.default_rng(len(name))
     base_loss = 3 + 0.5 * np.random.default_rng(0).normal(size=n_records)
@@ -91,11 +91,12 @@ def home(tmp_path):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     empty = np.zeros(1, dtype=np.uint16)
-    np.savez(corpus / "corpus.npz", public=empty, held_out=empty, tokens=np.zeros((600, 8), dtype=np.int32),
-             zlib_bytes=np.full(600, 50), vocabulary=np.array(10))  # fmt: skip
+    np.savez(corpus / "corpus.npz", public=empty, held_out=empty, tokens=np.zeros((400, 8), dtype=np.int32),
+             zlib_bytes=np.full(400, 50), vocabulary=np.array(10))  # fmt: skip
     return folder, corpus
 
 
+@pytest.mark.slow
 def test_equal_leakage_at_equal_loss_is_no_difference(study, home):
     rows = list(study.judge.Judge(*home).between_populations())
     at = {row["when"].partition(" ")[0]: row for row in rows if row["attack"] == "eb_lira"}
@@ -113,6 +114,7 @@ def test_attacks_on_noise_are_as_good_as_guessing(study, home):
     assert judge.of("full", 2, "eb_lira", 8).figures["auc"][1] > 0.8
 
 
+@pytest.mark.slow
 def test_with_more_references_attacks_get_better(study, home):
     judge = study.judge.Judge(*home)
     rows = list(study.judge.with_few(judge.fine["lora-8"], 2, judge.zlib_bytes, 8))
