@@ -72,7 +72,7 @@ def test_intervals_hold_the_true_difference_of_the_loss_attack(gaps, spread):
     for seed in range(100):
         first, second = populations(seed, gaps, spread, "loss")
         auc = second.population.auc.minus(first.population.auc)
-        accuracy = second.accuracy.minus(first.accuracy)
+        accuracy = second.utility.minus(first.utility)
         held["auc"] += auc.low <= truth <= auc.high
         held["accuracy"] += accuracy.low <= 0 <= accuracy.high
     assert min(held.values()) >= 88
