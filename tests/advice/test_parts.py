@@ -19,7 +19,9 @@ from leakscope.disk.toml_text import toml_text
 from leakscope.errors import InputError
 from leakscope.stats.estimate import Estimate
 
-SUMMARY = PopulationSummary("low", "lira", Estimate(0.6, 0.5, 0.7), Estimate(0.9, 0.8, 1.0), 16)
+SUMMARY = PopulationSummary(
+    "low", "lira", Estimate(0.6, 0.5, 0.7), Estimate(0.97, 0.9, 0.99), Estimate(0.9, 0.8, 1.0), 16
+)
 
 
 def tried(
@@ -174,3 +176,14 @@ def test_members_that_are_people_are_called_people() -> None:
     said = [*plan_sentences(results.config, 60.0), *summary(results)]
     assert "on the same patients and design" in said[0] and "these patients" in said[-1]
     assert not any("record" in sentence for sentence in said)
+
+
+def test_the_average_does_not_hide_the_most_exposed() -> None:
+    results = results_about("accuracy", "patient", affordable=True)
+    said = (
+        "Among the most exposed 1% of the patients, the AUC goes from 0.970 to 0.970 (95% interval 0.900 to"
+    )
+    assert any(sentence.startswith(said) for sentence in summary(results))
+    assert "AUC, most exposed 1%" in trade_table(results).head
+    unknown = replace(SUMMARY, most_exposed=Estimate(None, None, None))
+    assert not any("most exposed" in sentence for sentence in summary(replace(results, baseline=unknown)))

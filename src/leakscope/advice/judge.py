@@ -192,10 +192,12 @@ def _summary(measured: Measured) -> PopulationSummary:
         rating=results.rating.level,
         attack=measured.attack,
         auc=_these(results.attacks[measured.attack].auc),
+        most_exposed=_these(results.headline.most_exposed.auc),
         utility=measured.utility,
         converged=results.population.models,
     )
 
 
 def _these(figure: Figure) -> Estimate:
-    return Estimate(figure.value, figure.these_low, figure.these_high)
+    ends = (figure.value, figure.these_low, figure.these_high)
+    return Estimate(*(None if end is None or np.isnan(end) else end for end in ends))

@@ -69,6 +69,8 @@ class PopulationSummary:
         rating: how much leaks, in one word.
         attack: the strongest attack against them.
         auc: its AUC; the interval is for other models trained on random halves of these records.
+        most_exposed: AUC of the strongest attack on the most exposed 1%, with such an interval; no value
+            where they are too few.
         utility: accuracy or R² on non-members, with such an interval.
         converged: number of models that converged.
     """
@@ -76,6 +78,7 @@ class PopulationSummary:
     rating: Level
     attack: str
     auc: Estimate
+    most_exposed: Estimate
     utility: Estimate
     converged: int
 

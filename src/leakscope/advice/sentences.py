@@ -29,11 +29,23 @@ def headline(results: AdviceResults) -> list[str]:
         f"Take {best.defence}.",
         f"It changes the AUC of the strongest attack from {best.auc.baseline or 0:.3f} to "
         f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating {_moves(results, best)}.",
+        *_most_exposed(results, best),
         _cost(best, config),
         *_hidden(best),
         f"Another {config.models} models trained like this should have an AUC of "
         f"{_predicted(best.population.auc, len(results.tried))}.",
         without,
+    ]
+
+
+def _most_exposed(results: AdviceResults, best: Tried) -> list[str]:
+    """An average hides them, and the recommendation goes by the average."""
+    before, after = results.baseline.most_exposed, best.population.most_exposed
+    if before.value is None or after.value is None:
+        return []
+    return [
+        f"Among the most exposed 1% of the {results.config.noun.many}, the AUC goes from {before.value:.3f} "
+        f"to {_with_interval(after)}."
     ]
 
 

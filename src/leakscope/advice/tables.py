@@ -15,11 +15,12 @@ def trade_table(results: AdviceResults) -> Table:
     tpr = [f"change of TPR at {100 * fpr:g}% FPR"] if fpr else []
     utility = utility_named(results.config.utility)
     name = utility.name
-    head = ["defence", "rating", "AUC", "change of AUC", *tpr, name, f"change of {name}", "in short"]
+    head = ["defence", "rating", "AUC", "change of AUC", *tpr, "AUC, most exposed 1%", name,
+            f"change of {name}", "in short"]  # fmt: skip
     plain = results.baseline
     empty = [""] * len(tpr)
     level = utility.level(plain.utility.value)
-    first = ["none", plain.rating, _number(plain.auc), "", *empty, level, "", ""]
+    first = ["none", plain.rating, _number(plain.auc), "", *empty, _number(plain.most_exposed), level, "", ""]
     rows = [first, *(_row(one, results, bool(tpr)) for one in results.tried)]
     caption = (
         f"{results.config.models} models per defence, paired with those without one. Intervals of changes "
@@ -46,6 +47,7 @@ def _row(one: Tried, results: AdviceResults, has_tpr: bool) -> list[str]:
         _number(own.auc),
         _change(one.auc),
         *tpr,
+        _number(own.most_exposed),
         utility.level(own.utility.value),
         utility.change(change.difference, change.low, change.high),
         in_short(one, results),
