@@ -67,6 +67,7 @@ def config_of(n_defences: int, n_models: int) -> AdviceConfig:
     defences = tuple(f"mixup(alpha={k + 1})" for k in range(n_defences))
     return AdviceConfig(
         toml=None, records="made up", records_sha256="ab" * 32, recipe={}, minutes=1.0, accepted_loss=0.02,
+        utility="accuracy", unit=None,
         seed=0, design="balanced", models=n_models, attacks=ATTACKS, fpr=FPR, defences=defences,
         settings=dict.fromkeys(defences, ""), not_applicable={},
     )  # fmt: skip

@@ -17,6 +17,7 @@ from leakscope.advice.candidates import candidates
 from leakscope.advice.sentences import summary
 from leakscope.audits.config import read_config
 from leakscope.audits.population import TrainedPopulation
+from leakscope.bank.bank import Bank
 from leakscope.defences.base import Defence
 from leakscope.defences.estimator_parameters import with_parameters
 from leakscope.defences.leaf_size import LeafSize
@@ -259,10 +260,66 @@ def small_records(labels: Any = None) -> Records:
     return Records(features, classes if labels is None else labels, ids, "made up", {}, names)
 
 
-def test_a_regression_is_refused(tmp_path: Path) -> None:
-    numbers = np.linspace(0, 1, 40, dtype=np.float32)
-    with pytest.raises(InputError, match="advice is for classifiers"):
-        advise(small_records(numbers), Recipe(), out=tmp_path / "out")
+def test_a_regression_of_equal_labels_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="all labels are equal"):
+        advise(small_records(np.full(40, 3, np.float32)), Recipe(), out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+PATIENTS = """
+[data]
+file = "patients.csv"
+label = "y"
+task = "regression"
+groups = ["patient"]
+
+[model]
+estimator = "sklearn.tree:DecisionTreeRegressor"
+
+[population]
+models = 8
+unit = "patient"
+
+[attacks]
+names = ["loss", "lira"]
+"""
+
+
+def write_patients(folder: Path) -> Path:
+    """Numbers that are mostly noise: a tree that memorizes them predicts worse than their mean."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(N, 4)).round(3)
+    labels = (50 * (features[:, 0] + rng.normal(0, 2.0, N)) + 1000).round(2)
+    rows = [
+        ",".join([f"p{at // 4}", *map(str, row), str(label)])
+        for at, (row, label) in enumerate(zip(features, labels, strict=True))
+    ]
+    (folder / "patients.csv").write_text("\n".join(["patient,a,b,c,d,y", *rows]) + "\n")
+    (folder / "patients.toml").write_text(PATIENTS)
+    return folder / "patients.toml"
+
+
+@pytest.mark.slow
+def test_a_regression_on_several_records_per_patient_gets_advice_in_r_squared(tmp_path: Path) -> None:
+    config = write_patients(tmp_path)
+    with quick_advice():
+        advice = advise(config, out=tmp_path / "advice", options=replace(OPTIONS, accepted_loss=0.02))
+    results = advice.results
+    assert (results.config.utility, results.config.unit, results.config.attacks) == (
+        "R²", "patient", ("loss", "lira")
+    )  # fmt: skip
+    assert advice.recommended is not None and advice.recommended.startswith("leaf_size")
+    # R² by hand, from the bank: the mean over models of the errors on the records they were not trained on.
+    bank = Bank.open(advice.folder / "banks" / "baseline")
+    signals, design = bank.signals(), bank.design()
+    squares = np.asarray(signals.last("loss"), np.float64)
+    errors = [row[~mask].mean() for row, mask in zip(squares, design.in_mask, strict=True)]
+    expected = 1 - np.mean(errors) / np.var(signals.labels, dtype=np.float64)
+    assert expected < 0 and results.baseline.utility.value == pytest.approx(expected)
+    page = (advice.folder / "report.md").read_text()
+    assert "random half of the patients" in page and "0.02 of R²" in page and "accuracy" not in page
+    # 50 patients are 25 non-members: a false positive rate of 1% is nothing that they resolve.
+    assert results.config.fpr is None or results.config.fpr >= 1 / 25
 
 
 def test_an_audit_without_a_config_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def advised(folder: Path, gaps: dict[str | None, float], seed: int) -> AdviceRes
     defences = tuple(name for name in gaps if name is not None)
     config = AdviceConfig(
         toml=None, records="made up", records_sha256="ab" * 32, recipe={}, minutes=1.0, accepted_loss=0.02,
+        utility="accuracy", unit=None,
         seed=0, design="balanced", models=16, attacks=ATTACKS, fpr=0.1, defences=defences,
         settings=dict.fromkeys(defences, ""), not_applicable={},
     )  # fmt: skip

@@ -11,14 +11,17 @@ import pytest
 from leakscope.advice.candidates import schedule
 from leakscope.advice.config_file import moved, named_code, ready_tables, with_settings
 from leakscope.advice.rank import ranked, recommended
-from leakscope.advice.results import Effect, PopulationSummary, Tried
-from leakscope.advice.sentences import promised
+from leakscope.advice.results import AdviceConfig, AdviceResults, Effect, PopulationSummary, Tried
+from leakscope.advice.sentences import plan_sentences, promised, summary
+from leakscope.advice.tables import trade_table
 from leakscope.compare.results import DifferenceFigure
 from leakscope.disk.toml_text import toml_text
 from leakscope.errors import InputError
 from leakscope.stats.estimate import Estimate
 
-SUMMARY = PopulationSummary("low", "lira", Estimate(0.6, 0.5, 0.7), Estimate(0.9, 0.8, 1.0), 16)
+SUMMARY = PopulationSummary(
+    "low", "lira", Estimate(0.6, 0.5, 0.7), Estimate(0.97, 0.9, 0.99), Estimate(0.9, 0.8, 1.0), 16
+)
 
 
 def tried(
@@ -135,3 +138,52 @@ def test_any_data_of_a_config_reads_back() -> None:
         "model": {"options": {"a.b": {"c": [{"x": 1e-09}, {"x": -0.0}]}, "d": ""}},
     }
     assert tomllib.loads(toml_text(tables)) == tables
+
+
+def results_about(utility: str, unit: str | None, affordable: bool) -> AdviceResults:
+    """Advice with one defence that leaks less."""
+    config = AdviceConfig(
+        toml=None, records="made up", records_sha256="ab" * 32, recipe={}, minutes=1.0, accepted_loss=0.02,
+        utility=utility, unit=unit, seed=0, design="balanced", models=16, attacks=("lira",), fpr=None,
+        defences=("mixup",), settings={"mixup": ""}, not_applicable={},
+    )  # fmt: skip
+    one = tried("mixup", 0.6, 0.85, affordable=affordable)
+    best = "mixup" if affordable else None
+    return AdviceResults("advise", config, SUMMARY, (one,), {}, best, 0.95, "", ())
+
+
+def test_what_a_regression_loses_is_told_in_r_squared() -> None:
+    said = " ".join(summary(results_about("R²", None, affordable=True)))
+    assert (
+        "R² on non-members changes by -0.050, from 0.900 to 0.850; you accept a loss of 0.02 of R²." in said
+    )
+    too_dear = summary(results_about("R²", None, affordable=False))[0]
+    assert "accepted loss of 0.02 of R². mixup leaks less, and costs 0.050." in too_dear
+    table = trade_table(results_about("R²", None, affordable=True))
+    assert "R²" in table.head and "change of R²" in table.head
+    assert table.rows[0][-3] == "0.900" and table.rows[1][-2] == "-0.050"
+    assert "ccuracy" not in f"{said}{too_dear}{table.head}{table.caption}"
+
+
+def test_what_a_classifier_loses_is_told_in_points() -> None:
+    said = " ".join(summary(results_about("accuracy", None, affordable=True)))
+    assert "changes by -5.0 points, from 90.0% to 85.0%; you accept a loss of 2 points of accuracy." in said
+    assert trade_table(results_about("accuracy", None, affordable=True)).rows[1][-2] == "-5.0"
+
+
+def test_members_that_are_people_are_called_people() -> None:
+    results = results_about("accuracy", "patient_id", affordable=True)
+    said = [*plan_sentences(results.config, 60.0), *summary(results)]
+    assert "on the same patients and design" in said[0] and "these patients" in said[-1]
+    assert not any("record" in sentence for sentence in said)
+
+
+def test_the_average_does_not_hide_the_most_exposed() -> None:
+    results = results_about("accuracy", "patient", affordable=True)
+    said = (
+        "Among the most exposed 1% of the patients, the AUC goes from 0.970 to 0.970 (95% interval 0.900 to"
+    )
+    assert any(sentence.startswith(said) for sentence in summary(results))
+    assert "AUC, most exposed 1%" in trade_table(results).head
+    unknown = replace(SUMMARY, most_exposed=Estimate(None, None, None))
+    assert not any("most exposed" in sentence for sentence in summary(replace(results, baseline=unknown)))

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 from typer.testing import CliRunner
 
 import leakscope
+from leakscope.bank.bank import Bank
 from leakscope.cli.main import app
 from leakscope.data.canaries import Canaries
 from leakscope.errors import InputError
@@ -21,7 +23,7 @@ from leakscope.studies.defences.judge import looks_safe_only
 from leakscope.studies.defences.page import command
 from leakscope.studies.defences.results import BestAtLoss, SetFigures
 from leakscope.studies.defences.sentences import headline
-from leakscope.studies.defences.study import comparison_of
+from leakscope.studies.defences.study import comparison_of, subject_of_file
 from leakscope.types import Records
 
 RECIPE = Recipe(net_options=(("width", 16),), lr=0.01, epochs=20, batch_size=32)
@@ -44,6 +46,70 @@ def compared(tmp_path_factory):
         some_records(), RECIPE, DEFENCES, folder, models=8, canaries=Canaries("mislabelled", share=0.2)
     )
     return results, folder
+
+
+def some_numbers(n=160, seed=0) -> Records:
+    """Labels that are mostly noise."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, 4)).astype(np.float32)
+    labels = (50 * (features[:, 0] + rng.normal(0, 2, n)) + 1000).astype(np.float32)
+    return Records(features, labels, np.array([f"r{i}" for i in range(n)]), "numbers")
+
+
+TREE = EstimatorRecipe(DecisionTreeRegressor())
+
+
+@pytest.fixture(scope="module")
+def of_numbers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    defences = ("leaf_size(least=25)", "mixup(alpha=0.2)")
+    results = leakscope.compare_defences(
+        some_numbers(), TREE, defences, folder, models=8, canaries=Canaries("mislabelled", share=0.2)
+    )
+    return results, folder
+
+
+@pytest.mark.slow
+class TestRegression:
+    def test_attacks_read_residuals_and_what_needs_classes_is_left_out(self, of_numbers):
+        results, _ = of_numbers
+        assert results.config.attacks == ("loss", "lira", "eb_lira")
+        assert [one.label for one in results.left_out] == ["mixup(alpha=0.2)"]
+        assert results.none.sets["canaries"].auc.value == 1.0  # a tree knows the label of every member
+
+    def test_the_cost_is_r_squared_on_records_that_are_no_canaries(self, of_numbers):
+        """By hand, from the bank; below 0, where a tree predicts worse than the mean of the labels."""
+        results, folder = of_numbers
+        bank, others = Bank.open(folder / "banks" / "setting-000"), ~np.load(folder / "canaries.npy")
+        signals, outside = bank.signals(), ~bank.design().in_mask & others
+        squares = np.asarray(signals.last("loss"), np.float64)
+        errors = [row[mask].mean() for row, mask in zip(squares, outside, strict=True)]
+        expected = 1 - np.mean(errors) / np.var(signals.labels[others], dtype=np.float64)
+        found = results.none.utility
+        assert expected < 0 and found.value == pytest.approx(expected)
+        assert found.these_low < expected < found.these_high
+        assert results.none.utility_members.value == pytest.approx(1.0)
+
+    def test_larger_leaves_leak_less_and_predict_better(self, of_numbers):
+        results, folder = of_numbers
+        leaves = results.settings[1]
+        assert leaves.leaks_less and leaves.utility_difference.low > 0
+        wanted = leaves.utility.value - results.none.utility.value
+        assert leaves.utility_difference.value == pytest.approx(wanted)
+        page = (folder / "report.md").read_text()
+        assert "For at most 0.02 of R², take leaf_size(least=25)." in page and "accuracy" not in page
+        assert verify_run(folder).problems == []
+
+    def test_another_unit_of_the_labels_changes_no_figure(self, of_numbers, tmp_path):
+        results, _ = of_numbers
+        numbers = some_numbers()
+        again = leakscope.compare_defences(
+            replace(numbers, labels=numbers.labels * 8), TREE, ("leaf_size(least=25)",), tmp_path,
+            models=8, canaries=Canaries("mislabelled", share=0.2),
+        )  # fmt: skip
+        for one, other in zip(again.settings, results.settings, strict=True):
+            assert one.utility.value == pytest.approx(other.utility.value, rel=1e-5)
+            assert one.sets["canaries"].auc.value == pytest.approx(other.sets["canaries"].auc.value, abs=1e-6)
 
 
 class TestFrontier:
@@ -93,8 +159,8 @@ class TestComparison:
     def test_a_filter_of_outputs_changes_no_prediction(self, compared):
         results, _ = compared
         none, top_1 = results.none, next(s for s in results.settings if s.defence == "top_1")
-        assert top_1.accuracy == none.accuracy
-        assert (top_1.accuracy_difference.low, top_1.accuracy_difference.high) == (0.0, 0.0)
+        assert top_1.utility == none.utility
+        assert (top_1.utility_difference.low, top_1.utility_difference.high) == (0.0, 0.0)
         assert top_1.tables == "[outputs]\ntop_1 = true\n"
 
     def test_temperature_hides_nothing_from_an_attack_that_adapts(self, compared):
@@ -178,11 +244,16 @@ class TestComparison:
         assert "--models 8 --seed 3 --canaries none" in words
         assert "--defence early_stopping(share=0.25) --defence top_1" in words
 
-    def test_numbers_as_labels_are_refused(self):
-        records = some_records()
-        numbers = replace(records, labels=records.labels.astype(np.float32), class_names=())
-        with pytest.raises(InputError, match="needs classes"):
-            comparison_of(Subject(numbers, RECIPE), ("top_1",), models=8)
+    def test_attacks_on_classes_are_refused_for_numbers(self):
+        with pytest.raises(InputError, match=r"attacks='label_only_lira': not for models of a regression"):
+            comparison_of(Subject(some_numbers(), TREE), models=8, attacks=("label_only_lira",))
+
+    def test_several_records_per_unit_are_refused_by_name(self, tmp_path):
+        (tmp_path / "my.toml").write_text(
+            '[data]\ndataset = "digits"\n[model]\nnet = "mlp"\n[population]\nunit = "patient"\n'
+        )
+        with pytest.raises(InputError, match=r"unit='patient' has several; `leakscope advise`"):
+            subject_of_file(tmp_path / "my.toml", None)
 
     @pytest.mark.parametrize("models", [6, 9])
     def test_too_few_models_are_refused(self, models):

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leakscope.advice.candidates import Candidates, Schedule, candidates, defended, schedule
 from leakscope.advice.config_file import moved, named_code, with_settings
 from leakscope.advice.judge import bank_folder, results_of
@@ -23,6 +25,7 @@ from leakscope.advice.results import AdviceConfig, AdviceResults
 from leakscope.advice.sentences import summary
 from leakscope.advice.tables import trade_table
 from leakscope.attacks.label_only import LabelOnlyLira
+from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import spec_of
 from leakscope.audits.config import AuditConfig, parse_config, read_config
 from leakscope.audits.population import TrainedPopulation
@@ -30,6 +33,7 @@ from leakscope.audits.run import KIND as AUDIT
 from leakscope.audits.run import audit_settings, prepare
 from leakscope.audits.settings import DEFAULT_MODELS, AuditSettings, ResolvedSettings
 from leakscope.audits.source import Progress
+from leakscope.audits.units import units_of
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import RUN, locked_run_folder, parse_as, read_run, to_jsonable
 from leakscope.defences.registry import resolve_defence
@@ -39,10 +43,11 @@ from leakscope.disk.toml_text import toml_text
 from leakscope.errors import CorruptBankError, InputError, printable
 from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.utility import utility_of
 from leakscope.recipe import AnyRecipe
 from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
-from leakscope.signals.registry import LABEL_ROBUSTNESS
+from leakscope.signals.registry import Task
 from leakscope.types import Records
 
 KIND = "advise"
@@ -87,7 +92,8 @@ class AdviceOptions:
 
     Attributes:
         minutes: time for everything.
-        accepted_loss: accuracy on non-members that may be lost, as a share: 0.02 are two points.
+        accepted_loss: accuracy on non-members that may be lost, as a share: 0.02 are two points. Of a
+            regression, R².
         data_dir: the data folder, for datasets by name.
         disclosure: whether the report is redacted; it says nothing about single records either way.
         announce: called with what will be tried, and with the seconds that will take (None on resume).
@@ -138,7 +144,7 @@ def advise(
         source: a config file, the run folder of an audit that was started from one, or records.
         recipe: how one model is trained, where `source` are records.
         out: run folder; an interrupted run resumes.
-        options: time, acceptable loss of accuracy; `AdviceOptions()` by default.
+        options: time, acceptable loss of accuracy or R²; `AdviceOptions()` by default.
         progress: called with the models' worth of training that is done.
         **settings: fields of `AuditSettings`, such as `seed=1` or `device="cuda"`, and `minutes` and
             `accepted_loss` of `AdviceOptions`.
@@ -194,8 +200,7 @@ def _subject(
                 "trained; give a config with [data] and [model] alone"
             )
         subject = _Subject(population, replace(config.settings, **own), config)
-    if not subject.source.records.is_classification:
-        raise InputError("advice is for classifiers: what a defence costs is measured in accuracy")
+    utility_of(subject.source.records)  # raises where there is none
     return subject
 
 
@@ -235,6 +240,8 @@ def _inputs(subject: _Subject, options: AdviceOptions) -> dict[str, Any]:
         "recipe": to_jsonable(subject.source.recipe.description()),
         "minutes": options.minutes,
         "accepted_loss": options.accepted_loss,
+        "utility": utility_of(subject.source.records).name,
+        "unit": resolved.unit,
         "seed": resolved.seed,
         "design": resolved.design,
     }
@@ -252,14 +259,14 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
     source, resolved = subject.source, _resolved(subject)
     chosen = candidates(source, None if subject.config is None else subject.recipe_with)
     planned = _schedule(subject, chosen, options)
-    n_nonmembers = len(source.records) // 2
+    n_nonmembers = _n_units(source.records, resolved.unit) // 2
     fprs = [fpr for fpr in resolved.fpr_budgets if why_approximate(fpr, n_nonmembers) is None]
     tried = [defence.label for defence in chosen.defences[: planned.n_defences]]
     late = {defence.label: "the time is too short" for defence in chosen.defences[planned.n_defences :]}
     config = AdviceConfig(
         records=source.records.name,
         models=planned.models,
-        attacks=_attacks(resolved),
+        attacks=_attacks(resolved, source.task),
         fpr=min(fprs, default=None),
         defences=tuple(tried),
         settings={label: chosen.settings[label] for label in tried},
@@ -269,10 +276,16 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
     return config, planned.seconds
 
 
-def _attacks(resolved: ResolvedSettings) -> tuple[str, ...]:
+def _n_units(records: Records, unit: str | None) -> int:
+    """Number of those whose membership is in question."""
+    units = units_of(records, unit)
+    return len(records) if units is None else len(np.unique(units))
+
+
+def _attacks(resolved: ResolvedSettings, task: Task) -> tuple[str, ...]:
     """Those of the audit, and one that needs predicted classes alone: no filter of outputs hides from it."""
     own = [spec_of(attack) for attack in resolved.attacks if not attack.is_binary]
-    return tuple(dict.fromkeys([*own, LabelOnlyLira.name]))
+    return tuple(dict.fromkeys([*own, *([LabelOnlyLira.name] if LabelOnlyLira().reads(task) else [])]))
 
 
 def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> Schedule:
@@ -289,8 +302,10 @@ def _schedule(subject: _Subject, chosen: Candidates, options: AdviceOptions) -> 
 
 
 def _settings(subject: _Subject, models: int) -> AuditSettings:
-    """Those of the user; whatever the attacks read, accuracy and bits are measured as well."""
-    signals = sorted({*(subject.settings.signals or ()), "correct", "log_odds", LABEL_ROBUSTNESS})
+    """Those of the user; whatever the attacks read, utility and bits are measured as well."""
+    source, own = subject.source, subject.settings.signals or ()
+    read = {*PER_RECORD.reads(source.task), *LabelOnlyLira().reads(source.task)}
+    signals = sorted({*own, *read, utility_of(source.records).signal})
     return replace(subject.settings, models=models, gate=None, claim=None, signals=signals)
 
 

@@ -25,11 +25,13 @@ from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import AuditResults, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.evaluate.uncertainty import Sample
+from leakscope.evaluate.utility import r_squared, utility_values
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.rates import rates_by_model
 from leakscope.stats.roc import auc_of_split, split_scores
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
+from leakscope.types import Signals
 
 BASELINE = "baseline"
 LEVEL = 0.95
@@ -44,11 +46,13 @@ class Measured:
     Attributes:
         results: of its audit.
         attack: label of the strongest attack against it.
-        figures: AUC and TPR of that attack, accuracy on non-members; NaN where one is not measured.
+        utility: accuracy or R² on non-members.
+        figures: AUC and TPR of that attack, utility; NaN where one is not measured.
     """
 
     results: AuditResults
     attack: str
+    utility: Estimate
     figures: Replicated
 
 
@@ -91,7 +95,7 @@ def judged(config: AdviceConfig, baseline: Bank, complete: Mapping[str, Bank]) -
 
 def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     """The population without models that diverged in any, so that all have the same ones."""
-    asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,))
+    asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,), unit=config.unit)
     audit = judge(bank, asked)
     results = audit.results
     signals, design = converged_models(bank)
@@ -103,16 +107,24 @@ def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     attacks = resolve_all(config.attacks)
     strongest = max((one.label for one in attacks), key=lambda label: results.attacks[label].auc.value or 0.0)
     fitted = audit.attacked.fitted[strongest]  # what it has learned takes longer than the replicates
-    replicates = [_curves(fitted, sample, config.fpr), _accuracies(sample)]
-    figures = Replicated(_figures(results, strongest), np.concatenate(replicates, axis=1))
-    return Measured(results, strongest, figures)
+    replicates = [_curves(fitted, sample, config.fpr), _utilities(sample)]
+    utility = _utility(results, signals)
+    figures = Replicated(_figures(results, strongest, utility), np.concatenate(replicates, axis=1))
+    return Measured(results, strongest, utility, figures)
 
 
-def _figures(results: AuditResults, attack: str) -> FloatArray:
-    """AUC, TPR and accuracy as the audit has them; attacks are repeated for the spread alone."""
-    figures, accuracy = results.attacks[attack], results.accuracy
-    assert accuracy is not None, "advice stores which predictions are correct"
-    values = (figures.auc.value, figures.tpr_at_fpr[0].value, accuracy.nonmembers.value)
+def _utility(results: AuditResults, signals: Signals) -> Estimate:
+    """On non-members, as the audit has it."""
+    if results.accuracy is not None:
+        return _these(results.accuracy.nonmembers)
+    assert results.error is not None, "advice stores which predictions are correct, or their errors"
+    return r_squared(results.error.nonmembers, signals)
+
+
+def _figures(results: AuditResults, attack: str, utility: Estimate) -> FloatArray:
+    """AUC, TPR and utility as the audit has them; attacks are repeated for the spread alone."""
+    figures = results.attacks[attack]
+    values = (figures.auc.value, figures.tpr_at_fpr[0].value, utility.value)
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
@@ -121,16 +133,16 @@ def _curves(attack: Attack, sample: Sample, fpr: float | None) -> FloatArray:
     return np.array([_curve(one.values, one.in_mask, fpr) for one in sample.replicates(attack).without])
 
 
-def _accuracies(sample: Sample) -> FloatArray:
-    """Accuracy on non-members without each group of models; float64 (groups, 1)."""
-    correct = sample.replicates_of(np.asarray(sample.signals.last("correct"), dtype=np.float64))
+def _utilities(sample: Sample) -> FloatArray:
+    """Utility on non-members without each group of models; float64 (groups, 1)."""
+    replicates = sample.replicates_of(utility_values(sample.signals))
     units = sample.design.units
-    masks = [one.in_mask if units is None else one.in_mask[:, units] for one in correct.without]
-    rates = [
-        rates_by_model(one.values > 0, in_mask).nonmembers.mean()
-        for one, in_mask in zip(correct.without, masks, strict=True)
+    masks = [one.in_mask if units is None else one.in_mask[:, units] for one in replicates.without]
+    means = [
+        rates_by_model(one.values, in_mask).nonmembers.mean()
+        for one, in_mask in zip(replicates.without, masks, strict=True)
     ]
-    return np.array(rates)[:, None]
+    return np.array(means)[:, None]
 
 
 def _curve(scores: FloatArray, in_mask: BoolArray, fpr: float | None) -> list[float]:
@@ -142,16 +154,16 @@ def _curve(scores: FloatArray, in_mask: BoolArray, fpr: float | None) -> list[fl
 def _tried(name: str, plain: Measured, own: Measured, config: AdviceConfig, level: float) -> Tried:
     differences = jackknife_difference(plain.figures, own.figures, is_paired=True, level=level)
     rows = zip(plain.figures.figures.tolist(), own.figures.figures.tolist(), differences, strict=True)
-    auc, tpr, accuracy = (_difference(*row) for row in rows)
-    assert auc is not None, "an AUC is always measured"
-    lost = 0.0 if accuracy is None else -(accuracy.difference or 0.0)
+    auc, tpr, utility = (_difference(*row) for row in rows)
+    assert auc is not None and utility is not None, "an AUC and a utility are always measured"
+    lost = -(utility.difference or 0.0)
     return Tried(
         defence=name,
         settings=config.settings[name],
         population=_summary(own),
         auc=auc,
         tpr=tpr,
-        accuracy=accuracy,
+        utility=utility,
         effect=_effect(auc),
         is_affordable=lost <= config.accepted_loss,
         dominated_by=None,
@@ -176,15 +188,16 @@ def _effect(auc: DifferenceFigure) -> Effect:
 
 def _summary(measured: Measured) -> PopulationSummary:
     results = measured.results
-    accuracy = results.accuracy
     return PopulationSummary(
         rating=results.rating.level,
         attack=measured.attack,
         auc=_these(results.attacks[measured.attack].auc),
-        accuracy=None if accuracy is None else _these(accuracy.nonmembers),
+        most_exposed=_these(results.headline.most_exposed.auc),
+        utility=measured.utility,
         converged=results.population.models,
     )
 
 
 def _these(figure: Figure) -> Estimate:
-    return Estimate(figure.value, figure.these_low, figure.these_high)
+    ends = (figure.value, figure.these_low, figure.these_high)
+    return Estimate(*(None if end is None or np.isnan(end) else end for end in ends))

@@ -8,15 +8,16 @@ from leakscope.advice.config_file import ready_tables
 from leakscope.advice.results import AdviceResults, Tried
 from leakscope.advice.sentences import headline, limitations
 from leakscope.advice.tables import in_short, trade_table
+from leakscope.evaluate.utility import utility_named
 from leakscope.report.blocks import Block, Body, Bullets, Code, Definitions, Heading, Table
 from leakscope.report.charts import Chart, axis, colour, error_bars, label
 from leakscope.report.page import Badge, Page, Section
 
 _RULE = (
-    "Defences that leak less beyond chance and cost no more accuracy than accepted come first, by how much "
+    "Defences that leak less beyond chance and cost no more {utility} than accepted come first, by how much "
     "the AUC falls. Then come those that leak less and cost more, then the others. The first is recommended "
-    "if it is of the first kind. By the estimates, a defence is worse than another that leaks no more and is "
-    "no less accurate."
+    "if it is of the first kind. By the estimates, a defence is worse than another that leaks no more and "
+    "predicts no worse."
 )
 
 
@@ -43,9 +44,9 @@ def _facts(results: AdviceResults) -> list[tuple[str, str]]:
     config = results.config
     return [
         ("Records", config.records),
-        ("Models", f"{config.models} per defence, each trained on a random half of the records"),
+        ("Models", f"{config.models} per defence, each trained on a random half of the {config.noun.many}"),
         ("Attacks", ", ".join(config.attacks)),
-        ("Accepted loss", f"{100 * config.accepted_loss:g} points of accuracy"),
+        ("Accepted loss", utility_named(config.utility).loss(config.accepted_loss)),
         ("Time", f"{config.minutes:g} minutes"),
         ("Seed", str(config.seed)),
         ("Records sha256", config.records_sha256[:16]),
@@ -54,28 +55,27 @@ def _facts(results: AdviceResults) -> list[tuple[str, str]]:
 
 def _trade_section(results: AdviceResults) -> Section:
     table = trade_table(results)
-    body: Body = [table]
-    if results.tried and all(one.accuracy for one in results.tried):
-        body = [table, _chart(results, table)]
-    return Section("trade", "What it buys and costs", body, _RULE)
+    body: Body = [table, _chart(results, table)] if results.tried else [table]
+    rule = _RULE.format(utility=results.config.utility)
+    return Section("trade", "What it buys and costs", body, rule)
 
 
 def _chart(results: AdviceResults, table: Table) -> Chart:
-    """Change of the AUC against change of accuracy, with intervals in both directions."""
+    """Change of the AUC against change of utility, with intervals in both directions."""
+    utility = results.config.utility
     traces = [_point(one, index) for index, one in enumerate(results.tried)]
     layout = {
-        "xaxis": axis("change of accuracy on non-members (right is better)"),
+        "xaxis": axis(f"change of {utility} on non-members (right is better)"),
         "yaxis": axis("change of AUC (lower is better)"),
         "showlegend": True,
         "hovermode": "closest",
     }
-    alt = "One point per defence: change of accuracy and of the AUC, with 95% intervals that hold together."
+    alt = f"One point per defence: change of {utility} and of the AUC, with 95% intervals that hold together."
     return Chart("trade-chart", {"data": traces, "layout": layout}, alt, table, 440, png="trade")
 
 
 def _point(one: Tried, index: int) -> dict[str, object]:
-    assert one.accuracy is not None
-    x, y = one.accuracy, one.auc
+    x, y = one.utility, one.auc
     return {
         "type": "scatter",
         "mode": "markers",
@@ -113,10 +113,10 @@ def _not_tried_section(results: AdviceResults) -> Section:
 
 def _method(results: AdviceResults) -> Body:
     return [
-        "All models have the same records, design and seed, with each defence and without. A defence's "
-        "reference models have it, too. The strongest attack is chosen for each defence, so a defence gains "
-        "nothing by defeating one attack of several.",
+        f"All models have the same {results.config.noun.many}, design and seed, with each defence and "
+        "without. A defence's reference models have it, too. The strongest attack is chosen for each "
+        "defence, so a defence gains nothing by defeating one attack of several.",
         "Intervals of changes come from leaving out groups of models from both populations at once, and are "
         f"widened for the number of defences and figures (confidence {results.level:.2%} each). The interval "
-        "of an AUC is for other models trained on random halves of these records.",
+        f"of an AUC is for other models trained on random halves of these {results.config.noun.many}.",
     ]

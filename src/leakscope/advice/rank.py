@@ -27,7 +27,7 @@ def recommended(tried: Sequence[Tried]) -> str | None:
 def _order(one: Tried) -> tuple[int, float, float]:
     helps = one.effect == "leaks less"
     place = 0 if helps and one.is_affordable else 1 if helps else 2
-    return place, one.auc.other or 0.0, -_accuracy(one)
+    return place, one.auc.other or 0.0, -_utility(one)
 
 
 def _dominating(one: Tried, others: Sequence[Tried]) -> str | None:
@@ -35,12 +35,12 @@ def _dominating(one: Tried, others: Sequence[Tried]) -> str | None:
 
     def dominates(other: Tried) -> bool:
         auc, own_auc = other.auc.other or 0.0, one.auc.other or 0.0
-        is_as_good = auc <= own_auc and _accuracy(other) >= _accuracy(one)
-        return is_as_good and (auc < own_auc or _accuracy(other) > _accuracy(one))
+        is_as_good = auc <= own_auc and _utility(other) >= _utility(one)
+        return is_as_good and (auc < own_auc or _utility(other) > _utility(one))
 
     better = [other for other in others if other.effect == "leaks less" and dominates(other)]
     return min(better, key=lambda other: other.auc.other or 0.0).defence if better else None
 
 
-def _accuracy(one: Tried) -> float:
-    return 0.0 if one.accuracy is None else one.accuracy.other or 0.0
+def _utility(one: Tried) -> float:
+    return one.utility.other or 0.0

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from leakscope.compare.results import DifferenceFigure
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating_results import Level
+from leakscope.evaluate.utility import UtilityName
 from leakscope.stats.estimate import Estimate
 
 Effect = Literal["leaks less", "leaks more", "no difference detected"]
@@ -23,7 +25,9 @@ class AdviceConfig:
         records_sha256: sha256 of the records.
         recipe: how one model is trained without a defence.
         minutes: time that the user gave.
-        accepted_loss: accuracy that the user would give up, as a share.
+        accepted_loss: accuracy that the user would give up, as a share; of a regression, R².
+        utility: what a defence may cost, accuracy or R² (1 minus squared error over the variance of labels).
+        unit: the column that says whose record it is; None: every record is a unit.
         seed: seed that all randomness derives from.
         design: how memberships are drawn; the same for every defence.
         models: models per defence.
@@ -40,6 +44,8 @@ class AdviceConfig:
     recipe: Mapping[str, Any]
     minutes: float
     accepted_loss: float
+    utility: UtilityName
+    unit: str | None
     seed: int
     design: str
     models: int
@@ -48,6 +54,11 @@ class AdviceConfig:
     defences: tuple[str, ...]
     settings: Mapping[str, str]
     not_applicable: Mapping[str, str]
+
+    @property
+    def noun(self) -> Noun:
+        """What the figures are about: records, or the units."""
+        return Noun.of_unit(self.unit)
 
 
 @dataclass(frozen=True)
@@ -58,14 +69,17 @@ class PopulationSummary:
         rating: how much leaks, in one word.
         attack: the strongest attack against them.
         auc: its AUC; the interval is for other models trained on random halves of these records.
-        accuracy: accuracy on non-members, with such an interval; None where the task has none.
+        most_exposed: AUC of the strongest attack on the most exposed 1%, with such an interval; no value
+            where they are too few.
+        utility: accuracy or R² on non-members, with such an interval.
         converged: number of models that converged.
     """
 
     rating: Level
     attack: str
     auc: Estimate
-    accuracy: Estimate | None
+    most_exposed: Estimate
+    utility: Estimate
     converged: int
 
 
@@ -80,11 +94,11 @@ class Tried:
         auc: AUC of the strongest attack against the models with it, and against those without; the interval
             of the difference holds for all defences together.
         tpr: the same of the TPR at a low FPR; None where the records resolve none well.
-        accuracy: accuracy on non-members, likewise; None where the task has none.
+        utility: accuracy or R² on non-members, likewise.
         effect: whether the interval of the AUC's difference lies below zero, above it, or contains it.
-        is_affordable: whether it costs no more accuracy than the user accepts.
+        is_affordable: whether it costs no more accuracy or R² than the user accepts.
         dominated_by: a defence that surely leaks less than none, and by the estimates leaks no more than this
-            one and is no less accurate; None: there is none.
+            one and predicts no worse; None: there is none.
     """
 
     defence: str
@@ -92,7 +106,7 @@ class Tried:
     population: PopulationSummary
     auc: DifferenceFigure
     tpr: DifferenceFigure | None
-    accuracy: DifferenceFigure | None
+    utility: DifferenceFigure
     effect: Effect
     is_affordable: bool
     dominated_by: str | None

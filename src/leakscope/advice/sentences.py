@@ -8,6 +8,7 @@ from scipy.special import ndtri
 
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
 from leakscope.defences.registry import resolve_defence
+from leakscope.evaluate.utility import capitalized, utility_named
 from leakscope.stats.estimate import Estimate
 
 
@@ -28,11 +29,23 @@ def headline(results: AdviceResults) -> list[str]:
         f"Take {best.defence}.",
         f"It changes the AUC of the strongest attack from {best.auc.baseline or 0:.3f} to "
         f"{best.auc.other or 0:.3f} ({_ends(best)}); the rating {_moves(results, best)}.",
-        *_cost(best, config),
+        *_most_exposed(results, best),
+        _cost(best, config),
         *_hidden(best),
         f"Another {config.models} models trained like this should have an AUC of "
         f"{_predicted(best.population.auc, len(results.tried))}.",
         without,
+    ]
+
+
+def _most_exposed(results: AdviceResults, best: Tried) -> list[str]:
+    """An average hides them, and the recommendation goes by the average."""
+    before, after = results.baseline.most_exposed, best.population.most_exposed
+    if before.value is None or after.value is None:
+        return []
+    return [
+        f"Among the most exposed 1% of the {results.config.noun.many}, the AUC goes from {before.value:.3f} "
+        f"to {_with_interval(after)}."
     ]
 
 
@@ -53,15 +66,15 @@ def plan_sentences(config: AdviceConfig, seconds: float | None) -> list[str]:
     listed = ", ".join(config.defences)
     return [
         f"{n} {'defence' if n == 1 else 'defences'} will be tried with {config.models} models each, on the "
-        f"same records and design as {config.models} models without one{takes}: {listed}."
+        f"same {config.noun.many} and design as {config.models} models without one{takes}: {listed}."
     ]
 
 
 def limitations(results: AdviceResults) -> list[str]:
     """What the advice does not say."""
     lines = [
-        "The figures hold for these attacks and these records; a stronger attack may learn more. No defence "
-        "here but differential privacy comes with a guarantee."
+        f"The figures hold for these attacks and these {results.config.noun.many}; a stronger attack may "
+        "learn more. No defence here but differential privacy comes with a guarantee."
     ]
     late = [name for name, why in results.not_tried.items() if "time" in why]
     if late:
@@ -76,26 +89,24 @@ def _nothing(results: AdviceResults) -> str:
             "No defence that was tried leaks less, beyond chance. More minutes train more models, which tell "
             "smaller differences from chance."
         )
-    best = helping[0]
-    lost = 0.0 if best.accuracy is None else -100 * (best.accuracy.difference or 0.0)
+    best, config = helping[0], results.config
+    utility, lost = utility_named(config.utility), -(best.utility.difference or 0.0)
+    costs = f"{100 * lost:.1f} points" if utility.is_rate else f"{lost:.3f}"
     return (
-        f"No defence leaks less within the accepted loss of {100 * results.config.accepted_loss:g} points of "
-        f"accuracy. {best.defence} leaks less, and costs {lost:.1f} points."
+        f"No defence leaks less within the accepted loss of {utility.loss(config.accepted_loss)}. "
+        f"{best.defence} leaks less, and costs {costs}."
     )
 
 
-def _cost(best: Tried, config: AdviceConfig) -> list[str]:
-    accuracy = best.accuracy
-    if accuracy is None:
-        return []
-    ends = (
-        "" if accuracy.low is None else f" ({100 * accuracy.low:+.1f} to {100 * (accuracy.high or 0):+.1f})"
+def _cost(best: Tried, config: AdviceConfig) -> str:
+    utility, figure = utility_named(config.utility), best.utility
+    change = utility.change(figure.difference, figure.low, figure.high)
+    unit = " points" if utility.is_rate else ""
+    return (
+        f"{capitalized(utility.name)} on non-members changes by {change}{unit}, from "
+        f"{utility.level(figure.baseline)} to {utility.level(figure.other)}; you accept a loss of "
+        f"{utility.loss(config.accepted_loss)}."
     )
-    return [
-        f"Accuracy on non-members changes by {100 * (accuracy.difference or 0):+.1f} points{ends}, from "
-        f"{accuracy.baseline or 0:.1%} to {accuracy.other or 0:.1%}; you accept a loss of "
-        f"{100 * config.accepted_loss:g} points."
-    ]
 
 
 def _ends(best: Tried) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leakscope.advice.results import AdviceResults, Tried
 from leakscope.compare.results import DifferenceFigure
+from leakscope.evaluate.utility import capitalized, utility_named
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
@@ -12,14 +13,19 @@ def trade_table(results: AdviceResults) -> Table:
     """One row per defence, best first; the models without one on top."""
     fpr = results.config.fpr
     tpr = [f"change of TPR at {100 * fpr:g}% FPR"] if fpr else []
-    head = ["defence", "rating", "AUC", "change of AUC", *tpr, "accuracy", "change of accuracy", "in short"]
+    utility = utility_named(results.config.utility)
+    name = utility.name
+    head = ["defence", "rating", "AUC", "change of AUC", *tpr, "AUC, most exposed 1%", name,
+            f"change of {name}", "in short"]  # fmt: skip
     plain = results.baseline
     empty = [""] * len(tpr)
-    first = ["none", plain.rating, _number(plain.auc), "", *empty, _rate(plain.accuracy), "", ""]
+    level = utility.level(plain.utility.value)
+    first = ["none", plain.rating, _number(plain.auc), "", *empty, _number(plain.most_exposed), level, "", ""]
     rows = [first, *(_row(one, results, bool(tpr)) for one in results.tried)]
     caption = (
         f"{results.config.models} models per defence, paired with those without one. Intervals of changes "
-        "hold for all defences together (95%). Accuracy is on non-members; changes of rates are in points."
+        f"hold for all defences together (95%). {capitalized(name)} is on non-members; changes of "
+        "rates are in points."
     )
     return Table(head, rows, caption)
 
@@ -33,7 +39,7 @@ def in_short(one: Tried, results: AdviceResults) -> str:
 
 
 def _row(one: Tried, results: AdviceResults, has_tpr: bool) -> list[str]:
-    own = one.population
+    own, utility, change = one.population, utility_named(results.config.utility), one.utility
     tpr = [_points(one.tpr)] if has_tpr else []
     return [
         one.defence,
@@ -41,18 +47,15 @@ def _row(one: Tried, results: AdviceResults, has_tpr: bool) -> list[str]:
         _number(own.auc),
         _change(one.auc),
         *tpr,
-        _rate(own.accuracy),
-        _points(one.accuracy),
+        _number(own.most_exposed),
+        utility.level(own.utility.value),
+        utility.change(change.difference, change.low, change.high),
         in_short(one, results),
     ]
 
 
 def _number(estimate: Estimate) -> str:
     return "undefined" if estimate.value is None else f"{estimate.value:.3f}"
-
-
-def _rate(estimate: Estimate | None) -> str:
-    return "" if estimate is None or estimate.value is None else f"{estimate.value:.1%}"
 
 
 def _change(figure: DifferenceFigure) -> str:

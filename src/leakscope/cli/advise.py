@@ -34,7 +34,7 @@ def advise(
     ],
     minutes: Annotated[float, typer.Option(help="Time for everything.")] = 10.0,
     accept_accuracy_loss: Annotated[
-        float, typer.Option(help="Accuracy that may be lost: 0.02 are two points.")
+        float, typer.Option(help="Accuracy that may be lost: 0.02 are two points. Of a regression, R².")
     ] = 0.02,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/ and the name of the file, with -advise).")

@@ -23,7 +23,8 @@ def rates_by_model(says_yes: AnyArray, in_mask: BoolArray) -> RatesByModel:
     """Shares by model.
 
     Args:
-        says_yes: such as "is correct"; bool (models, records), or shares from 0 to 1, as of tokens.
+        says_yes: such as "is correct"; bool (models, records), or numbers whose means are the result, such as
+            shares of tokens.
         in_mask: bool (models, records).
     """
 

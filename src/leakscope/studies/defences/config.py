@@ -14,6 +14,7 @@ from leakscope.data.registry import load
 from leakscope.defences.base import Defence
 from leakscope.defences.registry import defence_classes, resolve_defence, strengths_of
 from leakscope.errors import InputError, did_you_mean
+from leakscope.evaluate.utility import UtilityName
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Records
 
@@ -75,6 +76,7 @@ class DefencesConfig:
         attacks: attacks as text; the strongest on each set of records counts.
         fpr: false positive rate at which the true positive rate is reported.
         seed: all randomness derives from it.
+        utility: what a defence may cost: accuracy, or R² of a regression.
         preset: name of the preset; empty for records of your own.
     """
 
@@ -86,6 +88,7 @@ class DefencesConfig:
     attacks: tuple[str, ...] = ATTACKS
     fpr: float = 0.01
     seed: int = 0
+    utility: UtilityName = "accuracy"
     preset: str = ""
 
     def __post_init__(self) -> None:

@@ -24,7 +24,9 @@ from leakscope.evaluate.record_sets import (
     strongest_in_set,
 )
 from leakscope.evaluate.results import Figure
-from leakscope.evaluate.uncertainty import Parts, Replicates, Sample, accuracy_parts
+from leakscope.evaluate.uncertainty import Parts, Sample, accuracy_parts
+from leakscope.evaluate.utility import figure_of_means, utility_values
+from leakscope.signals.registry import REGRESSION, task_of
 from leakscope.stats.differences import Replicated, jackknife_difference
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import Interval, clopper_pearson
@@ -43,16 +45,20 @@ class Paired:
     Attributes:
         figure: value and intervals.
         without: float64 (groups,), its value without each group of models.
+        is_bounded: whether it lies between 0 and 1, and differences between -1 and 1.
     """
 
     figure: Figure
     without: FloatArray
+    is_bounded: bool = True
 
     def minus(self, other: Paired, level: float = 0.95) -> Estimate:
         """The difference, with the interval for these records."""
         (difference,) = jackknife_difference(other._replicated, self._replicated, is_paired=True, level=level)
         low, high = difference.interval.low, difference.interval.high
-        return Estimate(difference.value, max(low, -1.0), min(high, 1.0))
+        if self.is_bounded:
+            low, high = max(low, -1.0), min(high, 1.0)
+        return Estimate(difference.value, low, high)
 
     @property
     def _replicated(self) -> Replicated:
@@ -83,15 +89,15 @@ class PopulationFigures:
 
     Attributes:
         n_models: number of models.
-        accuracy_members: accuracy on the records a model was trained on.
-        accuracy: accuracy on the other records.
+        utility_members: utility on the records a model was trained on.
+        utility: utility on the other records.
         population: leakage over all records but the canaries.
         sets: name of a set of records -> leakage there.
     """
 
     n_models: int
-    accuracy_members: Paired
-    accuracy: Paired
+    utility_members: Paired
+    utility: Paired
     population: SetLeakage
     sets: Mapping[str, SetLeakage]
 
@@ -110,7 +116,7 @@ def population_figures(
         signals: of the models.
         design: who was in which training set.
         attacks: label -> attack.
-        population: int64, all records but the canaries; accuracy is measured on them.
+        population: int64, all records but the canaries; utility is measured on them.
         sets: name -> int64, the records of further sets.
         fpr: false positive rate at which the true positive rate is reported.
     """
@@ -135,18 +141,17 @@ def population_figures(
             for label, values in scores.items()
         }
         of_sets[name] = _set_leakage(RecordSet(chosen), on_set, fpr)
-    correct = np.asarray(signals.last("correct"))
-    replicated = sample.replicates_of(correct.astype(np.float64))
-    members, others = _accuracies(correct, design, replicated, population)
+    members, others = _utilities(signals, design, sample, population)
     return PopulationFigures(design.n_models, members, others, _leakage(of_population, fpr), of_sets)
 
 
-def _accuracies(
-    correct: BoolArray, design: Design, replicates: Replicates, population: IntArray
+def _utilities(
+    signals: Signals, design: Design, sample: Sample, population: IntArray
 ) -> tuple[Paired, Paired]:
-    """On members, and on other records."""
-    rates = rates_by_model(correct[:, population], design.in_mask[:, population])
-    own = replicates.of_population(population)
+    """Accuracy or R², on members and on other records."""
+    values, is_rate = utility_values(signals, population), task_of(signals.labels) != REGRESSION
+    means = rates_by_model(values[:, population], design.in_mask[:, population])
+    own = sample.replicates_of(values).of_population(population)
     variances = own.variances(accuracy_parts, len(population))
     without = np.stack([accuracy_parts(one.values, one.in_mask).sum(axis=1) for one in own.without])
 
@@ -154,10 +159,12 @@ def _accuracies(
         def otherwise(rate: float, level: float) -> Interval:
             return clopper_pearson(round(rate * n), n, level)
 
+        if not is_rate:
+            return Paired(figure_of_means(values, variances[at]), without[:, at], is_bounded=False)
         return Paired(figure_of_targets(values, variances[at], otherwise), without[:, at])
 
-    members = side(0, rates.members, int(rates.n_members[0]))
-    return members, side(1, rates.nonmembers, int(rates.n_nonmembers[0]))
+    members = side(0, means.members, int(means.n_members[0]))
+    return members, side(1, means.nonmembers, int(means.n_nonmembers[0]))
 
 
 def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:

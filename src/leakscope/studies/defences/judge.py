@@ -31,7 +31,7 @@ from leakscope.studies.defences.results import (
 
 POPULATION, CANARIES, WORST = "population", "canaries", "worst"
 LOSSES = (0.0, 0.01, 0.02, 0.05)
-"""Losses of accuracy for which the best setting is named."""
+"""Losses of utility for which the best setting is named."""
 _FEWEST_WORST = 40  # an audit chooses anew for every target, and measures 1% of the records of each
 _LOOKS_SAFE, _IS_EXPOSED = 0.55, 0.65
 _MOST_DIVERGED = 0.25  # share of the models of a setting; with more, the setting is left out
@@ -60,13 +60,13 @@ def judged(
     sets = _sets(choosing, is_canary)
     populations = _populations(config, banks, np.flatnonzero(~is_canary), sets)
     compared = _Compared(populations.figures)
-    frontier = on_frontier(compared.accuracy, compared.leakage)
+    frontier = on_frontier(compared.utility, compared.leakage)
     settings = tuple(
         _setting(config.settings[at], compared, k, bool(frontier[k]))
         for k, at in enumerate(populations.tried)
     )
     names = [setting.defence for setting in settings]
-    pairs = dominating_pairs(names, compared.accuracy_difference, compared.leakage_differences)
+    pairs = dominating_pairs(names, compared.utility_difference, compared.leakage_differences)
     return DefencesResults(
         experiment="study defences",
         config=config,
@@ -79,13 +79,13 @@ def judged(
             Domination(
                 settings[winner].label,
                 settings[loser].label,
-                compared.accuracy_difference(winner, loser),
+                compared.utility_difference(winner, loser),
                 compared.leakage_differences(winner, loser),
             )
             for winner, loser in pairs
         ),
         best=tuple(
-            BestAtLoss(loss, settings[best_at_loss(compared.accuracy, compared.leakage, loss)].label)
+            BestAtLoss(loss, settings[best_at_loss(compared.utility, compared.leakage, loss)].label)
             for loss in LOSSES
         ),
         left_out=(*config.inapplicable, *populations.left_out),
@@ -127,14 +127,14 @@ class _Compared:
 
     def __init__(self, figures: Sequence[PopulationFigures]) -> None:
         self.figures = figures
-        self.accuracy: FloatArray = np.array([one.accuracy.figure.value for one in figures])
+        self.utility: FloatArray = np.array([one.utility.figure.value for one in figures])
         self.leakage: FloatArray = np.array([
             max(own.auc.figure.value or 0.0 for own in one.sets.values()) for one in figures
         ])  # fmt: skip
 
-    def accuracy_difference(self, one: int, other: int) -> Estimate:
-        """In accuracy on records that a model was not trained on."""
-        return self.figures[one].accuracy.minus(self.figures[other].accuracy)
+    def utility_difference(self, one: int, other: int) -> Estimate:
+        """In utility on records that a model was not trained on."""
+        return self.figures[one].utility.minus(self.figures[other].utility)
 
     def leakage_differences(self, one: int, other: int) -> dict[str, Estimate]:
         """In AUC, on each set of records that decides."""
@@ -159,9 +159,9 @@ def _setting(tried: Tried, compared: _Compared, at: int, is_on_frontier: bool) -
         label=tried.label,
         changes=tried.changes,
         models=own.n_models,
-        accuracy_members=own.accuracy_members.figure,
-        accuracy=own.accuracy.figure,
-        accuracy_difference=None if at == 0 else own.accuracy.minus(none.accuracy),
+        utility_members=own.utility_members.figure,
+        utility=own.utility.figure,
+        utility_difference=None if at == 0 else own.utility.minus(none.utility),
         sets=sets,
         epsilon=tried.epsilon,
         is_on_frontier=is_on_frontier,

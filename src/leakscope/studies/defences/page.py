@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leakscope.evaluate.results import Figure
+from leakscope.evaluate.utility import Utility, capitalized, utility_named
 from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Raw, body_html
 from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label
 from leakscope.report.page import Page, Section
@@ -27,9 +28,9 @@ _CONVENTIONS = (
     "The most exposed records are the most exposed 1%, at least 40, in a further population without "
     "defence that serves no other purpose, so the choice flatters no setting. A defence may expose others.",
     "The leakage of a setting is its highest AUC on canaries or most exposed records. A setting is on the "
-    "frontier if no other one has both a higher accuracy and a lower leakage.",
+    "frontier if no other one has both a higher {utility} and a lower leakage.",
     "One setting dominates another if its AUC is lower on both sets, beyond the intervals, and its "
-    "accuracy is at most one percentage point lower at the lower end of the interval.",
+    "{utility} is at most 0.01 lower at the lower end of the interval.",
     "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries or "
     "most exposed records, both beyond their intervals.",
 )
@@ -42,20 +43,21 @@ def write_report(results: DefencesResults, folder: Path, redacted: bool) -> None
 
 def page(results: DefencesResults, folder: Path, redacted: bool = False) -> Page:
     """The report; it says nothing about a single record."""
+    utility = results.config.utility
     lead, *others = sentences.headline(results)
     left_out = [f"{one.label}: {one.reason}." for one in results.left_out]
     sections = [
-        Section("frontier", "Accuracy against leakage", _frontier(results),
-                "Up is more leakage, right is more accuracy: the best settings lie at the lower right. "
+        Section("frontier", f"{capitalized(utility)} against leakage", _frontier(results),
+                f"Up is more leakage, right is more {utility}: the best settings lie at the lower right. "
                 "Choose a point to see its figures and what to write into a config file."),
         Section("best", "What to take", [sentences.best_table(results), *_tables(results)]),
         Section("settings", "All settings", [sentences.settings_table(results)]),
         *([Section("left-out", "Not compared", [Bullets(left_out)])] if left_out else []),
-        conventions(_CONVENTIONS),
+        conventions([line.format(utility=utility) for line in _CONVENTIONS]),
         reproduce(command(results), results.config.seed, {}),
     ]  # fmt: skip
     return Page(
-        f"Defences on {results.config.subject}: accuracy against leakage",
+        f"Defences on {results.config.subject}: {utility} against leakage",
         [lead, *others],
         _facts(results),
         sections,
@@ -90,44 +92,50 @@ def command(results: DefencesResults) -> Command:
 def _frontier(results: DefencesResults) -> Body:
     charts = [_chart(results, name) for name in results.none.sets]
     choices = [(at, setting.label) for at, setting in enumerate(results.settings)]
-    panels = [(at, body_html(_details(setting))) for at, setting in enumerate(results.settings)]
+    utility = utility_named(results.config.utility)
+    panels = [(at, body_html(_details(setting, utility))) for at, setting in enumerate(results.settings)]
     return [Grid(charts, png="frontier"), Raw(template("frontier.html.j2", choices=choices, panels=panels))]
 
 
 def _chart(results: DefencesResults, name: str) -> Chart:
     """One set of records: a line per defence, from weak to strong."""
+    utility, where = utility_named(results.config.utility), sentences.SET_NAMES[name]
     defences = list(dict.fromkeys(setting.defence for setting in results.settings))
     traces = [_trace(results, defence, name, k) for k, defence in enumerate(defences)]
     figure = {
         "data": traces,
         "layout": {
-            "xaxis": axis("accuracy on records not trained on", tickformat=".0%"),
-            "yaxis": axis(f"AUC on {sentences.SET_NAMES[name]}"),
+            "xaxis": axis(
+                f"{utility.name} on records not trained on", tickformat=".0%" if utility.is_rate else ""
+            ),
+            "yaxis": axis(f"AUC on {where}"),
             "hovermode": "closest",
             "showlegend": name == next(iter(results.none.sets)),
         },
     }
-    alt = f"Accuracy against the strongest attack's AUC on {sentences.SET_NAMES[name]}, one line per defence."
-    return Chart(f"frontier-{name}", figure, alt, title=sentences.SET_NAMES[name].capitalize(), height=440)
+    alt = f"{capitalized(utility.name)} against the strongest attack's AUC on {where}, one line per defence."
+    return Chart(f"frontier-{name}", figure, alt, title=where.capitalize(), height=440)
 
 
 def _trace(results: DefencesResults, defence: str, name: str, hue: int) -> PlotlyFigure:
     own = [(at, s) for at, s in enumerate(results.settings) if s.defence == defence]
-    accuracy, auc = [s.accuracy for _, s in own], [s.sets[name].auc for _, s in own]
+    utility, auc = [s.utility for _, s in own], [s.sets[name].auc for _, s in own]
+    measure = utility_named(results.config.utility)
+    shown = f"{measure.name} %{{x:{'.1%' if measure.is_rate else '.3f'}}}"
     shade = "var(--ink)" if defence == NONE else colour(hue - 1)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": label(defence),
-        "x": [f.value for f in accuracy],
+        "x": [f.value for f in utility],
         "y": [f.value for f in auc],
-        "error_x": error_bars(*_ends(accuracy), shade),
+        "error_x": error_bars(*_ends(utility), shade),
         "error_y": error_bars(*_ends(auc), shade),
         "line": {"color": shade, "width": 1, "dash": "dot"},
         "marker": {"color": shade, "size": 9, "symbol": _SYMBOLS[(hue - 1) // 7 % 3 if hue else 1]},
         "customdata": [at for at, _ in own],
         "text": [label(s.label) for _, s in own],
-        "hovertemplate": "%{text}<br>accuracy %{x:.1%}, AUC %{y:.3f}<extra></extra>",
+        "hovertemplate": f"%{{text}}<br>{shown}, AUC %{{y:.3f}}<extra></extra>",
     }
 
 
@@ -137,13 +145,12 @@ def _ends(
     return [f.value for f in figures], [f.these_low for f in figures], [f.these_high for f in figures]
 
 
-def _details(setting: SettingResults) -> Body:
+def _details(setting: SettingResults, utility: Utility) -> Body:
     """What the panel of a point shows."""
-    change = (
-        "" if setting.accuracy_difference is None else f", {sentences.points(setting.accuracy_difference)}"
-    )
-    pairs = [("Accuracy", f"{sentences.percent_interval(setting.accuracy)}{change}"),
-             ("Accuracy on members", sentences.percent_interval(setting.accuracy_members))]  # fmt: skip
+    difference, name = setting.utility_difference, capitalized(utility.name)
+    change = "" if difference is None else f", {sentences.changed(difference, utility)}"
+    of = sentences.percent_interval if utility.is_rate else sentences.interval
+    pairs = [(name, f"{of(setting.utility)}{change}"), (f"{name} on members", of(setting.utility_members))]
     for name, one in setting.sets.items():
         change = "" if one.auc_difference is None else f", change {sentences.signed(one.auc_difference)}"
         pairs.append((

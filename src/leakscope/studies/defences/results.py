@@ -1,7 +1,8 @@
 """The results of a comparison of defences: everything results.json holds, typed.
 
-Rates are shares from 0 to 1. Intervals are 95% intervals for these records: other models trained on random
-halves of them. Differences are "this setting minus no defence", paired model by model.
+Rates are shares from 0 to 1. Utility is what a defence may cost: accuracy of classifiers, R² of regressions
+(1 minus squared error over the variance of the labels). Intervals are 95% intervals for these records: other
+models trained on random halves of them. Differences are "this setting minus no defence", paired by model.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class SettingResults:
         label: the defence with its options.
         changes: what it acts on; None for no defence.
         models: number of models that converged.
-        accuracy_members: accuracy on the records a model was trained on, canaries left out.
-        accuracy: accuracy on the other records, canaries left out.
-        accuracy_difference: difference in accuracy on the other records from no defence; None for no defence.
+        utility_members: utility on the records a model was trained on, canaries left out.
+        utility: utility on the other records, canaries left out.
+        utility_difference: difference in utility on the other records from no defence; None for no defence.
         sets: "population", "canaries" and "worst" -> what the attacks achieve there.
         epsilon: the epsilon that the training guarantees; None without a guarantee.
-        is_on_frontier: whether no other setting has both a higher accuracy and a lower leakage.
+        is_on_frontier: whether no other setting has both a higher utility and a lower leakage.
         looks_safe_only: whether it looks safe over all records and is not on another set.
         leaks_less: whether its AUC is lower than without a defence on a set that decides, beyond intervals
             that hold for all settings together with 95%.
@@ -61,9 +62,9 @@ class SettingResults:
     label: str
     changes: str | None
     models: int
-    accuracy_members: Figure
-    accuracy: Figure
-    accuracy_difference: Estimate | None
+    utility_members: Figure
+    utility: Figure
+    utility_difference: Estimate | None
     sets: Mapping[str, SetFigures]
     epsilon: float | None
     is_on_frontier: bool
@@ -74,31 +75,31 @@ class SettingResults:
 
 @dataclass(frozen=True)
 class Domination:
-    """One setting leaks less than another at equal or higher accuracy, on every set of records that decides.
+    """One setting leaks less than another at equal or higher utility, on every set of records that decides.
 
     Attributes:
         winner: label of the setting that is better.
         loser: label of the other.
-        accuracy_difference: winner minus loser.
+        utility_difference: winner minus loser.
         auc_differences: canaries and most exposed records -> winner minus loser.
     """
 
     winner: str
     loser: str
-    accuracy_difference: Estimate
+    utility_difference: Estimate
     auc_differences: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True)
 class BestAtLoss:
-    """The setting that leaks least among those that cost no more than a given loss of accuracy.
+    """The setting that leaks least among those that cost no more than a given loss of utility.
 
     Attributes:
-        accuracy_loss: the largest loss that counts, as a share of the records.
+        utility_loss: the largest loss that counts: 0.02 are two points of accuracy, or 0.02 of R².
         label: the setting; "none" where no defence leaks less.
     """
 
-    accuracy_loss: float
+    utility_loss: float
     label: str
 
 
@@ -115,8 +116,8 @@ class DefencesResults:
         decides: the sets of records that decide: canaries, where there are any, and the most exposed records.
             The leakage of a setting is the highest AUC on any of them.
         settings: no defence first, then defence by defence, from weak to strong.
-        dominations: pairs of settings of different defences, one of which is better; at equal accuracy.
-        best: the best setting for several losses of accuracy.
+        dominations: pairs of settings of different defences, one of which is better; at equal utility.
+        best: the best setting for several losses of utility.
         left_out: defences that do not apply, or whose training failed.
         recipe: how a model without defence is trained.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leakscope.evaluate.results import Figure
+from leakscope.evaluate.utility import Utility, utility_named
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import NONE
@@ -24,9 +25,10 @@ def headline(results: DefencesResults) -> list[str]:
 
 def _answer(results: DefencesResults) -> list[str]:
     by_label = {setting.label: setting for setting in results.settings}
-    affordable = next((best for best in results.best if best.accuracy_loss == 0.02), results.best[-1])
+    affordable = next((best for best in results.best if best.utility_loss == 0.02), results.best[-1])
     best = by_label[affordable.label]
-    loss = f"{100 * affordable.accuracy_loss:g} percentage points of accuracy"
+    utility = utility_named(results.config.utility)
+    loss = utility.loss(affordable.utility_loss).replace("points", "percentage points")
     if not best.leaks_less:
         return [f"No defence leaks less than none does, beyond chance, at a loss of at most {loss}."]
     falls = [
@@ -36,16 +38,17 @@ def _answer(results: DefencesResults) -> list[str]:
     ]
     return [
         f"For at most {loss}, take {best.label}.",
-        f"The AUC falls {' and '.join(falls)}; accuracy changes by {points(best.accuracy_difference)}.",
+        f"The AUC falls {' and '.join(falls)}; {utility.name} changes by "
+        f"{changed(best.utility_difference, utility)}.",
     ]
 
 
 def _none_sentence(results: DefencesResults) -> str:
-    none = results.none
+    none, utility = results.none, utility_named(results.config.utility)
     parts = [f"{interval(one.auc)} on {SET_NAMES[name]}" for name, one in none.sets.items()]
     return (
         f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; "
-        f"accuracy on records a model was not trained on is {percent(none.accuracy.value)}."
+        f"{utility.name} on records a model was not trained on is {utility.level(none.utility.value)}."
     )
 
 
@@ -76,18 +79,19 @@ def domination_sentences(results: DefencesResults) -> list[str]:
     for pair in sorted(results.dominations, key=_largest_difference):
         if NONE not in (pair.winner, pair.loser):
             by_pair.setdefault((defence[pair.winner], defence[pair.loser]), pair)
-    return [_domination_sentence(pair) for pair in list(by_pair.values())[:_MOST_PAIRS]]
+    utility = utility_named(results.config.utility)
+    return [_domination_sentence(pair, utility) for pair in list(by_pair.values())[:_MOST_PAIRS]]
 
 
 def _largest_difference(pair: Domination) -> float:
     return min(one.value or 0.0 for one in pair.auc_differences.values())
 
 
-def _domination_sentence(pair: Domination) -> str:
+def _domination_sentence(pair: Domination, utility: Utility) -> str:
     aucs = [f"{signed(one)} on {SET_NAMES[name]}" for name, one in pair.auc_differences.items()]
     return (
-        f"{pair.winner} dominates {pair.loser}: AUC {' and '.join(aucs)}, accuracy "
-        f"{points(pair.accuracy_difference)}."
+        f"{pair.winner} dominates {pair.loser}: AUC {' and '.join(aucs)}, {utility.name} "
+        f"{changed(pair.utility_difference, utility)}."
     )
 
 
@@ -97,19 +101,19 @@ def deciding_sets(results: DefencesResults) -> str:
 
 
 def settings_table(results: DefencesResults) -> Table:
-    """Accuracy and leakage of every setting."""
-    sets = list(results.none.sets)
-    head = ("setting", "accuracy", "change", *(f"AUC, {SET_NAMES[name]}" for name in sets),
+    """Utility and leakage of every setting."""
+    sets, utility = list(results.none.sets), utility_named(results.config.utility)
+    head = ("setting", utility.name, "change", *(f"AUC, {SET_NAMES[name]}" for name in sets),
             f"TPR at {100 * results.config.fpr:g}% FPR, all records", "on the frontier")  # fmt: skip
-    return Table(head, [_row(setting, sets) for setting in results.settings])
+    return Table(head, [_row(setting, sets, utility) for setting in results.settings])
 
 
-def _row(setting: SettingResults, sets: list[str]) -> list[str]:
-    tpr = setting.sets["population"].tpr
+def _row(setting: SettingResults, sets: list[str], utility: Utility) -> list[str]:
+    tpr, change = setting.sets["population"].tpr, setting.utility_difference
     return [
         setting.label,
-        percent(setting.accuracy.value),
-        "" if setting.accuracy_difference is None else points(setting.accuracy_difference),
+        utility.level(setting.utility.value),
+        "" if change is None else changed(change, utility),
         *(interval(setting.sets[name].auc) for name in sets),
         "not resolvable" if tpr is None else percent_interval(tpr),
         "yes" if setting.is_on_frontier else "no",
@@ -118,12 +122,12 @@ def _row(setting: SettingResults, sets: list[str]) -> list[str]:
 
 def short_table(results: DefencesResults) -> Table:
     """The same for a terminal, without intervals."""
-    sets = list(results.none.sets)
-    head = ("setting", "accuracy", *(f"AUC, {SET_NAMES[name]}" for name in sets), "frontier")
+    sets, utility = list(results.none.sets), utility_named(results.config.utility)
+    head = ("setting", utility.name, *(f"AUC, {SET_NAMES[name]}" for name in sets), "frontier")
     rows = [
         [
             setting.label,
-            percent(setting.accuracy.value),
+            utility.level(setting.utility.value),
             *(number(setting.sets[name].auc.value) for name in sets),
             "yes" if setting.is_on_frontier else "",
         ]
@@ -133,19 +137,21 @@ def short_table(results: DefencesResults) -> Table:
 
 
 def best_table(results: DefencesResults) -> Table:
-    """The setting to take for each loss of accuracy."""
+    """The setting to take for each loss of utility."""
+    utility = utility_named(results.config.utility)
     by_label = {setting.label: setting for setting in results.settings}
     rows = []
     for best in results.best:
         setting = by_label[best.label]
         rows.append([
-            f"{100 * best.accuracy_loss:g} points", setting.label, percent(setting.accuracy.value),
+            f"{100 * best.utility_loss:g} points" if utility.is_rate else f"{best.utility_loss:g}",
+            setting.label, utility.level(setting.utility.value),
             *(interval(one.auc) for one in setting.sets.values()),
         ])  # fmt: skip
     head = (
-        "accuracy to give up, at most",
+        f"{utility.name} to give up, at most",
         "take",
-        "accuracy",
+        utility.name,
         *(f"AUC, {SET_NAMES[n]}" for n in results.none.sets),
     )
     return Table(head, rows)
@@ -185,15 +191,11 @@ def signed(difference: Estimate) -> str:
     return f"{difference.value:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})"
 
 
-def points(difference: Estimate | None) -> str:
-    """A difference of two shares in percentage points."""
+def changed(difference: Estimate | None, utility: Utility) -> str:
+    """A difference in accuracy, in percentage points, or in R²."""
     assert difference is not None and difference.value is not None
-    ends = (
-        ""
-        if difference.low is None
-        else f" ({100 * difference.low:+.1f} to {100 * (difference.high or 0):+.1f})"
-    )
-    return f"{100 * difference.value:+.1f}{ends} percentage points"
+    change = utility.change(difference.value, difference.low, difference.high)
+    return f"{change} percentage points" if utility.is_rate else change
 
 
 def _listed(names: list[str]) -> str:

@@ -25,11 +25,13 @@ from leakscope.design import make_design
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.disk.storage import write_array
 from leakscope.errors import InputError, TrainingError
+from leakscope.evaluate.utility import utility_of
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.report.page import pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.registry import CLASSIFICATION
+from leakscope.signals.registry import Task, task_of_records
 from leakscope.studies.defences.config import (
+    ATTACKS,
     NONE,
     DefencesConfig,
     LeftOutDefence,
@@ -64,7 +66,7 @@ def compare_defences(
     """Trains a population per defence and strength, attacks all of them, and says which defence to take.
 
     Args:
-        records: whose membership is to be protected; with classes as labels.
+        records: whose membership is to be protected; labels are classes, or numbers to predict.
         recipe: how a model is trained without a defence.
         defences: names ("dp_sgd": at all its strengths), text with options ("dp_sgd(epsilon=4)") or objects;
             by default every defence that applies.
@@ -109,12 +111,11 @@ def comparison_of(
     Raises:
         InputError: records, recipe, defences or settings do not fit each other.
     """
-    if not subject.records.is_classification:
-        raise InputError(
-            f"{subject.records.name}: labels are numbers; defences are compared by accuracy, which needs "
-            f"classes"
-        )
+    utility, task = utility_of(subject.records), task_of_records(subject.records)
+    usual = tuple(one for one in ATTACKS if resolve_all([one])[0].reads(task))
+    settings = {"attacks": usual, **settings, "utility": utility.name}
     config = DefencesConfig(subject.records.name, (Tried(NONE, NONE),), **settings)
+    _check_attacks(config, task)
     records = (
         subject.records if config.canaries is None else config.canaries.planted(subject.records, config.seed)
     )
@@ -130,13 +131,20 @@ def comparison_of(
     config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
     design = make_design("balanced", config.models, len(records), config.seed)
     again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)
-    read = {name for attack in resolve_all(config.attacks) for name in attack.reads(CLASSIFICATION)}
-    signals = tuple(sorted({"correct", *PER_RECORD.reads(CLASSIFICATION), *read}))
+    read = {name for attack in resolve_all(config.attacks) for name in attack.reads(task)}
+    signals = tuple(sorted({utility.signal, *PER_RECORD.reads(task), *read}))
     requests = [
         *(_request(one, design, config.seed, signals, device) for one in protected),
         _request(protected[0], again, config.seed + _SEED_OF_CHOICE, signals, device),
     ]
     return Comparison(config, records, tuple(requests))
+
+
+def _check_attacks(config: DefencesConfig, task: Task) -> None:
+    """Refuses attacks that cannot attack these models."""
+    for attack in resolve_all(config.attacks):
+        if not attack.reads(task):
+            raise InputError(f"attacks={attack.label!r}: not for models of a {task}")
 
 
 def _protected(defence: Defence, none: Protected) -> Protected:
@@ -222,6 +230,11 @@ def subject_of_file(path: Path, data_dir: Path | None) -> Subject:
         raise InputError(f"{path}: a comparison trains populations; give [data], and no [target]")
     if config.settings.queries is not None:
         raise InputError(f"{path}: a comparison reads one query per record; leave `queries` out")
+    if config.settings.unit is not None:
+        raise InputError(
+            f"{path}: a comparison is about single records, and unit={config.settings.unit!r} has several; "
+            "`leakscope advise` tries defences for units"
+        )
     return Subject(config.records(data_dir), config.recipe())
 
 
