@@ -60,7 +60,7 @@ def short_trials(patched: pytest.MonkeyPatch) -> None:
     for part in ("STEPS", "ORDERS", "QUERIES", "FITS"):
         patched.setattr(trial, f"_{part}_TRIAL", 0.01)
     patched.setattr(judging, "_TRIAL", 0.01)
-    for size in ("_FEW", "_MORE", "_MANY"):
+    for size in ("_FEW", "_MORE", "_FITTED", "_MANY"):
         patched.setattr(judging, size, 100)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
+import pytest
 import typer.main
 
 from leakscope.cli.main import app
+from tests.cli.command import run_command
 
 
 def help_texts(command: object, path: str = "leakscope") -> Iterator[tuple[str, str]]:
@@ -23,3 +26,23 @@ def test_no_help_text_has_words_in_brackets_which_the_screen_would_swallow() -> 
     assert len(texts) > 100
     swallowed = {path: text for path, text in texts.items() if re.search(r"(?<!\\)\[[a-z_]+\]", text)}
     assert swallowed == {}
+
+
+@pytest.mark.parametrize("path", ["", "audit", "bank merge", "config schema", "data list", "study scaling"])
+def test_no_help_shows_a_type_for_a_switch_which_takes_no_value(path: str) -> None:
+    shown = run_command(*path.split(), "--help")
+    assert shown.exit_code == 0 and "--help" in shown.out
+    assert "bool" not in shown.out.lower()
+    assert path != "audit" or "path" in shown.out.lower()  # other types stay
+
+
+def test_every_command_hides_the_types_of_its_switches() -> None:
+    """Help of one command per group is looked at above; the others are of the same classes."""
+
+    def walk(command: Any) -> Iterator[Any]:
+        yield command
+        for inner in getattr(command, "commands", {}).values():
+            yield from walk(inner)
+
+    modules = {type(command).__module__ for command in walk(typer.main.get_command(app))}
+    assert modules == {"leakscope.cli.app"}

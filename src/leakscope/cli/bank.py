@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakscope.cli.app import App
 from leakscope.cli.audit import exit_by_outcome, show
 from leakscope.cli.output import AsJson, Quiet, Redact, console, print_json
 
 if TYPE_CHECKING:
     from leakscope.audits.merged import MergedRun
 
-app = typer.Typer(help="Merge banks of trained models.", no_args_is_help=True)
+app = App(help="Merge banks of trained models.")
 
 
 @app.callback()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import typer
+from leakscope.cli.app import App
 
-app = typer.Typer(help="Print every setting of a config file, or the JSON schema for editors.",
-                  no_args_is_help=True)  # fmt: skip
+app = App(help="Print every setting of a config file, or the JSON schema for editors.")
 
 
 @app.command()

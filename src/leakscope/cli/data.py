@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakscope.cli.app import App
 from leakscope.cli.output import AsJson, DataDir, Quiet, console, print_json, print_lines, print_list
 
 if TYPE_CHECKING:
     from leakscope.data.catalogue import Dataset
     from leakscope.data.fetch import FileCheck
 
-app = typer.Typer(help="List, check and fetch published datasets.", no_args_is_help=True)
+app = App(help="List, check and fetch published datasets.")
 
 Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
 _COLOURS = {"ok": "green", "missing": "yellow", "differs": "red", "unpacked": "green"}

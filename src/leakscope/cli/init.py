@@ -23,7 +23,9 @@ _MODELS = {
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="Your records: csv, parquet or npz, or a folder of images.")],
+    file: Annotated[
+        Path, typer.Argument(help="Your records: csv, parquet, npz or jsonl, or a folder of images or texts.")
+    ],
     label: Annotated[str | None, typer.Option(help="Column of labels (default: guessed).")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed).")] = None,
     unit: Annotated[
@@ -35,6 +37,13 @@ def init(
     ] = None,
     estimator: Annotated[
         str | None, typer.Option(help="scikit-learn estimator instead: package.module:Class.")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="For documents: the language model to fine-tune, a folder or a name on the hub."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="For documents in jsonl: the field that holds them (default: guessed).")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Config file to write (default: the name of the file, with .toml).")
@@ -59,7 +68,7 @@ def init(
 
     out = out or default_out(file)
     refuse_existing(out)
-    answers = Answers(label, id_column, net, estimator, schema, unit=unit)
+    answers = Answers(label, id_column, net, estimator, schema, unit=unit, base=base, text=text)
     if not yes and not quiet and _may_ask():
         answers = _asked(look_at_table(file), answers)
     written = write_config(file, out, answers)

@@ -27,6 +27,7 @@ from leakscope.cli import (
     track,
     waiting,
 )
+from leakscope.cli.app import App
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -40,10 +41,9 @@ _SIGNS_OF_NO_MEMORY = (
     "Unable to allocate",
 )
 
-app = typer.Typer(
+app = App(
     help="Measure what a trained model reveals about who was in its training set.",
     epilog=_EXIT_CODES,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

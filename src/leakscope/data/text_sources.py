@@ -144,7 +144,7 @@ def _of_jsonl(path: Path, roles: TextRoles) -> RawDocuments:
     text = roles.text or "text"
     wanted = [name for name in (roles.label, roles.id, *roles.groups) if name is not None]
     lines, texts, columns = list[int](), list[object](), {name: list[object]() for name in wanted}
-    for number, row in _json_objects(path):
+    for number, row in json_objects(path):
         if text not in row:
             raise InputError(
                 f"line {number:,} has no {text!r}, only: {listed(sorted(row)) or 'nothing'}; "
@@ -164,7 +164,7 @@ def _of_jsonl(path: Path, roles: TextRoles) -> RawDocuments:
     return _raw(path.stem, documents, series, roles)
 
 
-def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number and the object of each line that is not empty."""
     with open_regular(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from leakscope.errors import printable
 
 SCHEMA_FILE = "leakscope-schema.json"
 _LONGEST_COMMENT = 160
+_FINE_TUNES = 16  # two blocks of adapters would take twice the time
 
 
 class Lines(NamedTuple):
@@ -54,13 +56,34 @@ def config_text(
 ) -> str:
     """The whole file, which reads the records of `data` and trains `model`, a network or an estimator."""
     size = Size.of(n_records)
+    return _whole(out, [data, *_model(*model, size), _population(size.models, unit)], schema)
+
+
+def documents_text(out: Path, data: Lines, base: str, schema: bool, unit: str | None) -> str:
+    """The whole file, which reads the documents of `data` and fine-tunes the language model `base`."""
+    why = "its weights stay as they are; every model has adapters of its own"
+    lora = (("rank", 8, ""), ("alpha", 16, "as yours: a larger rank fits the members more closely"))
+    training = (
+        ("lr", 0.0002, ""),
+        ("batch_size", 8, ""),
+        ("epochs", 3, "more epochs fit the members more closely, and usually leak more"),
+    )
+    parts = [
+        data,
+        Lines("model", (("base", base, why),)),
+        Lines("model.lora", lora),
+        Lines("training", training),
+    ]
+    return _whole(out, [*parts, _population(_FINE_TUNES, unit)], schema)
+
+
+def _whole(out: Path, parts: Sequence[Lines], schema: bool) -> str:
     head = [f"#:schema ./{SCHEMA_FILE}"] if schema else []
     head += [
         f"# leakscope audit {_comment(out.name)}",
         "# Written by `leakscope init`. `leakscope config reference` lists every setting.",
     ]
-    parts = ["\n".join(head), str(data), *_model(*model, size), str(_population(size, unit)), _GATE]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(["\n".join(head), *map(str, parts), _GATE]) + "\n"
 
 
 def path_from(out: Path, file: Path) -> str:
@@ -72,10 +95,10 @@ def path_from(out: Path, file: Path) -> str:
         return whole.as_posix()
 
 
-def _model(net: str | None, estimator: str | None, size: Size) -> list[str]:
+def _model(net: str | None, estimator: str | None, size: Size) -> list[Lines]:
     if estimator is not None:
         why = "options = { ... } are its arguments"
-        return [str(Lines("model", (("estimator", estimator, why),)))]
+        return [Lines("model", (("estimator", estimator, why),))]
     why = "replace this by your own model: a network, an estimator or a training function"
     training = (
         ("optimizer", "adam", ""),
@@ -83,14 +106,14 @@ def _model(net: str | None, estimator: str | None, size: Size) -> list[str]:
         ("batch_size", size.batch_size, ""),
         ("epochs", size.epochs, "more epochs fit the members more closely, and usually leak more"),
     )
-    return [str(Lines("model", (("net", net, why),))), str(Lines("training", training))]
+    return [Lines("model", (("net", net, why),)), Lines("training", training)]
 
 
-def _population(size: Size, unit: str | None) -> Lines:
+def _population(n_models: int, unit: str | None) -> Lines:
     whose = "all records of one are in a training set, or none is: a person is a member as a whole"
     units = () if unit is None else (("unit", unit, whose),)
     why = "each is trained on a random half and is the target in turn; `leakscope plan` estimates the time"
-    return Lines("population", (("models", size.models, why), *units, ("seed", 0, "")))
+    return Lines("population", (("models", n_models, why), *units, ("seed", 0, "")))
 
 
 def _comment(text: str) -> str:

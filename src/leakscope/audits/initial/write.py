@@ -10,7 +10,20 @@ from typing import NamedTuple
 
 from leakscope.audits.config import parse_config
 from leakscope.audits.config_schema import config_schema
-from leakscope.audits.initial.config_text import SCHEMA_FILE, Lines, config_text, path_from
+from leakscope.audits.initial.config_text import (
+    SCHEMA_FILE,
+    Lines,
+    config_text,
+    documents_text,
+    path_from,
+)
+from leakscope.audits.initial.documents import (
+    DocumentRoles,
+    are_documents,
+    documents_lines,
+    guess_roles,
+    most_tokens,
+)
 from leakscope.audits.initial.guess import Guess, guess, guess_unit
 from leakscope.audits.initial.look import Look, look_at
 from leakscope.data.files import SUFFIXES, read_table
@@ -33,6 +46,8 @@ class Answers:
         id: column of ids.
         net: a network.
         estimator: a scikit-learn estimator, "package.module:Class".
+        base: of documents: the language model to fine-tune, a folder or its name on the hub.
+        text: of documents: the field that holds them.
         is_numbered: records have no ids, whatever columns look like ids.
         unit: column that says whose record it is.
         is_by_record: every record is its own, whatever columns look like ids of people.
@@ -47,6 +62,8 @@ class Answers:
     is_numbered: bool = False
     unit: str | None = None
     is_by_record: bool = False
+    base: str | None = None
+    text: str | None = None
 
 
 class Written(NamedTuple):
@@ -76,12 +93,10 @@ def look_at_table(file: Path) -> Look | None:
     if not file.exists():
         raise InputError(f"{file} does not exist; check the path")
     suffix = file.suffix.lower()
-    if file.is_dir():
+    if file.is_dir() or are_documents(file):
         return None
     if suffix not in SUFFIXES:
-        raise InputError(
-            f"{file}: {unknown_extension(file, SUFFIXES)}; for documents, docs/text_records.md has a config"
-        )
+        raise InputError(f"{file}: {unknown_extension(file, (*SUFFIXES, '.jsonl'))}")
     look = None if suffix == ".npz" else look_at(file)
     if look is not None:
         _refuse_predictions(look)
@@ -98,6 +113,12 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
     if answers.net is not None and answers.estimator is not None:
         raise InputError("--net and --estimator exclude each other; give one")
     look = look_at_table(file)
+    if look is None and are_documents(file):
+        text, reasons = _of_documents(file, out, answers)
+        return _write(text, out, answers.schema, reasons)
+    for option in ("base", "text"):
+        if getattr(answers, option) is not None:
+            raise InputError(f"--{option} is for documents: a jsonl file, or a folder of .txt and .md files")
     found = None if look is None else _guessed(look, answers)
     records = _records(file, answers, look, found)
     data, reasons = _data(file, out, look, found, records)
@@ -110,11 +131,35 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
     unit = answers.unit if found is None else found.unit
     text = config_text(out, data, (net, answers.estimator), n_records, answers.schema, unit)
     parse_config(text, out)
-    if answers.schema:
+    return _write(text, out, answers.schema, reasons)
+
+
+def _write(text: str, out: Path, schema: bool, reasons: tuple[str, ...]) -> Written:
+    if schema:
         _write_schema(out.parent / SCHEMA_FILE)
     with atomic_file(out, option="--out") as stream:
         stream.write(text.encode())
     return Written(out, reasons)
+
+
+def _of_documents(file: Path, out: Path, answers: Answers) -> tuple[str, tuple[str, ...]]:
+    """The config file, which was read as an audit reads it, and the reasons for it."""
+    if answers.net is not None or answers.estimator is not None:
+        raise InputError("--net and --estimator are not for documents; name the language model with --base")
+    if answers.base is None:
+        raise InputError(
+            f"{file} holds documents; name the language model to fine-tune with --base, a folder or its name "
+            "on the Hugging Face hub"
+        )
+    given = DocumentRoles(answers.text, answers.label, answers.id, answers.unit)
+    roles, reasons = guess_roles(file, given, answers.is_numbered, answers.is_by_record)
+    base = path_from(out, Path(answers.base)) if Path(answers.base).exists() else answers.base
+    length = most_tokens(Path(answers.base))
+    text = documents_text(
+        out, documents_lines(path_from(out, file), roles, length), base, answers.schema, roles.unit
+    )
+    records = parse_config(text, out).records(None)
+    return text, (f"{file.name} has {len(records):,} documents.", *reasons)
 
 
 def _guessed(look: Look, answers: Answers) -> Guess:

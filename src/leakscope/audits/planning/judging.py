@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from leakscope.array_types import AnyArray
+from leakscope.attacks.eb_lira import EbLira
 from leakscope.audits.planning.trial import Seconds, Work, elapsed, grown, shuffled
 from leakscope.bank.bank import Bank
 from leakscope.disk.scratch import IN_MEMORY
@@ -18,8 +19,8 @@ from leakscope.evaluate.uncertainty import SAMPLED_SCORES
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, TOKEN_LOG_PROBS
 from leakscope.types import Design, Records, Signals
 
-_TRIAL = 1.5  # s
-_FEW, _MORE, _MANY = 1_000, 4_000, 16_000  # records
+_TRIAL = 3.0  # s; long enough for a second number of models
+_FEW, _MORE, _FITTED, _MANY = 1_000, 4_000, EbLira.fitted_records, 40_000  # records
 _MOST_BYTES = 1 << 28  # of the features of more than a few records
 
 
@@ -96,27 +97,32 @@ class _Trial:
 
 
 def judging_seconds(request: TrainingRequest, config: EvaluationConfig) -> Seconds:
-    """A fixed cost, one per record, and one per record on which attacks are repeated.
+    """The cost of a few records, and what each further record adds.
 
-    The audit scores every record, but repeats its attacks without some of the models on a sample only
-    (`SAMPLED_SCORES`). Most of the time goes there, so the two are measured apart.
+    The audit scores every record, but fits its attacks to some of them, and repeats them without some of the
+    models on a sample only (`SAMPLED_SCORES`). Most of the time goes there, so each is measured apart.
     """
     n_models, n_records, trial = request.design.n_models, len(request.records), _Trial(request, config)
     n_sampled = min(n_records, max(1, SAMPLED_SCORES // n_models))
     few, more = (min(n_sampled, trial.most, n) for n in (_FEW, _MORE))
-    many = min(trial.most, _MANY)
-    fixed, models, measured = grown(lambda n: trial.judged(n, few, few), min(16, n_models), n_models, _TRIAL)
+    first = grown(lambda n: trial.judged(n, few, few), min(16, n_models), n_models, _TRIAL)
 
-    def per_record(n: int, n_repeated: int) -> float:
-        """Seconds of each record beyond the few."""
-        seconds = elapsed(trial.judged(models, n, n_repeated)) - measured if n > few else 0.0
-        return max(seconds, 0.0) / max(1, n - few)
+    def seconds(n: int, n_repeated: int) -> float:
+        """Of so many records with as many models as were tried; never fewer than of the few."""
+        return max(elapsed(trial.judged(first.largest, n, n_repeated)), first.measured)
 
-    both = per_record(more, more)
-    scored = per_record(many, few) if n_records > n_sampled else both
-    beyond = scored * (n_records - few) + max(both - scored, 0.0) * (n_sampled - few)
-    beyond *= n_models / models
-    return fixed + Seconds(beyond, beyond, beyond) + _describing_seconds(trial, n_records)
+    both = (seconds(more, more) - first.measured) / (more - few) if more > few else 0.0
+    beyond = both * (n_records - few)
+    if n_records > n_sampled:
+        fitted, many = min(trial.most, _FITTED), min(trial.most, _MANY)
+        fitting = seconds(fitted, few) - first.measured if fitted > few else 0.0
+        scored = fitting / max(1, fitted - few)
+        beyond = fitting + max(both - scored, 0.0) * (n_sampled - few)
+        if many > fitted:
+            scored = max(seconds(many, few) - first.measured - fitting, 0.0) / (many - fitted)
+        beyond += scored * (n_records - fitted)
+    beyond *= n_models / first.largest
+    return first.full + Seconds(beyond, beyond, beyond) + _describing_seconds(trial, n_records)
 
 
 def _describing_seconds(trial: _Trial, n_records: int) -> Seconds:

@@ -83,7 +83,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
             checks_section(results),
             bounds_section(results),
             method_section(results, disclosure),
-            reproduce_section(results, bank, is_secret),
+            reproduce_section(results, bank, disclosure),
         ],
         limits=[*limitations(results), *map(results.config.noun.say, _LIMITATIONS)],
         provenance=provenance(bank, is_secret),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
@@ -95,10 +96,11 @@ def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
     return Section("method", "Method", [Definitions(_definitions(results)), Raw(single.html())])
 
 
-def reproduce_section(results: AuditResults, bank: Bank, is_secret: bool) -> Section:
+def reproduce_section(results: AuditResults, bank: Bank, disclosure: Disclosure) -> Section:
     """Commands, what was audited, config file, versions; no hash of a secret member list."""
     source, population = results.config.source, results.population
-    command = "" if source.kind == "merged" else _command(results)
+    command = "" if source.kind == "merged" else _command(results, disclosure)
+    is_secret = results.is_of_one_model and not disclosure.with_membership
     hidden = {MEMBERS_SHA256} if is_secret else set()
     known = {name: value for name, value in source.facts.items() if name not in hidden}
     facts = {**known, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
@@ -115,17 +117,26 @@ def reproduce_section(results: AuditResults, bank: Bank, is_secret: bool) -> Sec
     return Section("reproduce", "Reproduce", [Raw(body)])
 
 
-def _command(results: AuditResults) -> str:
+def _command(results: AuditResults, disclosure: Disclosure) -> str:
     """The command that asks of the same source what this audit asked, whatever its config file says."""
     config, source = results.config, results.config.source
-    pinned: dict[str, object] = {"attacks": config.attacks, "fpr": config.fpr_budgets}
+    population, n_models = results.population, None
     if source.kind != "predictions":
-        n_models = results.population.models + len(results.population.diverged_models)
-        pinned = {"models": n_models - len(config.targets or ()), **pinned}
+        n_models = population.models + len(population.diverged_models) - len(config.targets or ())
+    pinned = {
+        "models": n_models,
+        "unit": config.unit,
+        "queries": population.recipe.get("queries"),
+        "attacks": config.attacks,
+        "fpr": config.fpr_budgets,
+        "redact": disclosure.redacted or None,
+        "with_membership": disclosure.with_membership or None,
+        **_limits(config),
+    }
     columns = {name[2:]: value for name, value in source.facts.items() if name.startswith("--")}
     of_file = {"predictions": source.facts.get("file"), **columns}
     given = ["audit.toml"] if source.toml else options(of_file)
-    return str(Command(("leakscope", "audit", *given, *options({**pinned, **_limits(config)}))))
+    return str(Command(("leakscope", "audit", *given, *options(_given(pinned)))))
 
 
 def _limits(config: EvaluationConfig) -> dict[str, object]:
@@ -147,7 +158,11 @@ def _limits(config: EvaluationConfig) -> dict[str, object]:
     claim = config.claim
     if claim is not None and claim == Claim(claim.epsilon or 0.0, claim.delta):  # all that the option can say
         given["claim"] = [f"{claim.epsilon:g}", f"{claim.delta:g}"]
-    return {name: value for name, value in given.items() if value is not None}
+    return _given(given)
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:

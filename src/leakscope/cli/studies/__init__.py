@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import typer
-
+from leakscope.cli.app import App
 from leakscope.cli.studies.defences import defences
 from leakscope.cli.studies.dynamics import dynamics
 from leakscope.cli.studies.ensemble import ensemble
 from leakscope.cli.studies.leakage import leakage
 from leakscope.cli.studies.scaling import scaling
 
-app = typer.Typer(help="Reproduce published experiments, and compare defences.", no_args_is_help=True)
+app = App(help="Reproduce published experiments, and compare defences.")
 for command in (scaling, dynamics, leakage, ensemble, defences):
     app.command()(command)
