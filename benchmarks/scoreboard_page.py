@@ -180,13 +180,14 @@ def _summary(clear: list[Exceeded]) -> str:
     more = [one for one in clear if one.size > 1]
     if not more:
         return "The exceptions beyond noise, all with one reference:"
-    pairs = list(dict.fromkeys((one.rival, one.own) for one in more))
+    sizes: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in more:
+        of_pair = sizes.setdefault((one.rival, one.own), {})
+        of_pair.setdefault(one.figure, []).append(str(one.size))
     words = []
-    for rival, own in pairs:
-        own_cells = [one for one in more if (one.rival, one.own) == (rival, own)]
-        figures = " and ".join(dict.fromkeys(one.figure for one in own_cells))
-        sizes = ", ".join(str(size) for size in sorted({one.size for one in own_cells}))
-        words.append(f"{rival} is above {own} in {figures} (with {sizes})")
+    for (rival, own), figures in sizes.items():
+        each = " and ".join(f"{figure} ({', '.join(found)} references)" for figure, found in figures.items())
+        words.append(f'"{rival}" is above "{own}" in {each}')
     return (
         f"{len(clear) - len(more)} of the {len(clear)} exceptions beyond noise are with one reference. With "
         f"more: {'; '.join(words)}. All of them:"
