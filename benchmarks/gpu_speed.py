@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -33,19 +33,13 @@ class Case(NamedTuple):
     name: str
     tree: Path
     kind: str
-    variant: str
     rounds: int
 
 
 def cases(before: Path) -> list[Case]:
-    return [
-        Case("perceptrons, before", before, "perceptrons", "", 4),
-        Case("perceptrons, after", HERE, "perceptrons", "", 4),
-        Case("WRN-28-2, before", before, "wide_resnets", "", 2),
-        Case("WRN-28-2, sums", HERE, "wide_resnets", "sums", 2),
-        Case("WRN-28-2, rectified", HERE, "wide_resnets", "sums,rectified", 2),
-        Case("WRN-28-2, tuned", HERE, "wide_resnets", "sums,rectified,limit,tuned", 2),
-    ]
+    trees = {"before": before, "after": HERE}
+    perceptrons = [Case(f"perceptrons, {when}", tree, "perceptrons", 4) for when, tree in trees.items()]
+    return perceptrons + [Case(f"WRN-28-2, {when}", tree, "wide_resnets", 2) for when, tree in trees.items()]
 
 
 # ---------------------------------------------------------------- in the process of a case
@@ -60,17 +54,10 @@ def rounds_of_perceptrons(tiny: bool) -> Iterator[dict[str, float]]:
     from leakscope.design import make_design
     from leakscope.recipe import Recipe
     from leakscope.train import loop
-    from leakscope.types import Records
 
     n_models, together = (16, 8) if tiny else (512, 128)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        records = load("digits")
-    except Exception as error:  # scikit-learn, which holds them, is not here
-        print(f"made-up records of the shape of digits: {error}", file=sys.stderr)
-        rng = np.random.default_rng(0)
-        pixels, labels = rng.random((1797, 64), dtype=np.float32), rng.integers(0, 10, 1797)
-        records = Records(pixels, labels, np.arange(1797).astype(str), class_names=tuple("0123456789"))
+    records = load("digits")
     recipe = Recipe(epochs=2 if tiny else 30)
     inputs, design = loop.inputs_from(records, device), make_design("balanced", n_models, len(records), 0)
     trainer, _ = loop.choose_trainer(recipe, inputs)
@@ -86,7 +73,7 @@ def rounds_of_perceptrons(tiny: bool) -> Iterator[dict[str, float]]:
         yield {"rate": rate, "loss": float(np.mean(values)), "notes": len(notes - {""})}
 
 
-def rounds_of_wide_resnets(tiny: bool, variants: list[str]) -> Iterator[dict[str, float]]:
+def rounds_of_wide_resnets(tiny: bool) -> Iterator[dict[str, float]]:
     """Images per second of some epochs of one training; accuracies on non-members with the last."""
     import numpy as np
     import torch
@@ -97,7 +84,7 @@ def rounds_of_wide_resnets(tiny: bool, variants: list[str]) -> Iterator[dict[str
     from leakscope.train.losses import PLAIN
     from leakscope.train.plan import BatchPlan
     from leakscope.train.queries import evaluate
-    from leakscope.train.side_by_side import SideBySide
+    from leakscope.train.side_by_side import SideBySide, compiled_loss
 
     if tiny:
         wide.RECORDS, wide.MODELS, wide.BATCH = 64, 2, 16
@@ -105,19 +92,13 @@ def rounds_of_wide_resnets(tiny: bool, variants: list[str]) -> Iterator[dict[str
     device, models = torch.device("cuda" if torch.cuda.is_available() else "cpu"), np.arange(wide.MODELS)
     inputs = loop.inputs_from(wide.learnable_records(), device)
     design = make_design("balanced", wide.MODELS, wide.RECORDS, 0)
-    nets, loss = loop.initial_nets(wide.RECIPE, inputs, models, 0), _loss_of(variants)
-    if "sums" in variants:
-        from leakscope.train.batch_norm import sum_statistics
-
-        for net in nets:
-            sum_statistics(net)
-    stack = SideBySide(nets, PLAIN, device, loss)
     plan = BatchPlan(design, models, wide.BATCH, 0)
-    buffers = [b.clone() for b in stack.buffers]
+    stack = SideBySide(loop.initial_nets(wide.RECIPE, inputs, models, 0), PLAIN, device, compiled_loss())
+    before = [buffer.clone() for buffer in stack.buffers]
     rows = torch.arange(len(models) * wide.BATCH, device=device).view(len(models), wide.BATCH) % wide.RECORDS
     weight = torch.full(rows.shape, 1 / wide.BATCH, device=device)
-    stack._lane_gradients(0, inputs.x[rows[0]], inputs.y[rows[0]], weight[0])  # compiles
-    for buffer, value in zip(stack.buffers, buffers, strict=True):
+    stack.gradients(inputs.x[rows], inputs.y[rows], weight)  # compiles
+    for buffer, value in zip(stack.buffers, before, strict=True):
         buffer.copy_(value)
     yield {}
     started, done, epochs = time.perf_counter(), 0, loop.train(stack, inputs, plan, wide.RECIPE)
@@ -135,31 +116,9 @@ def rounds_of_wide_resnets(tiny: bool, variants: list[str]) -> Iterator[dict[str
         started = time.perf_counter()
 
 
-def _loss_of(variants: list[str]) -> Callable[..., object]:
-    import torch
-
-    from leakscope.models.nets import PreactivationBlock
-    from leakscope.train.side_by_side import compiled_loss, weighted_loss
-
-    if "rectified" in variants:
-        PreactivationBlock.forward = _rectified_forward  # type: ignore[method-assign]
-    if "limit" in variants:
-        torch.backends.cudnn.benchmark_limit = 0
-    options: dict[str, object] = {}
-    if "tuned" in variants:
-        options = {"coordinate_descent_tuning": True, "max_autotune_pointwise": True}
-    return torch.compile(weighted_loss, dynamic=False, options=options) if options else compiled_loss()
-
-
-def _rectified_forward(block, x):  # type: ignore[no-untyped-def]
-    active = block.first_norm.rectified(x)
-    inner = block.dropout(block.second_norm.rectified(block.first(active)))
-    return (x if block.shortcut is None else block.shortcut(active)) + block.second(inner)
-
-
-def serve(kind: str, variants: list[str], tiny: bool) -> None:
+def serve(kind: str, tiny: bool) -> None:
     """Prepares, says so, and measures one round for each line that is read."""
-    rounds = rounds_of_perceptrons(tiny) if kind == "perceptrons" else rounds_of_wide_resnets(tiny, variants)
+    rounds = (rounds_of_perceptrons if kind == "perceptrons" else rounds_of_wide_resnets)(tiny)
     next(rounds)
     print("READY", flush=True)
     for _ in sys.stdin:
@@ -171,7 +130,7 @@ def serve(kind: str, variants: list[str], tiny: bool) -> None:
 
 def start(case: Case, tiny: bool) -> subprocess.Popen[str]:
     """All at once: compiling takes several cores for most of a minute, measuring comes later, in turns."""
-    arguments = [sys.executable, __file__, "--serve", case.kind, "--variant", case.variant]
+    arguments = [sys.executable, __file__, "--serve", case.kind]
     places = [str(case.tree / "src"), str(HERE / "benchmarks"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.Popen(
@@ -205,7 +164,7 @@ def compare(before: Path, tiny: bool, only: str) -> None:
     alive = [case for case in processes if answer(processes[case], max(1.0, ready - time.monotonic()))]
     print(f"prepared {len(alive)} of {len(processes)} after {time.monotonic() - started:.0f} s", flush=True)
     rates: dict[Case, list[float]] = {case: [] for case in alive}
-    for number in range(1 + max(case.rounds for case in alive)):
+    for number in range(1 + max((case.rounds for case in alive), default=-1)):
         for case in [case for case in alive if number <= case.rounds]:
             stdin = processes[case].stdin
             assert stdin is not None
@@ -236,10 +195,9 @@ def main() -> None:
     arguments.add_argument("--tiny", action="store_true")
     arguments.add_argument("--only", default="", help="cases with this in their names")
     arguments.add_argument("--serve", help=argparse.SUPPRESS)
-    arguments.add_argument("--variant", default="", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.serve:
-        serve(options.serve, options.variant.split(","), options.tiny)
+        serve(options.serve, options.tiny)
     else:
         compare(options.before.resolve(), options.tiny, options.only)
 

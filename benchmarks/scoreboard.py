@@ -110,6 +110,8 @@ ROWS = (
     ),
     Row("RMIA, published signal", "both", (Rmia(),), "taylor"),
     Row("RMIA offline, published signal", "out", (Rmia(online=False),), "taylor"),
+    Row("EB-LiRA, RMIA's signal", "both", (EbLira(),), "taylor"),
+    Row("EB-LiRA offline, RMIA's signal", "out", (EbLira(online=False),), "taylor"),
 )
 
 
