@@ -26,7 +26,7 @@ from leakscope.signals.registry import (
     task_of,
 )
 from leakscope.stats.estimate import Estimate, TwoEstimates
-from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.intervals import clopper_pearson, wilson
 from leakscope.types import Design, Signals
 
 MOST_PREFIX, MOST_CONTINUED = 50, 50
@@ -164,10 +164,13 @@ def _scaled(figure: TwoEstimates, most: float) -> TwoEstimates:
 
 
 def _mean_of(values: FloatArray, most: float) -> Estimate:
-    """The mean of a few numbers from 0 to `most`, with Student's interval."""
-    mean = float(values.mean())
-    if len(values) < 2:
-        return Estimate(mean, None, None)
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    reach = float(special.stdtrit(len(values) - 1, (1 + _LEVEL) / 2) * error)
-    return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, most))
+    """The mean of a few numbers from 0 to `most`, which are skewed: with Wilson's interval, as a rate has."""
+    n, share = len(values), float(values.mean()) / most
+    error = float(values.std(ddof=1)) / most / np.sqrt(n) if n > 1 else 0.0
+    interval = clopper_pearson(round(share * n), n, _LEVEL)
+    if n < 2:
+        return Estimate(share * most, None, None)
+    low, high = interval.low, interval.high
+    if error > 0 and 0 < share < 1:
+        low, high = wilson(share, error, float(special.stdtrit(n - 1, (1 + _LEVEL) / 2)))
+    return Estimate(share * most, low * most, high * most)
