@@ -11,7 +11,6 @@ been drawn.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -128,10 +127,10 @@ def lines(case: Case, n_models: int, n_documents: int, n_populations: int) -> li
 
 def _cell(estimates: list[Estimate], truth: float) -> str:
     """ "96.2% of 1.44": the share that holds the truth."""
-    holds: Callable[[Estimate], bool] = lambda one: (
-        one.low is not None and one.high is not None and one.low <= truth <= one.high
-    )
-    return f"{np.mean([holds(one) for one in estimates]):.1%} of {truth:.3g}"
+    holds = [
+        one.low is not None and one.high is not None and one.low <= truth <= one.high for one in estimates
+    ]
+    return f"{np.mean(holds):.1%} of {truth:.3g}"
 
 
 def main() -> None:
