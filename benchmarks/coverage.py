@@ -152,7 +152,7 @@ def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
         for point, calibrated in zip(own.tpr_at_fpr, own.calibrated, strict=True):
             at = f"{100 * point.fpr:g}%, {attack.label}"
             figures |= {f"TPR at {at}": point, f"calibrated TPR at {at}": calibrated.tpr}
-    figures["headline"] = strongest(halves, replicates, N_RECORDS)[1]
+    figures["headline"] = strongest(halves, replicates.left_out, N_RECORDS)[1]
     correct = sample.replicates_of(signals.last("correct").astype(float))
     for side, mask, variance in zip(("members", "non-members"), (design.in_mask, ~design.in_mask),
                                     correct.variances(accuracy_parts, N_RECORDS), strict=True):  # fmt: skip

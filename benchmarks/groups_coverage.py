@@ -111,7 +111,7 @@ def figures_of(signals: Signals, design: Design, attacks: tuple[str, ...]) -> It
         aucs = np.array([auc(*row) for row in zip(scores, in_mask, strict=True)])
         yield f"AUC, {attack.label}", figure_of_targets(aucs, variance, _no_interval)
         halves[attack.label] = half_aucs(Scored(scores, in_mask, replicates, sample.units))
-    yield "headline", strongest(halves, replicates, design.of_units.n_records)[1]
+    yield "headline", strongest(halves, replicates.left_out, design.of_units.n_records)[1]
     accuracy = accuracy_figures(signals, design, sample)
     assert accuracy is not None
     yield "accuracy on non-members", accuracy.nonmembers
