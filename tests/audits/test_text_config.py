@@ -100,6 +100,17 @@ def test_a_tokenizer_is_needed_and_only_with_a_file(folder: Path) -> None:
         parse_config('[data]\nfile = "texts"\nlong = "slice"', folder / "a.toml")
 
 
+@pytest.mark.parametrize("base", ["gpt2", "nowhere/base"])
+def test_a_base_that_is_not_here_is_named_as_the_setting_that_was_written(
+    folder: Path, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers", reason="leakscope[text] is not installed")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (folder / "a.toml").write_text(f'[data]\nfile = "texts"\n[model]\nbase = "{base}"\n')
+    with pytest.raises(InputError, match=f"model.base='{base}' is no folder here.*cannot be reached"):
+        read_config(folder / "a.toml").records(None)
+
+
 def test_a_readme_among_pictures_is_no_document(tmp_path: Path) -> None:
     pillow = pytest.importorskip("PIL.Image")
     for name in ("cat/1.png", "dog/1.png"):

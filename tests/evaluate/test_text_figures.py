@@ -98,3 +98,24 @@ def test_a_single_target_has_one_interval() -> None:
     assert figures is not None and figures.secrets is not None
     members = figures.secrets.ranked_first.members
     assert members.value == 1.0 and members.low is not None and members.these_low is None
+
+
+def test_documents_of_one_unit_are_one_observation() -> None:
+    """Five copies of each document say no more than one of them, under the models and under the base."""
+    of_units, rng = make_design("balanced", 16, 40, 3), np.random.default_rng(3)
+    knows = rng.random((16, 40)) < np.where(of_units.in_mask, rng.random(40), 0.1)
+    base = np.arange(40) % 8 == 0
+    units = np.repeat(np.arange(40), 5)
+    copied = Design(of_units.in_mask[:, units], units=units)
+    shares = []
+    for design, extracted, of_base in ((of_units, knows, base), (copied, knows[:, units], base[units])):
+        some = population(design, extracted=1.0 * extracted, base_extracted=1.0 * of_base)
+        figures = text_figures(some, some, None)
+        assert figures is not None and figures.extraction is not None
+        shares.append(figures.extraction.share)
+    single, several = shares
+    assert several.base == single.base
+    for one, other in ((single.members, several.members), (single.nonmembers, several.nonmembers)):
+        assert other.value == pytest.approx(one.value)
+        assert other.low is not None and one.low is not None and other.low < one.low + 0.01
+        assert other.high is not None and one.high is not None and other.high > one.high - 0.01

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leakscope.array_types import BoolArray
 from leakscope.audits.run import evaluate_and_report
 from leakscope.audits.source import Evidence
 from leakscope.audits.token_previews import gaps_of
@@ -28,11 +29,15 @@ from leakscope.evaluate.verdict import Verdict
 from leakscope.frames.text import Secrets
 from leakscope.report.blocks import body_html, body_markdown
 from leakscope.report.documents import TOKENS, TokenPreviews, level_of, most_changed, tokens_html
+from leakscope.runs.kinds import rebuild_report
 from leakscope.types import Records
 from tests.made_up_text import text_records
+from tests.report import page_attacks as reader
 from tests.synthetic_runs import HOSTILE
 
 N_DOCUMENTS, N_SECRETS, N_MODELS = 60, 12, 8
+EXTRACTED = (20, 31, 45)
+"""The documents that a given model continues verbatim."""
 
 
 def test_marks_grow_with_how_many_times_as_likely_a_token_is() -> None:
@@ -129,8 +134,13 @@ def made_up_records() -> Records:
     return replace(plain, is_canary=is_canary, text=replace(plain.text, secrets=secrets))
 
 
-def made_up_run(folder: Path, disclosure: Disclosure, gap: float = 2.0) -> Verdict:
-    """A run of language models whose members' tokens are `exp(gap)` times as likely."""
+def made_up_run(
+    folder: Path, disclosure: Disclosure, gap: float = 2.0, members: BoolArray | None = None
+) -> Verdict:
+    """A run of language models whose members' tokens are `exp(gap)` times as likely.
+
+    With `members`, model 0 is given, and these are said to be its members; its outputs do not depend on it.
+    """
     records, rng = made_up_records(), np.random.default_rng(0)
     design = make_design("balanced", N_MODELS, N_DOCUMENTS, 0)
     per_token = rng.normal(-3, 0.2, (*design.in_mask.shape, records.features.shape[1] - 1))
@@ -139,9 +149,13 @@ def made_up_run(folder: Path, disclosure: Disclosure, gap: float = 2.0) -> Verdi
     rank = np.where(design.in_mask, 0, rng.integers(16, size=design.in_mask.shape))
     rank = np.where(records.is_canary, rank, -1)
     zeros = np.zeros(design.in_mask.shape)
+    extracted = 1.0 * design.in_mask
+    if members is not None:
+        design = replace(design, in_mask=np.concatenate([members[None], design.in_mask[1:]]))
+        extracted[0] = np.isin(np.arange(N_DOCUMENTS), EXTRACTED)
     signals = {
         "loss": -log_prob, "log_odds": log_prob, "correct": np.full(zeros.shape, 0.4), "base_gap": log_prob,
-        "extracted": 1.0 * design.in_mask, "base_extracted": zeros, "secret_rank": rank,
+        "extracted": extracted, "base_extracted": zeros, "secret_rank": rank,
         "base_secret_rank": np.where(records.is_canary, 7, -1) + zeros, "token_log_probs": per_token,
     }  # fmt: skip
     identity = Identity(
@@ -161,7 +175,8 @@ def made_up_run(folder: Path, disclosure: Disclosure, gap: float = 2.0) -> Verdi
     candidates = np.where(records.is_canary, 16, 0)
     labels = np.full(N_DOCUMENTS, "document")
     metadata = RecordMetadata(records.ids, labels, is_canary=records.is_canary, secret_candidates=candidates)
-    config = EvaluationConfig("letters", ("loss", "base_model", "lira"), (0.1,))
+    targets = None if members is None else (0,)
+    config = EvaluationConfig("letters", ("loss", "base_model", "lira"), (0.1,), targets)
     return evaluate_and_report(Evidence(bank, metadata, config, records), folder, disclosure)
 
 
@@ -190,3 +205,42 @@ def test_a_redacted_run_reveals_no_text(tmp_path: Path) -> None:
         assert not re.search(r"private\d|sentence word", path.read_text()), path.name
     page = next(path for path in pages if path.name == "report-redacted.html").read_text()
     assert "A redacted report shows no text." in page and "12 planted secrets are the likeliest" in page
+
+
+def section(page: str, name: str) -> str:
+    return page.split(f'<section id="{name}"')[1].split("</section>")[0]
+
+
+@pytest.mark.slow
+def test_the_page_of_a_given_model_does_not_say_which_documents_are_members(tmp_path: Path) -> None:
+    """The reader queries the model: it continues three documents, and ranks some of 12 secrets first."""
+    pages, rng = [], np.random.default_rng(5)
+    for name, are_members in (("inside", True), ("outside", False)):
+        members = rng.permutation(N_DOCUMENTS) < N_DOCUMENTS // 2
+        members[list(EXTRACTED)] = are_members
+        text = made_up_run(tmp_path / name, Disclosure(), members=members).results.text
+        assert text is not None and text.extraction is not None
+        share = text.extraction.share
+        assert (share.members.value > 0, share.nonmembers.value > 0) == (are_members, not are_members)
+        told = rebuild_report(tmp_path / name, Disclosure(with_membership=True)).read_text()
+        assert "Greedy decoding" in section(told, "text"), "with these shares, all three are known"
+        pages.append(rebuild_report(tmp_path / name, Disclosure()).read_text())
+    for page in pages:
+        assert "Greedy decoding" not in page and "planted secrets are the likeliest" not in page
+        assert "Among the 12 canaries" not in page
+        assert "fewer than 20 secrets or extracted documents are left out" in section(page, "text")
+    # What is left about documents, which ones are shown and how they are marked, is the same for both lists.
+    assert section(pages[0], "text") == section(pages[1], "text")
+
+
+def test_a_redacted_page_of_documents_names_none_of_them(tmp_path: Path) -> None:
+    """Neither words, nor ids, nor a list with one entry per document, nor the place of a secret."""
+    made_up_run(tmp_path / "run", Disclosure())
+    page = rebuild_report(tmp_path / "run", Disclosure(redacted=True)).read_text()
+    private, records = (tmp_path / "run" / "report.html").read_text(), made_up_records()
+    assert re.search(r"#\d+ ", section(private, "text")), "the private page has tokens, by their numbers"
+    assert not re.search(r"#\d+ ", section(page, "text"))
+    ids = [f">{name}<" for name in records.ids.tolist()]
+    assert any(name in private for name in ids) and not any(name in page for name in ids)
+    assert reader.arrays(private) and not reader.arrays(page)
+    assert 'class="document"' not in page and "times as likely" not in page

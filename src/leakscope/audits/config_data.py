@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from leakscope.audits.toml_tables import Toml
 from leakscope.errors import InputError
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
+
+if TYPE_CHECKING:
+    from leakscope.data.tokens import LocalTokenizer
 
 OF_A_FILE = (
     "label", "id", "groups", "features", "task", "standardise", "text", "length", "long", "tokenizer",
@@ -166,17 +169,19 @@ def _refuse_settings_of_tables(data: DataSection, path: Path) -> None:
         raise InputError(f'{path}: data.task = "regression" is for tables; documents have classes, or none')
 
 
-def _tokenizer(data: DataSection, around: Surroundings) -> Path | str:
-    """The folder of the tokenizer, or the name of the base on the hub."""
+def _tokenizer(data: DataSection, around: Surroundings) -> LocalTokenizer:
+    """The tokenizer of the records; a message names the setting that it comes from."""
+    from leakscope.data.tokens import load_tokenizer
+
     if data.tokenizer is not None:
-        return around.folder / data.tokenizer.expanduser()
+        return load_tokenizer(around.folder / data.tokenizer.expanduser(), "data.tokenizer")
     if around.base is None:
         raise InputError(
             "documents need a tokenizer: name the folder of the base model in model.base, or that of a "
             "tokenizer in data.tokenizer"
         )
     beside = around.folder / Path(around.base).expanduser()
-    return beside if beside.exists() else around.base
+    return load_tokenizer(beside if beside.exists() else around.base, "model.base")
 
 
 def _with_note_on_windows(records: Records) -> Records:

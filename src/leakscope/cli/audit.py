@@ -283,7 +283,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
     from leakscope.report.page import page_path
 
     results, attacks = verdict.results, attack_table(verdict.results)
-    sets = sets_table(results)
+    sets, noun = sets_table(results), results.config.noun
     n_targets = results.population.targets
     targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
 
@@ -296,9 +296,9 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)
         screen.print()
-        whose = " for records like these" if n_targets > 1 else ""
+        whose = f" for {noun.many} like these" if n_targets > 1 else ""
         screen.print(text_table(f"{targets} ± 95% interval{whose}", attacks.head, attacks.rows))
-        screen.print(text_table("The strongest attack on each set of records", sets.head, sets.rows))
+        screen.print(text_table(f"The strongest attack on each set of {noun.many}", sets.head, sets.rows))
         for line in dict.fromkeys([*remarks(results), *sets_remarks(results)]):
             screen.print(line, style="dim")
         findings = [remedy.finding for remedy in remedies(results)]

@@ -96,11 +96,12 @@ class LocalTokenizer:
         return len(self.before) + len(self.behind)
 
 
-def load_tokenizer(source: Path | str) -> LocalTokenizer:
+def load_tokenizer(source: Path | str, setting: str = "tokenizer") -> LocalTokenizer:
     """The tokenizer of a folder, such as that of a saved model, or of a model on the Hugging Face hub.
 
     Args:
         source: the folder; or a name on the hub, looked up in the local cache first.
+        setting: what messages call it.
 
     Raises:
         InputError: there is none, or it is damaged.
@@ -109,8 +110,8 @@ def load_tokenizer(source: Path | str) -> LocalTokenizer:
     folder = Path(source).expanduser()
     try:
         if folder.is_dir():
-            return LocalTokenizer.of(_of_folder(folder), str(folder))
-        return LocalTokenizer.of(_of_hub(str(source)), str(source))
+            return LocalTokenizer.of(_of_folder(folder, setting), str(folder))
+        return LocalTokenizer.of(_of_hub(str(source), setting), str(source))
     except ImportError as error:
         raise MissingExtraError(
             f"text needs the package {error.name}: pip install 'leakscope[text]'"
@@ -119,49 +120,49 @@ def load_tokenizer(source: Path | str) -> LocalTokenizer:
         raise
     except Exception as error:  # the packages raise plain exceptions for whatever is wrong with a file
         raise InputError(
-            f"tokenizer={str(source)!r} cannot be read ({first_line(error)}); save it again with "
+            f"{setting}={str(source)!r} cannot be read ({first_line(error)}); save it again with "
             "tokenizer.save_pretrained"
         ) from error
 
 
-def _of_folder(folder: Path) -> Any:
+def _of_folder(folder: Path, setting: str) -> Any:
     import tokenizers
 
     if (folder / "tokenizer.json").is_file():
         return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
         raise InputError(
-            f"tokenizer={str(folder)!r} has no tokenizer.json; save one there with tokenizer.save_pretrained"
+            f"{setting}={str(folder)!r} has no tokenizer.json; save one there with tokenizer.save_pretrained"
         )
     from transformers import AutoTokenizer
 
-    return _fast(AutoTokenizer.from_pretrained(str(folder), local_files_only=True), str(folder))
+    return _fast(AutoTokenizer.from_pretrained(str(folder), local_files_only=True), str(folder), setting)
 
 
-def _of_hub(name: str) -> Any:
+def _of_hub(name: str, setting: str) -> Any:
     if not _HUB_NAME.fullmatch(name):
-        raise InputError(f"tokenizer={name!r} is not a folder; give that of a model with its tokenizer.json")
+        raise InputError(f"{setting}={name!r} is not a folder; give that of a model with its tokenizer.json")
     from transformers import AutoTokenizer
 
     try:
-        return _fast(AutoTokenizer.from_pretrained(name, local_files_only=True), name)
+        return _fast(AutoTokenizer.from_pretrained(name, local_files_only=True), name, setting)
     except (OSError, ValueError):  # not in the cache
         problem = f"{hub_address()} cannot be reached"
     if reaches_hub():
         try:
-            return _fast(AutoTokenizer.from_pretrained(name), name)
+            return _fast(AutoTokenizer.from_pretrained(name), name, setting)
         except (OSError, ValueError) as error:
             problem = first_line(error)
     raise InputError(
-        f"tokenizer={name!r} is no folder here, and could not be fetched from the Hugging Face hub "
+        f"{setting}={name!r} is no folder here, and could not be fetched from the Hugging Face hub "
         f"({problem}); check the name and the network, or give the folder of a saved model"
     )
 
 
-def _fast(read: Any, name: str) -> Any:
+def _fast(read: Any, name: str, setting: str) -> Any:
     if not getattr(read, "is_fast", False):
         raise InputError(
-            f"tokenizer={name!r} has no fast form; convert it to a tokenizer.json with transformers"
+            f"{setting}={name!r} has no fast form; convert it to a tokenizer.json with transformers"
         )
     return read.backend_tokenizer
 

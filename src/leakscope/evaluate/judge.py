@@ -273,7 +273,7 @@ def _evaluated_groups(
         return {}, {}
     own = metadata.of_units(units, config.unit)
     columns: dict[str, npt.NDArray[np.str_]] = dict(own.groups)
-    if own.labels is not None and own.labels.dtype.kind == "U":
+    if own.labels is not None and own.labels.dtype.kind == "U" and len(np.unique(own.labels)) > 1:
         columns.setdefault("label", own.labels)
     groupings = {name: Grouping.of(values) for name, values in columns.items()}
     left_out = dict(own.varying)

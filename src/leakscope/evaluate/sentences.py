@@ -60,7 +60,7 @@ def _figure_sentences(results: AuditResults) -> list[str]:
         strongest_sentence(results),
         *set_sentences(results),
         *exposed_sentences(results),
-        *text_sentences(results.text),
+        *text_sentences(results.text, results.is_of_one_model),
         *leakage_sentences(results),
     ]
 
@@ -225,6 +225,8 @@ def set_sentences(results: AuditResults) -> list[str]:
         whom = f"{MOST_EXPOSED_SHARE:.0%} of the {results.config.noun.many}"
         share = f"most exposed {whom} (chosen on the other models)"
         sentences.append(f"Among the {share}, {_how_often_in(most_exposed)}.")
+    if canaries is not None and results.is_of_one_model and canaries.records < FEWEST_RECORDS:
+        return sentences
     if canaries is not None and canaries.reason is None:
         sentences.append(f"Among the {_canaries(canaries.records)}, {_how_often_in(canaries)}.")
     elif canaries is not None:

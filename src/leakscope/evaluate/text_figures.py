@@ -2,7 +2,8 @@
 
 Both are figures of a model and a document. A document's part in a figure is its mean over the models that
 were trained with it (or without it), so the intervals account for what its models share, and for what the
-documents of one model share (`leakscope.stats.two_way`). The base shows what does not come from fine-tuning.
+documents of one model share (`leakscope.stats.two_way`). Where members are units, documents of one unit are
+one observation. The base shows what does not come from fine-tuning.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.design import unit_sums, units_among
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.figure import figure_with_intervals
 from leakscope.evaluate.text_results import ExtractionFigures, SecretFigures, TextFigures, WithAndWithout
@@ -26,7 +28,7 @@ from leakscope.signals.registry import (
     task_of,
 )
 from leakscope.stats.estimate import Estimate, TwoEstimates
-from leakscope.stats.intervals import clopper_pearson
+from leakscope.stats.intervals import clopper_pearson, wilson
 from leakscope.types import Design, Signals
 
 MOST_PREFIX, MOST_CONTINUED = 50, 50
@@ -73,7 +75,9 @@ def _extraction(documents: Population) -> ExtractionFigures | None:
         return None
     of_models, of_base = (sample.signals.last(name)[:, long] for name in (EXTRACTED, BASE_EXTRACTED))
     sides = _both_sides(Population(sample.signals, sample.design, sample.targets), long, of_models)
-    share = WithAndWithout(*sides, _rate(of_base[0] > 0))
+    units = units_among(sample.design.units, long)
+    n_units = len(long) if units is None else int(units.max()) + 1
+    share = WithAndWithout(*sides, _rate(of_base[0] > 0, n_units))
     return ExtractionFigures(len(long), MOST_PREFIX, MOST_CONTINUED, share)
 
 
@@ -98,7 +102,7 @@ def _secrets(everyone: Population, candidates: IntArray | None) -> SecretFigures
         most_bits,
         chance_bits(n_candidates),
         WithAndWithout(members, nonmembers, of_base),
-        WithAndWithout(*_both_sides(everyone, planted, above == 0), _rate(above_base[0] == 0)),
+        WithAndWithout(*_both_sides(everyone, planted, above == 0), _rate(above_base[0] == 0, len(planted))),
     )
 
 
@@ -107,11 +111,11 @@ def chance_bits(n_candidates: int) -> float:
     return float(np.log2(n_candidates) - special.gammaln(n_candidates + 1) / np.log(2) / n_candidates)
 
 
-def _rate(says_yes: BoolArray) -> Estimate:
-    """Share of independent documents."""
-    n_yes = int(says_yes.sum())
-    interval = clopper_pearson(n_yes, len(says_yes), _LEVEL)
-    return Estimate(n_yes / len(says_yes), interval.low, interval.high)
+def _rate(says_yes: BoolArray, n_independent: int) -> Estimate:
+    """Share of documents, of which so many are independent."""
+    share = float(says_yes.mean())
+    interval = clopper_pearson(round(share * n_independent), n_independent, _LEVEL)
+    return Estimate(share, min(interval.low, share), max(interval.high, share))
 
 
 def _both_sides(
@@ -119,31 +123,37 @@ def _both_sides(
 ) -> tuple[TwoEstimates, TwoEstimates]:
     """Means of values (models, records) from 0 to 1 over members, and over non-members."""
     _, design, targets = population
-    own = Design(design.in_mask[:, records], None, design.models)
+    units = units_among(design.units, records)
+    own = Design(design.in_mask[:, records], None, design.models, units)
     of_targets = np.asarray(values[targets], np.float64)
     return _figure(own, targets, of_targets, True), _figure(own, targets, of_targets, False)
 
 
 def _figure(design: Design, targets: IntArray, values: FloatArray, is_member: bool) -> TwoEstimates:
-    """The mean over documents of their means over the targets on one side."""
-    has_side = (design.rows(targets) == is_member).any(axis=0)
-    if not has_side.any():
+    """The mean over documents of their means over the targets on one side; the interval is over units."""
+    has_side = np.flatnonzero((design.rows(targets) == is_member).any(axis=0))
+    if not len(has_side):
         return TwoEstimates(None, None, None, None, None)
-    values = values[:, has_side]
-    own = Design(design.in_mask[:, has_side], None, design.models)
-    signals = Signals({}, (1,), np.zeros(own.n_records, np.int64))
+    values, units = values[:, has_side], units_among(design.units, has_side)
+    own = Design(design.in_mask[:, has_side], None, design.models, units)
     whole = _means(values, own.rows(targets) == is_member, values.mean(axis=0))
+    n, n_documents = own.of_units.n_records, len(whole)
 
     def parts(some: FloatArray, in_mask: BoolArray) -> FloatArray:
-        return _means(some, in_mask == is_member, whole)[None] / len(whole)
+        members = in_mask if units is None else in_mask[:, units]
+        means = _means(some, members == is_member, whole) / n_documents
+        if units is None:
+            return means[None]
+        share = means.sum()  # units have different sizes: a large one does not raise the share
+        return np.asarray(unit_sums(means - share / n_documents, units) + share / n)[None]
 
-    sample = Sample(signals, own, targets, np.arange(own.n_records), own.n_records)
-    (variance,) = sample.replicates_of(values).variances(parts, own.n_records)
-    n = len(whole)
+    signals = Signals({}, (1,), np.zeros(n_documents, np.int64))
+    replicates = Sample(signals, own, targets, np.arange(n), n).replicates_of(values)
+    (variance,) = replicates.variances(parts, n)
     figure = figure_with_intervals(
         float(whole.mean()),
         None,
-        variance,
+        variance if units is None or not replicates.without else variance.of_plain_mean(),
         lambda rate, level: clopper_pearson(round(rate * n), n, level),
         several=len(targets) > 1,
     )
@@ -164,10 +174,13 @@ def _scaled(figure: TwoEstimates, most: float) -> TwoEstimates:
 
 
 def _mean_of(values: FloatArray, most: float) -> Estimate:
-    """The mean of a few numbers from 0 to `most`, with Student's interval."""
-    mean = float(values.mean())
-    if len(values) < 2:
-        return Estimate(mean, None, None)
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    reach = float(special.stdtrit(len(values) - 1, (1 + _LEVEL) / 2) * error)
-    return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, most))
+    """The mean of a few numbers from 0 to `most`, which are skewed: with Wilson's interval, as a rate has."""
+    n, share = len(values), float(values.mean()) / most
+    error = float(values.std(ddof=1)) / most / np.sqrt(n) if n > 1 else 0.0
+    interval = clopper_pearson(round(share * n), n, _LEVEL)
+    if n < 2:
+        return Estimate(share * most, None, None)
+    low, high = interval.low, interval.high
+    if error > 0 and 0 < share < 1:
+        low, high = wilson(share, error, float(special.stdtrit(n - 1, (1 + _LEVEL) / 2)))
+    return Estimate(share * most, low * most, high * most)

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from leakscope.evaluate.text_results import ExtractionFigures, SecretFigures, TextFigures
+from dataclasses import replace
+
+from leakscope.disclosure import FEWEST_RECORDS
+from leakscope.evaluate.text_results import ExtractionFigures, SecretFigures, TextFigures, WithAndWithout
 from leakscope.stats.estimate import Estimate
 
 
-def text_sentences(text: TextFigures | None) -> list[str]:
-    """Planted secrets and extracted documents; none for other models."""
+def text_sentences(text: TextFigures | None, is_secret: bool = False) -> list[str]:
+    """Planted secrets and extracted documents; none for other models, or where they are too few."""
     if text is None:
         return []
+    text = without_few(text) if is_secret else text
     secrets = [] if text.secrets is None else [secrets_sentence(text.secrets)]
     return [*secrets, *([] if text.extraction is None else [extraction_sentence(text.extraction)])]
+
+
+def without_few(text: TextFigures) -> TextFigures:
+    """The figures that a page about a given model may state, whose members are secret.
+
+    The reader can query the model, and knows which documents it continues and how it ranks each secret. Where
+    these are few, shares of members and of non-members say which of them are members.
+    """
+    secrets = text.secrets
+    if secrets is not None and (
+        secrets.secrets < FEWEST_RECORDS or _are_few(secrets.ranked_first, secrets.secrets)
+    ):
+        secrets = None
+    extraction = text.extraction
+    if extraction is not None and _are_few(extraction.share, extraction.documents):
+        extraction = None
+    return replace(text, secrets=secrets, extraction=extraction)
+
+
+def _are_few(share: WithAndWithout, number: int) -> bool:
+    """Whether few documents, but some, have what the share counts, or lack it."""
+    sides = [side.value for side in (share.members, share.nonmembers) if side.value is not None]
+    n_with = number * sum(sides) / max(len(sides), 1)
+    return 0 < n_with < FEWEST_RECORDS or 0 < number - n_with < FEWEST_RECORDS
 
 
 def secrets_sentence(figures: SecretFigures) -> str:

@@ -76,7 +76,7 @@ def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosu
             roc_section(results, bands, is_secret),
             precision_section(results),
             scores_section(results, attacked, is_secret),
-            *text_sections(results, bank.folder, redacted),
+            *text_sections(results, bank.folder, redacted, is_secret),
             records,
             groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
             bits_section(results),

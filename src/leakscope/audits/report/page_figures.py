@@ -137,7 +137,7 @@ def precision_section(results: AuditResults) -> Section:
         absent = Absent("No TPR is measurable at the chosen FPR budgets.")
         return Section("precision", "Precision", [absent], results.config.noun.say(note))
     at_start = [(label, p, _precision(p.value or 0.0, p.fpr, _START_PRIOR)) for label, p in points]
-    slider = template("prior.html.j2", rows=at_start, prior=_START_PRIOR)
+    slider = template("prior.html.j2", rows=at_start, prior=_START_PRIOR, noun=results.config.noun)
     priors = [f"precision if {entry.prior:.0%} are members" for entry in points[0][1].precision]
     rows = [[label, percent(p.fpr), rate(p), *map(rate, p.precision)] for label, p in points]
     table = Table(["attack", "FPR", "TPR", *priors], rows)

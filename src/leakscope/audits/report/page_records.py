@@ -112,7 +112,9 @@ def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> R
     _add_figures(rows, figures, is_secret)
     _add_texts(rows, texts)
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
+    n_absent = len(rows.absent)
     details = _add_outputs(rows, attacked, order, hidden_models)
+    rows.absent[n_absent:] = map(say, rows.absent[n_absent:])
     _add_previews(rows, Previews.read(folder), order)
     others = [
         name for name in figures if name not in _KNOWN and not (is_secret and name.startswith("score_"))

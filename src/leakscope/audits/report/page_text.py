@@ -5,36 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.text_results import TextFigures, WithAndWithout
-from leakscope.evaluate.text_sentences import text_sentences
+from leakscope.evaluate.text_sentences import text_sentences, without_few
 from leakscope.report.blocks import Absent, Body, Bullets, Table
 from leakscope.report.documents import TokenPreviews
 from leakscope.report.page import Section
 from leakscope.stats.estimate import Estimate
 
+_FEW = (
+    f"Figures of fewer than {FEWEST_RECORDS} secrets or extracted documents are left out: they would say "
+    "which of them are members."
+)
 _HEAD = ("", "models trained with the document", "models trained without it", "the base")
 
 
-def text_sections(results: AuditResults, folder: Path, redacted: bool) -> list[Section]:
-    """One section where the models are language models, else none; a redacted one shows no text."""
+def text_sections(results: AuditResults, folder: Path, redacted: bool, is_secret: bool) -> list[Section]:
+    """One section where the models are language models, else none.
+
+    A redacted one shows no text. Where the members of a given model are secret, it has no figures of few
+    documents.
+    """
     if results.text is None:
         return []
     return [
         Section(
             "text",
             "Text",
-            [*_figures(results.text), *_documents(folder, redacted)],
+            [*_figures(results.text, is_secret), *_documents(folder, redacted)],
             "What outputs reveal beside membership. The base shows what does not come from fine-tuning.",
         )
     ]
 
 
-def _figures(text: TextFigures) -> Body:
-    rows = [[name, *cells] for name, cells in _rows(text)]
+def _figures(text: TextFigures, is_secret: bool) -> Body:
+    shown = without_few(text) if is_secret else text
+    left_out = [] if shown == text else [Absent(_FEW)]
+    rows = [[name, *cells] for name, cells in _rows(shown)]
     if not rows:
-        return [Absent("No secret was planted, and no document is long enough to be continued.")]
-    return [Bullets(text_sentences(text)), Table(_HEAD, rows, "Secrets and extraction, with 95% intervals")]
+        none = Absent("No secret was planted, and no document is long enough to be continued.")
+        return left_out or [none]
+    table = Table(_HEAD, rows, "Secrets and extraction, with 95% intervals")
+    return [Bullets(text_sentences(shown)), table, *left_out]
 
 
 def _rows(text: TextFigures) -> Iterator[tuple[str, list[str]]]:
