@@ -14,21 +14,19 @@ from typing import IO, Any
 import pytest
 import sklearn.ensemble
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from leakscope.audits.planning import judging, trial
+from leakscope.evaluate.hygiene import shift
 from leakscope.leakage import bits
 
 _RENDERING = FigureCanvasAgg.print_png
+_N_TREES = shift.N_TREES
 _FEW_TREES = 8
 
 
 def _leave_blank(canvas: FigureCanvasAgg, file: IO[bytes], **_: Any) -> None:
     file.write(b"a picture that was not rendered")
-
-
-def _small_forest(n_trees: int, **options: Any) -> ExtraTreesClassifier:
-    return ExtraTreesClassifier(min(n_trees, _FEW_TREES), **options)
 
 
 def _few_rounds(max_iter: int, **options: Any) -> HistGradientBoostingRegressor:
@@ -40,7 +38,7 @@ def quick_audits() -> Iterator[None]:
     """Leaves them out."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _leave_blank)
-        patched.setattr(sklearn.ensemble, "ExtraTreesClassifier", _small_forest)
+        patched.setattr(shift, "N_TREES", _FEW_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
         yield
 
@@ -50,7 +48,7 @@ def whole_audits() -> Iterator[None]:
     """Restores them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _RENDERING)
-        patched.setattr(sklearn.ensemble, "ExtraTreesClassifier", ExtraTreesClassifier)
+        patched.setattr(shift, "N_TREES", _N_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", HistGradientBoostingRegressor)
         yield
 

@@ -25,7 +25,7 @@ from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_fold
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
-from leakscope.disk.second_process import Job, load, second_process
+from leakscope.disk.second_process import second_process
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 KIND = "audit"
 RESULTS_TYPE = AuditResults
-_LOADED_BESIDE = "sklearn.ensemble", "sklearn.model_selection", "leakscope.evaluate.hygiene.shift"
+_LOADED_BESIDE = "matplotlib.figure", "matplotlib.backends.backend_agg", "leakscope.evaluate.judge"
 """What the second process loads while this one loads torch."""
-_LOADED_LATER = "leakscope.evaluate.judge", "matplotlib.backends.backend_agg", "matplotlib.figure"
-"""What it loads while models are trained."""
 
 
 def _no_progress(_: float) -> None:
@@ -191,7 +189,6 @@ def run_audit(
     """Audits a source, and writes its run folder `out`; see `audit`."""
     with second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
         prepared = prepare(settings, source)  # before anything is written
-        Job(load, _LOADED_LATER)
         _check_out(out)
         with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
             was_redacted = is_redacted(folder) and settings.disclosure.redacted is not False

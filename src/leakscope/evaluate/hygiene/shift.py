@@ -12,14 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import on_threads
 from leakscope.disk.second_process import MOST_BYTES, Job, is_running
+from leakscope.evaluate.hygiene.forest import Fold, forest_probabilities
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.hygiene.words import bags_of_words, word_scores
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.stats.intervals import delong
 
 NAME = "shift"
+N_TREES = 60
+"""Of the forest of a fold."""
 _LEVEL = 0.999
 _WARNS_ABOVE, _FAILS_ABOVE = 0.52, 0.55
 """Thresholds for the lower end of the interval. Out-of-fold scores are not quite independent (without a
@@ -30,6 +32,7 @@ _FAILURE = (
 )
 _MOST_RECORDS, _MOST_FEATURES = 4_000, 64
 _LEAST_RECORDS, _N_FOLDS = 20, 4
+_MORE_DIRECTIONS, _POWER_ITERATIONS = 10, 4
 
 
 FeaturesOf = Callable[[IntArray], AnyArray]
@@ -210,13 +213,16 @@ def _sample(n_records: int, seed: int) -> IntArray:
 
 
 def _narrow(x: AnyArray, seed: int) -> AnyArray:
-    """Long features, projected on their principal axes."""
+    """Long features, projected on their principal axes, which random directions nearly span (Halko 2011)."""
+    n_axes = min(_MOST_FEATURES, len(x) - 1)
     if x.shape[1] <= _MOST_FEATURES:
         return x
-    from sklearn.decomposition import PCA
-
-    axes = PCA(min(_MOST_FEATURES, len(x) - 1), svd_solver="randomized", random_state=seed)
-    return np.asarray(axes.fit_transform(x))
+    centred, rng = x - x.mean(axis=0), np.random.default_rng(seed)
+    axes = rng.normal(size=(x.shape[1], n_axes + _MORE_DIRECTIONS)).astype(x.dtype)
+    for _ in range(_POWER_ITERATIONS):
+        axes = np.linalg.qr(centred.T @ np.linalg.qr(centred @ axes)[0])[0]
+    principal = np.linalg.svd(centred @ axes, full_matrices=False)[2]
+    return np.asarray(centred @ (axes @ principal[:n_axes].T))
 
 
 def _out_of_fold(task: ShiftTask) -> FloatArray:
@@ -225,28 +231,20 @@ def _out_of_fold(task: ShiftTask) -> FloatArray:
     The base rate of the other folds runs against the fold's own; with it, the pooled scores of a useless
     forest would have an AUC below one half.
     """
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    x, members, seed, units = task
-    scores = np.empty(len(x))
-
-    def fill(fold: tuple[IntArray, IntArray]) -> None:
-        train, test = fold
-        forest = ExtraTreesClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
-        member_probability = forest.fit(x[train], members[train]).predict_proba(x[test])[:, 1]
-        scores[test] = member_probability - member_probability.mean()
-
-    on_threads(fill, _folds(members, units, seed), x.size)  # trees grow without Python's lock
+    folds = _folds(task.members, task.units, task.seed)
+    scores = forest_probabilities(task.features, task.members, folds, task.seed, N_TREES)
+    for _, scored in folds:
+        scores[scored] -= scores[scored].mean()
     return scores
 
 
-def _folds(members: BoolArray, units: IntArray, seed: int) -> list[tuple[IntArray, IntArray]]:
-    """Indices to fit on and to score, by fold; all records of a unit are in one fold."""
-    from sklearn.model_selection import StratifiedKFold
+def _folds(members: BoolArray, units: IntArray, seed: int) -> list[Fold]:
+    """Indices to fit on and to score, by fold; all records of a unit are in one fold.
 
+    Members are dealt out first, so that every fold has its share of them.
+    """
     of_units = members[np.unique(units, return_index=True)[1]]
-    splits = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(of_units, of_units)
-    return [
-        (np.flatnonzero(np.isin(units, train)), np.flatnonzero(np.isin(units, test)))
-        for train, test in splits
-    ]
+    order, fold = np.random.default_rng(seed).permutation(len(of_units)), np.empty(len(of_units), np.int64)
+    fold[order[np.argsort(~of_units[order], kind="stable")]] = np.arange(len(of_units)) % _N_FOLDS
+    own = fold[units]
+    return [(np.flatnonzero(own != at), np.flatnonzero(own == at)) for at in range(_N_FOLDS)]
