@@ -7,6 +7,7 @@ import importlib
 import re
 import shlex
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,16 @@ def commands(text: str) -> list[str]:
 UsageError: Any = typer.BadParameter.__base__  # typer brings click with it, under different names
 
 
+@cache
+def whole_parser() -> Any:
+    """All commands and options; building it takes longer than parsing a command."""
+    return typer.main.get_command(app)
+
+
 def parse(command: str) -> None:
     """Raises a UsageError for an unknown command or option; arguments may be missing, as in prose."""
     arguments = [word for word in shlex.split(command, comments=True)[1:] if word != "..."]
-    parser: Any = typer.main.get_command(app)
+    parser = whole_parser()
     while hasattr(parser, "commands") and arguments and not arguments[0].startswith("-"):
         name, *arguments = arguments
         if name not in parser.commands:

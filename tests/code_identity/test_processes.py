@@ -12,22 +12,33 @@ import pytest
 from tests.code_identity.project import Project
 from tests.code_identity.test_edits import REFUSED, REUSED, signals_of
 
-COMMAND = "from leakscope.cli.main import main; main()"
+COMMAND = """
+from leakscope.cli.main import main
+from tests.quick_audits import few_permutations, quick_audits
+
+with quick_audits(), few_permutations():
+    main()
+"""
 AUDIT_ALL = """
 import sys
 from pathlib import Path
 from leakscope.errors import BankMismatchError
 from tests.code_identity.project import Project
 from tests.code_identity.test_edits import REFUSED, REUSED
+from tests.quick_audits import few_permutations, quick_audits
+
+def outcome(what, edit):
+    try:
+        Project(Path(what)).audit(edit.recipe)
+        return "done"
+    except BankMismatchError as error:
+        assert "were trained by other code" in str(error)
+        return "refused"
 
 for what, edit in {**REFUSED, **REUSED}.items():
     sys.path.append(what)
-    try:
-        Project(Path(what)).audit(edit.recipe)
-        print(what, "done", sep=": ")
-    except BankMismatchError as error:
-        assert "were trained by other code" in str(error)
-        print(what, "refused", sep=": ")
+    with quick_audits(), few_permutations():
+        print(what, outcome(what, edit), sep=": ")
     sys.path.remove(what)
 """
 SCRIPT = """

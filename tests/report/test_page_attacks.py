@@ -160,10 +160,9 @@ def shown_bits(page: str) -> FloatArray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", SEEDS)
-def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, seeds: range) -> None:
+def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path) -> None:
     by_bits, by_all_bits, by_curve, by_fine_curve = [], [], [], []
-    for seed in seeds:
+    for seed in range(20):
         target, folder = Target(seed), tmp_path / str(seed)
         page = target.audited(folder)
         known = (target.outputs, target.references, target.in_mask)
@@ -180,7 +179,7 @@ def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path, s
         by_fine_curve.append(target.accuracy(reader.members_by_curve(fine, *curve)))
     assert np.mean(by_all_bits) > 0.9, "the attack works where the target's side is in the bits"
     assert np.mean(by_fine_curve) > 0.65, "the attack works where the curve has every step"
-    error = 0.5 / (len(seeds) * N_RECORDS) ** 0.5
+    error = 0.5 / (len(by_bits) * N_RECORDS) ** 0.5
     assert abs(np.mean(by_bits) - 0.5) < 4 * error
     # Rates at a few thresholds are what an audit reports; they say a little about many records.
     assert np.mean(by_curve) < 0.5 + 0.02 + 4 * error
