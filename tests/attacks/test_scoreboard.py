@@ -1,5 +1,6 @@
 """What the scoreboard says follows from its cells, and its best possible attack is the best."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,23 @@ def test_an_exception_is_named_only_where_the_rival_is_clearly_higher(benchmarks
     assert n == 12  # three rivals, four figures
     assert {one.rival for one in exceeded if one.is_beyond_noise} == {"LiRA, fixed variance"}
     assert not any(one.rival == "BASE" for one in exceeded)
+
+
+def test_rivals_that_read_as_many_queries_are_compared_and_named_in_words(benchmarks, tmp_path, monkeypatch):
+    _, page, _ = benchmarks
+    own = 0.7 + 0.02 * np.random.default_rng(0).normal(size=(16, 4))
+    higher = own + [0.01, 0, 0, 0.02] + 0.001 * np.random.default_rng(1).normal(size=(16, 4))
+    higher[:, 1:3] = own[:, 1:3] - 0.1
+    names = {"EB-LiRA, 18 queries": own, "LiRA, 18 queries": higher, "LiRA, 1 query": own + 0.2}
+    stored = {name: {str(size): values.tolist() for size in (4, 8)} for name, values in names.items()}
+    about = {"bank": "made up", "models": 20, "records": 100, "targets": [0] * 16}
+    (tmp_path / "made up.json").write_text(json.dumps({**about, "cells": stored}))
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    page.write(tmp_path)
+    text = " ".join((tmp_path / "page.md").read_text().split())
+    assert '"LiRA, 18 queries" is above "EB-LiRA, 18 queries" in AUC (4, 8 references) and' in text
+    assert "TPR at 0.01% (4, 8 references). All of them:" in text
+    assert "0 of the 4 exceptions" in text
 
 
 def test_the_optimum_of_equal_records_is_the_known_one(benchmarks):
