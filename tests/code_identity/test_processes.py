@@ -12,13 +12,7 @@ import pytest
 from tests.code_identity.project import Project
 from tests.code_identity.test_edits import REFUSED, REUSED, signals_of
 
-COMMAND = """
-from leakscope.cli.main import main
-from tests.quick_audits import few_permutations, quick_audits
-
-with quick_audits(), few_permutations():
-    main()
-"""
+COMMAND = "from leakscope.cli.main import main; main()"
 AUDIT_ALL = """
 import sys
 from pathlib import Path
