@@ -66,7 +66,10 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to take: accuracy against leakage on all records, canaries and most exposed records."""
+    """Which defence to take: accuracy against leakage on all records, canaries and most exposed records.
+
+    Of a regression, R² takes the place of accuracy.
+    """
     from leakscope.studies.defences.study import run
 
     planted = _canaries(canaries, canary_share)
@@ -104,11 +107,13 @@ def _comparison(
 
 
 def _show(results: DefencesResults, out: Path, screen: Console) -> None:
+    from leakscope.evaluate.utility import capitalized
     from leakscope.studies.defences.sentences import headline, short_table
 
     table = short_table(results)
     screen.print()
-    screen.print(text_table("Accuracy against leakage", table.head, table.rows))
+    title = f"{capitalized(results.config.utility)} against leakage"
+    screen.print(text_table(title, table.head, table.rows))
     screen.print()
     print_lines(screen, headline(results))
     if results.left_out:
