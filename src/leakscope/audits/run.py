@@ -25,6 +25,7 @@ from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_fold
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
+from leakscope.disk.memory import reuse_memory
 from leakscope.disk.second_process import second_process
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
 from leakscope.evaluate.config import EvaluationConfig
@@ -187,6 +188,7 @@ def run_audit(
     settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
+    reuse_memory()
     with second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
         prepared = prepare(settings, source)  # before anything is written
         _check_out(out)

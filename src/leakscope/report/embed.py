@@ -18,7 +18,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 
-_LEVEL = 9
+_LEVEL = 5  # 9 takes twice as long for a page that is 1% smaller
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
 
 

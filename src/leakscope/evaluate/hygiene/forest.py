@@ -40,7 +40,8 @@ class _Task(NamedTuple):
     rng: np.random.Generator
 
     def values_of(self, records: IntArray, features: IntArray) -> AnyArray:
-        return self.values[records * self.n_features + features]
+        values: AnyArray = self.values[records * self.n_features + features]
+        return values
 
 
 class _Nodes(NamedTuple):
