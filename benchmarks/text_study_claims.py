@@ -1,6 +1,7 @@
 """Published claims about fine-tuned language models, and the rules by which the text study settles them.
 
-The rules were written before the study was run.
+The rules were written before the models were trained, except for `LORA_BY_STRONGEST`, which was added when
+the results were known: EZ-MIA, by which the publication compares, fails at an FPR of 0.1% here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ LORA = Claim(
     "LoRA leaks far less than full fine-tuning, after as many epochs",
     "TPR of EZ-MIA at 0.1% FPR: 82.6% under full fine-tuning, 1.5% under LoRA, a factor of 55",
     "GPT-2, XSum, 128 tokens; Ilić et al. 2026, as quoted by a summary of the authors' blog",
+)
+LORA_BY_STRONGEST = Claim(
+    "lora_by_strongest", "The same, by the strongest attack here", LORA.published, LORA.protocol
 )
 LORA_AT_EQUAL_LOSS = Claim(
     "lora_at_equal_loss",
@@ -58,10 +62,19 @@ def settle(results: Results) -> list[Settled]:
     """Every claim with its verdict."""
     if not any(row["population"] == "full" for row in results["populations"]):
         why = "full fine-tuning was not trained"
-        claims = (LORA, LORA_AT_EQUAL_LOSS, MIN_K, MIN_K_AMONG_FREE, EZ, EZ_AGAINST_REFERENCES)
+        claims = (
+            LORA,
+            LORA_BY_STRONGEST,
+            LORA_AT_EQUAL_LOSS,
+            MIN_K,
+            MIN_K_AMONG_FREE,
+            EZ,
+            EZ_AGAINST_REFERENCES,
+        )
         return [Settled(claim, Outcome.NOT_TESTABLE, why=why) for claim in claims]
     return [
-        _lora(results),
+        settle_lora(results, LORA, "ez_mia"),
+        settle_lora(results, LORA_BY_STRONGEST, "eb_lira"),
         _lora_at_equal_loss(results),
         _min_k(results),
         _min_k_among_free(results),
@@ -75,17 +88,17 @@ def _sign(difference: Difference) -> int:
     return 1 if difference[1] > 0 else -1 if difference[2] < 0 else 0
 
 
-def _lora(results: Results) -> Settled:
-    """Reproduced if the interval of the factor contains 55; TPR of EZ-MIA at 0.1%, at the last epoch."""
+def settle_lora(results: Results, claim: Claim, attack: str) -> Settled:
+    """Reproduced if the interval of the factor contains 55; TPR at 0.1%, at the last epoch."""
     last = last_epoch(results)
-    row = between(results, "lora-8", "ez_mia", f"epoch {last}")
+    row = between(results, "lora-8", attack, f"epoch {last}")
     value, low, high = row["ratios"][TPR_01]
     outcome = _outcome(-_sign(row["tpr_01"]), agrees=low <= 55 <= high)
     ours = (
         f"{percent(row['full'][2])} under full fine-tuning, {percent(row['own'][2])} under LoRA, a factor of "
-        f"{value:.1f} ({low:.1f} to {high:.1f})"
+        f"{value:.2g} ({low:.2g} to {high:.2g})"
     )
-    return Settled(LORA, outcome, ours, f"rank 8, epoch {last}, each with its own learning rate")
+    return Settled(claim, outcome, ours, f"{attack}, rank 8, epoch {last}, each with its own learning rate")
 
 
 def _lora_at_equal_loss(results: Results) -> Settled:

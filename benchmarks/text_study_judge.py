@@ -254,10 +254,17 @@ class Judge:
                     "epoch": epoch,
                     "validation_loss": self.validation(name)[at],
                     "member_loss": float(fine.losses(at, True, models).mean()),
+                    "highest_of_ez": self._highest_of_ez(fine, at, models),
                     "attacks": {
                         attack: self.of(name, at, attack, self.n_shared).figures for attack in COMPARED
                     },
                 }
+
+    @staticmethod
+    def _highest_of_ez(fine: Fine, at: int, models: np.ndarray) -> list[float]:
+        """Share of members, and of non-members, that have the highest possible score of EZ-MIA."""
+        is_highest, members = fine.arrays["error_gap"][models, at] >= 1, fine.in_mask[models]
+        return [round(float(is_highest[side].mean()), 6) for side in (members, ~members)]
 
     def references(self, n_targets: int) -> Iterator[dict[str, Any]]:
         """Attacks x numbers of references on the main population: lowest validation loss, and the end."""

@@ -98,8 +98,9 @@ def _claims(results: Results) -> str:
 
 _DIFFERENT = """
 None of these verdicts says that a publication is wrong about its own setting: models there are larger, and
-their bases have seen far more text. `benchmarks/text_study_claims.py` has the rule for each verdict; the
-rules were written before the models were trained.
+their bases have seen far more text. `benchmarks/text_study_claims.py` has the rule for each verdict. The
+rules were written before the models were trained, except for that of the strongest attack, which was added
+when the results were known.
 """
 
 
@@ -128,13 +129,26 @@ def _setting(results: Results) -> str:
         f"with a constant learning rate, batches of 8 documents, {last_epoch(results)} epochs. DP-LoRA has "
         "batches of 250 documents on average.",
         "**Learning rates.** Two pilot models at each of three or four rates; the rate with the lowest loss "
-        f"on non-members at any epoch is used: {chosen}. All ranks have the rate of rank 8, and alpha is "
-        "twice the rank.",
+        f"on non-members at any epoch is used: {chosen}.{_at_an_end(rates)} All ranks have the rate of rank "
+        "8, and alpha is twice the rank.",
         "**Validation loss** is the mean loss on non-members.",
     ]
     return "## Setting\n\n" + "\n".join(
         f"- {wrapped(line).replace(chr(10), chr(10) + '  ')}" for line in lines
     )
+
+
+def _at_an_end(rates: Results) -> str:
+    """Says where a chosen rate is the lowest or the highest that was tried."""
+    labels = {"lora": "LoRA", "full": "full fine-tuning", "dp": "DP-LoRA"}
+    ends = []
+    for family, own in rates.items():
+        tried = sorted(float(rate) for rate in own["losses"])
+        if tried and own["rate"] in (tried[0], tried[-1]):
+            ends.append(
+                f"the {'lowest' if own['rate'] == tried[0] else 'highest'} tried for {labels[family]}"
+            )
+    return f" This is {' and '.join(ends)}, so a rate beyond it may be better." if ends else ""
 
 
 def _references(results: Results) -> str:

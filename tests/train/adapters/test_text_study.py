@@ -137,7 +137,7 @@ def test_verdicts_follow_from_the_intervals(study, interval, factor, outcome):
         "own": [0.6, 0.1, 0.01], "full": [0.9, 0.8, 0.6], "ratios": [[1, 1, 1], factor],
     }  # fmt: skip
     results = {"populations": [{"population": "full", "epoch": 8}], "between_populations": [row]}
-    assert study.claims._lora(results).outcome is outcome
+    assert study.claims.settle_lora(results, study.claims.LORA, "ez_mia").outcome is outcome
 
 
 @pytest.mark.slow
@@ -166,5 +166,5 @@ def test_the_whole_study_runs_at_a_tiny_size_and_resumes(study, tmp_path, monkey
     (tmp_path / "docs").mkdir()
     run("page")
     page = (tmp_path / "docs" / "page.md").read_text()
-    assert "LoRA minus full fine-tuning" in page and "6 claims" in page
+    assert "LoRA minus full fine-tuning" in page and "7 claims" in page
     assert (tmp_path / "docs" / "images" / "text_study.png").stat().st_size > 1000
