@@ -124,7 +124,9 @@ def _most_treated(treatment: Treatment, design: Design) -> int:
     if treatment.choice == "listed":
         columns = np.arange(design.n_records) if design.columns is None else design.columns
         if (highest := max(treatment.records)) > columns.max():
-            raise InputError(f"treatment: there is no record {highest:,}; the last one is {columns.max():,}")
+            raise InputError(
+                f"treatment: there is no record {highest:,}; the last record is {columns.max():,}"
+            )
         is_listed = np.isin(columns, treatment.records)
         n_flagged = (design.in_mask & is_listed).sum(axis=1)
     else:
