@@ -121,8 +121,8 @@ def _lora_at_equal_quality(results: Results) -> Settled:
     )
     own, full = as_good(results, "lora-8")
     protocol = (
-        f"EB-LiRA; rank 8 at its lowest validation loss, {own['validation_loss']:.3f} (epoch {own['epoch']}), "
-        "and the first checkpoint of full fine-tuning that is at least as good, "
+        f"EB-LiRA; rank 8 at its lowest validation loss, {own['validation_loss']:.3f} (epoch "
+        f"{own['epoch']}), and the first checkpoint of full fine-tuning that is at least as good, "
         f"{full['validation_loss']:.3f} (epoch {full['epoch']})"
     )
     return Settled(LORA_AT_EQUAL_QUALITY, _outcome(-leaks_more(row)), ours, protocol)

@@ -10,9 +10,10 @@ from text_study_claims import (
     best_epoch,
     between,
     last_epoch,
+    leaks_more,
     percent,
     signed,
-)  # fmt: skip
+)
 
 
 def row_at(results: Results, name: str, epoch: int) -> Results:
@@ -56,8 +57,8 @@ def _full(results: Results) -> str:
     first, end = (between(results, "lora-8", "eb_lira", f"epoch {epoch}") for epoch in (1, last))
     equal, (own, full) = between(results, "lora-8", "eb_lira", AS_GOOD), as_good(results, "lora-8")
     verdict = {1: "it leaks more", 0: "it does not", -1: "as well"}[leaks_more(equal)]
-    return f"""**After as many epochs, LoRA leaks less than full fine-tuning; at the same quality, {verdict}.**
-    By EB-LiRA, the TPR at 0.1% FPR is {percent(first["own"][2])} under LoRA (rank 8) and
+    return f"""**After as many epochs, LoRA leaks less than full fine-tuning; at the same quality,
+    {verdict}.** By EB-LiRA, the TPR at 0.1% FPR is {percent(first["own"][2])} under LoRA (rank 8) and
     {percent(first["full"][2])} under full fine-tuning after one epoch, {percent(end["own"][2])} and
     {percent(end["full"][2])} after {last}. But full fine-tuning learns faster. LoRA at its lowest validation
     loss, {own["validation_loss"]:.3f} (epoch {own["epoch"]}), has an AUC of {equal["own"][0]:.4f}. Full
