@@ -1,7 +1,10 @@
 """Published claims about fine-tuned language models, and the rules by which the text study settles them.
 
-The rules were written before the models were trained, except for `LORA_BY_STRONGEST`, which was added when
-the results were known: EZ-MIA, by which the publication compares, fails at an FPR of 0.1% here.
+The rules were written before the models were trained, with three changes when the results were known. The
+strongest attack was added to the comparison of LoRA with full fine-tuning, because EZ-MIA fails at an FPR
+of 0.1% here. Equal quality was to be a checkpoint of full fine-tuning interpolated to the loss of LoRA; all
+of its checkpoints turned out better than that, so the first of them stands for it. EZ-MIA's lead was to be
+settled after the last epoch alone; the epoch with the lowest validation loss was added.
 """
 
 from __future__ import annotations
@@ -11,20 +14,21 @@ from typing import Any
 from leakscope.studies.claims import Claim, Outcome, Settled
 
 Results = dict[str, Any]
+AS_GOOD = "full fine-tuning as soon as it is as good"
 Difference = list[float]  # value, low, high
 
 LORA = Claim(
     "lora",
-    "LoRA leaks far less than full fine-tuning, after as many epochs",
+    "After as many epochs, LoRA leaks far less than full fine-tuning",
     "TPR of EZ-MIA at 0.1% FPR: 82.6% under full fine-tuning, 1.5% under LoRA, a factor of 55",
     "GPT-2, XSum, 128 tokens; Ilić et al. 2026, as quoted by a summary of the authors' blog",
 )
 LORA_BY_STRONGEST = Claim(
     "lora_by_strongest", "The same, by the strongest attack here", LORA.published, LORA.protocol
 )
-LORA_AT_EQUAL_LOSS = Claim(
-    "lora_at_equal_loss",
-    "LoRA leaks less than full fine-tuning at the same quality",
+LORA_AT_EQUAL_QUALITY = Claim(
+    "lora_at_equal_quality",
+    "At the same quality, LoRA leaks less than full fine-tuning",
     "less memorization at a comparable performance on the task",
     "language models of several sizes, similarity of generated text; Wang and Li 2025",
 )
@@ -42,43 +46,40 @@ MIN_K_AMONG_FREE = Claim(
 )
 EZ = Claim(
     "ez",
-    "EZ-MIA leads the attacks that train no reference model",
+    "EZ-MIA leads the attacks that train no reference model: at the lowest validation loss",
     "TPR at 1% FPR: 66.3% against 17.5% of the best earlier attack, a factor of 3.8",
     "GPT-2, WikiText, full fine-tuning; Ilić et al. 2026",
 )
+EZ_AT_THE_END = Claim("ez_at_the_end", "The same, after the last epoch", EZ.published, EZ.protocol)
 EZ_AGAINST_REFERENCES = Claim(
     "ez_against_references",
     "EZ-MIA detects more than attacks for which reference models are trained",
     "TPR at 0.1% FPR: 14.0% against 1.8% of the best earlier attack, without training a reference model",
     "GPT-2, WikiText, full fine-tuning; Ilić et al. 2026",
 )
+CLAIMS = (
+    LORA, LORA_BY_STRONGEST, LORA_AT_EQUAL_QUALITY, MIN_K, MIN_K_AMONG_FREE, EZ, EZ_AT_THE_END,
+    EZ_AGAINST_REFERENCES,
+)  # fmt: skip
 OF_FREE = ("loss", "zlib", "min_k")
 OF_UNTRAINED = (*OF_FREE, "min_k_plus_plus", "base_model")
-OTHER_DATA = "the claim is about pretraining data, which is not refuted by fine-tuning"
+OTHER_DATA = "the claim is about pretraining data, and this is fine-tuning"
 TPR_1, TPR_01 = 0, 1  # places among the ratios
 
 
 def settle(results: Results) -> list[Settled]:
     """Every claim with its verdict."""
     if not any(row["population"] == "full" for row in results["populations"]):
-        why = "full fine-tuning was not trained"
-        claims = (
-            LORA,
-            LORA_BY_STRONGEST,
-            LORA_AT_EQUAL_LOSS,
-            MIN_K,
-            MIN_K_AMONG_FREE,
-            EZ,
-            EZ_AGAINST_REFERENCES,
-        )
-        return [Settled(claim, Outcome.NOT_TESTABLE, why=why) for claim in claims]
+        return [Settled(c, Outcome.NOT_TESTABLE, why="full fine-tuning was not trained") for c in CLAIMS]
+    at_best = {name: best_epoch(results, name) for name in ("full", "lora-8")}
     return [
         settle_lora(results, LORA, "ez_mia"),
         settle_lora(results, LORA_BY_STRONGEST, "eb_lira"),
-        _lora_at_equal_loss(results),
+        _lora_at_equal_quality(results),
         _min_k(results),
         _min_k_among_free(results),
-        _ez(results),
+        _ez(results, EZ, at_best),
+        _ez(results, EZ_AT_THE_END, dict.fromkeys(at_best, last_epoch(results))),
         _ez_against_references(results),
     ]
 
@@ -94,23 +95,51 @@ def settle_lora(results: Results, claim: Claim, attack: str) -> Settled:
     row = between(results, "lora-8", attack, f"epoch {last}")
     value, low, high = row["ratios"][TPR_01]
     outcome = _outcome(-_sign(row["tpr_01"]), agrees=low <= 55 <= high)
+    factor = f", a factor of {value:.2f} ({low:.2f} to {high:.2f})" if high < 100 * low else ""
     ours = (
-        f"{percent(row['full'][2])} under full fine-tuning, {percent(row['own'][2])} under LoRA, a factor of "
-        f"{value:.2g} ({low:.2g} to {high:.2g})"
+        f"{percent(row['full'][2])} under full fine-tuning, {percent(row['own'][2])} under LoRA{factor}; "
+        f"difference {signed(row['tpr_01'], 100)} points"
     )
-    return Settled(claim, outcome, ours, f"{attack}, rank 8, epoch {last}, each with its own learning rate")
+    protocol = f"{attack}, rank 8, epoch {last}, each with its own learning rate"
+    why = (
+        ""
+        if outcome is not Outcome.REFUTED
+        else "by this attack, which fails at such an FPR; see the next row"
+    )
+    return Settled(claim, outcome, ours, protocol, why)
 
 
-def _lora_at_equal_loss(results: Results) -> Settled:
-    """By the AUC of EB-LiRA, at the lowest validation loss that both reach."""
-    rows = [row for row in results["between_populations"] if row["when"].startswith("both")]
-    row = next(row for row in rows if (row["population"], row["attack"]) == ("lora-8", "eb_lira"))
+def _lora_at_equal_quality(results: Results) -> Settled:
+    """LoRA at its lowest validation loss, and full fine-tuning when it first is as good; by EB-LiRA.
+
+    AUC and TPR at 0.1% FPR must both say the same; otherwise the claim is not reproduced.
+    """
+    row = between(results, "lora-8", "eb_lira", AS_GOOD)
     ours = (
-        f"AUC {row['own'][0]:.3f} under LoRA, {row['full'][0]:.3f} under full fine-tuning; difference "
-        f"{signed(row['auc'])}"
+        f"AUC {row['own'][0]:.4f} under LoRA, {row['full'][0]:.4f} under full fine-tuning; difference "
+        f"{signed(row['auc'], digits=4)}; TPR at 0.1% FPR {signed(row['tpr_01'], 100)} points"
     )
-    protocol = f"rank 8, EB-LiRA, {row['when']}"
-    return Settled(LORA_AT_EQUAL_LOSS, _outcome(-_sign(row["auc"])), ours, protocol)
+    own, full = as_good(results, "lora-8")
+    protocol = (
+        f"EB-LiRA; rank 8 at its lowest validation loss, {own['validation_loss']:.3f} (epoch "
+        f"{own['epoch']}), and the first checkpoint of full fine-tuning that is at least as good, "
+        f"{full['validation_loss']:.3f} (epoch {full['epoch']})"
+    )
+    return Settled(LORA_AT_EQUAL_QUALITY, _outcome(-leaks_more(row)), ours, protocol)
+
+
+def leaks_more(row: Results) -> int:
+    """1 or -1 where both the AUC and the TPR at 0.1% FPR are clearly above or below those of the other."""
+    signs = {_sign(row["auc"]), _sign(row["tpr_01"])}
+    return signs.pop() if len(signs) == 1 else 0
+
+
+def as_good(results: Results, name: str) -> tuple[Results, Results]:
+    """A population at its lowest validation loss, and full fine-tuning when it first is as good."""
+    rows = [row for row in results["populations"] if row["population"] == name]
+    own = min(rows, key=lambda row: float(row["validation_loss"]))
+    full = [row for row in results["populations"] if row["population"] == "full"]
+    return own, next(row for row in full if row["validation_loss"] <= own["validation_loss"])
 
 
 def _min_k(results: Results) -> Settled:
@@ -136,25 +165,24 @@ def _min_k_among_free(results: Results) -> Settled:
     return Settled(MIN_K_AMONG_FREE, outcome, ours, lowest_loss(), OTHER_DATA)
 
 
-def _ez(results: Results) -> Settled:
-    """Decided by full fine-tuning at the last epoch, the nearest to the published protocol.
+def _ez(results: Results, claim: Claim, epochs: dict[str, int]) -> Settled:
+    """Decided by full fine-tuning, as published; reproduced if the interval of the factor contains 3.8.
 
-    Reproduced if the interval of the factor contains 3.8. The best rival is chosen by its TPR.
+    The best rival is chosen by its TPR.
     """
-    last, parts, outcome = last_epoch(results), [], Outcome.NOT_REPRODUCED
-    for name in ("full", "lora-8"):
-        for epoch in sorted({best_epoch(results, name), last}):
-            rows = [pair(results, name, "ez_mia", other, epoch) for other in OF_UNTRAINED]
-            row = min(rows, key=lambda row: float(row["tpr_1"][0]))
-            value, low, high = row["ratios"][TPR_1]
-            parts.append(
-                f"{label(name)}, epoch {epoch}: a factor of {value:.2f} ({low:.2f} to {high:.2f}) "
-                f"over {row['second']}"
-            )
-            if (name, epoch) == ("full", last):
-                outcome = _outcome(_sign(row["tpr_1"]), agrees=low <= 3.8 <= high)
-    why = f"decided by full fine-tuning at epoch {last}"
-    return Settled(EZ, outcome, "; ".join(parts), "TPR at 1% FPR, five other attacks without training", why)
+    parts, outcome = [], Outcome.NOT_REPRODUCED
+    for name, epoch in epochs.items():
+        rows = [pair(results, name, "ez_mia", other, epoch) for other in OF_UNTRAINED]
+        row = min(rows, key=lambda row: float(row["tpr_1"][0]))
+        value, low, high = row["ratios"][TPR_1]
+        parts.append(
+            f"{label(name)}, epoch {epoch}: a factor of {value:.2f} ({low:.2f} to {high:.2f}) over "
+            f"{row['second']}"
+        )
+        if name == "full":
+            outcome = _outcome(_sign(row["tpr_1"]), agrees=low <= 3.8 <= high)
+    protocol = "TPR at 1% FPR, five other attacks without training; full fine-tuning decides"
+    return Settled(claim, outcome, "; ".join(parts), protocol)
 
 
 def _ez_against_references(results: Results) -> Settled:
@@ -219,8 +247,8 @@ def percent(value: float) -> str:
     return f"{100 * value:.2g}%" if value < 0.995 else f"{100 * value:.0f}%"
 
 
-def signed(difference: Difference, unit: float = 1.0) -> str:
+def signed(difference: Difference, unit: float = 1.0, digits: int | None = None) -> str:
     """A difference with its interval."""
     value, low, high = (unit * v for v in difference)
-    digits = 3 if unit == 1 else 1
+    digits = digits or (3 if unit == 1 else 1)
     return f"{value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"

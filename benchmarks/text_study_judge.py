@@ -31,6 +31,7 @@ from leakscope.stats.intervals import Interval, delong, spread_over_targets
 from leakscope.stats.roc import split_scores
 from leakscope.stats.roc_summary import roc_summary_of_split, tpr_at_expected_fpr
 from leakscope.types import Design, Signals
+from text_study_claims import AS_GOOD
 from text_study_corpus import read_corpus, read_documents
 
 FPRS = (0.01, 0.001)
@@ -59,6 +60,7 @@ COMPARED = {name: {**ALONE, **WITH_REFERENCES}[name] for name in (*ALONE, "rmia"
 PAIRS = [("min_k_plus_plus", other) for other in ("loss", "zlib", "min_k", "base_model", "eb_lira")]
 PAIRS += [("ez_mia", other) for other in COMPARED if other != "ez_mia"]
 """Attacks that are compared."""
+LOWEST = "each at its lowest validation loss"
 SMALLEST = 1e-6  # of rates in ratios
 
 
@@ -289,7 +291,7 @@ class Judge:
                     yield {**about, **_difference(a, b), "ratios": _ratios(a, b)}
 
     def between_populations(self) -> Iterator[dict[str, Any]]:
-        """Each population and full fine-tuning: at equal epochs, where each is best, and at equal loss."""
+        """Each population and full fine-tuning: at equal epochs, and by validation loss."""
         for name in [name for name in self.fine if name != "full" and "full" in self.fine]:
             for attack in ("eb_lira", "ez_mia"):
                 for when, own, full in self._pairs(name, attack):
@@ -305,33 +307,15 @@ class Judge:
         for at, epoch in enumerate(self.fine["full"].epochs):
             own = self.fine[name].epochs.index(epoch)
             yield f"epoch {epoch}", self._at(name, own, attack), self._at("full", at, attack)
-        best = (self._at(one, self.best(one), attack) for one in (name, "full"))
-        yield "each at its lowest validation loss", *best
-        loss = max(min(self.validation(name)), min(self.validation("full")))
-        if loss < self.fine["full"].base_loss.mean():
-            both = (self._at_loss(one, loss, attack) for one in (name, "full"))
-            yield f"both at a validation loss of {loss:.3f}", *both
+        own, best = self.best(name), self.best("full")
+        yield LOWEST, self._at(name, own, attack), self._at("full", best, attack)
+        losses, lowest = self.validation("full"), min(self.validation(name))
+        as_good = [at for at, loss in enumerate(losses) if loss <= lowest]
+        if as_good:
+            yield AS_GOOD, self._at(name, own, attack), self._at("full", as_good[0], attack)
 
     def _at(self, name: str, at: int, attack: str) -> Replicated:
         return self.of(name, at, attack, self.n_shared).replicated
-
-    def _at_loss(self, name: str, loss: float, attack: str) -> Replicated:
-        """Figures at a validation loss that is reached before the lowest, interpolated between checkpoints.
-
-        Before the first checkpoint is the base, which has seen no private document.
-        """
-        losses = [float(self.fine[name].base_loss.mean()), *self.validation(name)[: self.best(name) + 1]]
-        curves = [self._at(name, at, attack) for at in range(self.best(name) + 1)]
-        nothing = np.array([0.5, *FPRS])
-        start = Replicated(nothing, np.tile(nothing, (len(curves[0].replicates), 1)))
-        points = [start, *curves]
-        after = next(k for k in range(1, len(losses)) if losses[k] <= loss + 1e-12)
-        share = (losses[after - 1] - loss) / (losses[after - 1] - losses[after])
-        low, high = points[after - 1], points[after]
-        return Replicated(
-            (1 - share) * low.figures + share * high.figures,
-            (1 - share) * low.replicates + share * high.replicates,
-        )
 
 
 def _difference(first: Replicated, second: Replicated) -> dict[str, list[float]]:

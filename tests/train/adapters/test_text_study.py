@@ -97,13 +97,20 @@ def home(tmp_path):
 
 
 @pytest.mark.slow
-def test_equal_leakage_at_equal_loss_is_no_difference(study, home):
-    rows = list(study.judge.Judge(*home).between_populations())
-    at = {row["when"].partition(" ")[0]: row for row in rows if row["attack"] == "eb_lira"}
-    assert at["epoch"]["auc"][2] < 0  # at equal epochs LoRA leaks less,
-    low, high = at["both"]["auc"][1:]
-    assert low < 0 < high  # and at equal loss as much
-    assert abs(at["both"]["own"][0] - at["both"]["full"][0]) < 0.03
+def test_full_fine_tuning_is_compared_as_soon_as_it_is_as_good(study, home):
+    """Full fine-tuning after 2 epochs has the loss and the leakage of LoRA after 4."""
+    judge = study.judge.Judge(*home)
+    rows = list(judge.between_populations())
+    at = {row["when"]: row for row in rows if row["attack"] == "eb_lira"}
+    assert at["epoch 2"]["auc"][2] < 0  # after as many epochs, LoRA leaks less
+    compared = at[study.claims.AS_GOOD]
+    first = next(epoch for epoch, loss in zip(EPOCHS, judge.validation("full"), strict=True)
+                 if loss <= min(judge.validation("lora-8")))  # fmt: skip
+    full = judge.of("full", EPOCHS.index(first), "eb_lira", 8).figures["auc"][0]
+    assert compared["full"][0] == pytest.approx(full, abs=1e-6)
+    assert compared["own"][0] == pytest.approx(
+        judge.of("lora-8", 2, "eb_lira", 8).figures["auc"][0], abs=1e-6
+    )
 
 
 def test_attacks_on_noise_are_as_good_as_guessing(study, home):
@@ -166,5 +173,5 @@ def test_the_whole_study_runs_at_a_tiny_size_and_resumes(study, tmp_path, monkey
     (tmp_path / "docs").mkdir()
     run("page")
     page = (tmp_path / "docs" / "page.md").read_text()
-    assert "LoRA minus full fine-tuning" in page and "7 claims" in page
+    assert "LoRA minus full fine-tuning" in page and "8 claims" in page
     assert (tmp_path / "docs" / "images" / "text_study.png").stat().st_size > 1000
