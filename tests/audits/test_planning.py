@@ -50,6 +50,8 @@ def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STEPS", "ORDERS", "QUERIES", "FITS"):
         monkeypatch.setattr(trial, f"_{name}_TRIAL", 0.01)
     monkeypatch.setattr(judging, "_TRIAL", 0.01)
+    for size in ("_MORE", "_FITTED", "_MANY"):  # test_planned_judging.py is about them
+        monkeypatch.setattr(judging, size, 1_000)
 
 
 def small_plan(**changes: Any) -> Plan:
