@@ -12,7 +12,7 @@ models), 1 and 64, full fine-tuning, and DP-LoRA at epsilon 8 and 1 (16 models e
 1 to 4 and 8. It ends when its seconds are over, with status 3 if something is left; the same command
 resumes.
 What judging needs is then in OUT/home. `judge` runs the attacks and writes docs/results/text/text.json, and
-`page` writes docs/text_study.md and its picture from that file alone.
+`page`, the default, writes docs/text_study.md and its picture from that file alone.
 
 `--tiny` makes everything small enough for a CPU: it tests the script and says nothing about leakage.
 """
@@ -75,7 +75,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     stages = {"corpus": corpus, "train": train, "judge": judge, "page": page}
-    arguments.add_argument("stage", choices=stages)
+    arguments.add_argument("stage", choices=stages, nargs="?", default="page")
     arguments.add_argument("--site", type=Path, help="site-packages folder whose packages are collected")
     arguments.add_argument("--corpus", type=Path, default=Path("runs/text_study/corpus"))
     arguments.add_argument("--out", type=Path, default=Path("runs/text_study"))

@@ -23,14 +23,19 @@ FIGURES = {"auc": "AUC", "tpr_1": "TPR at 1% FPR", "tpr_01": "TPR at 0.1% FPR"}
 def write_page(file: Path, page: Path) -> None:
     """The page and its picture."""
     results: Results = _with_nan(json.loads(file.read_text()))
+    page.write_text(page_of(results))
+    (page.parent / IMAGE).parent.mkdir(parents=True, exist_ok=True)
+    draw(results, page.parent / IMAGE)
+    print(f"wrote {page}")
+
+
+def page_of(results: Results) -> str:
+    """The text of the page."""
     sections = [
         _head(results), _findings(results), _claims(results), _setting(results), _references(results),
         _populations(results), _against_full(results), _private(results), _blind(results), _method(results),
     ]  # fmt: skip
-    page.write_text("\n\n".join(section for section in sections if section) + "\n")
-    (page.parent / IMAGE).parent.mkdir(parents=True, exist_ok=True)
-    draw(results, page.parent / IMAGE)
-    print(f"wrote {page}")
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def _with_nan(value: Any) -> Any:
@@ -177,7 +182,8 @@ def _references(results: Results) -> str:
 _REFERENCES_ABOUT = """
 `loss`, `zlib`, `min_k`, `min_k_plus_plus`, `base_model` and `ez_mia` use no reference models that somebody
 has to train. The others read `log_odds` of models trained with and without the document; `rmia offline`
-uses only those without. RMIA has `gamma=1`, and `offline_a=1` offline.
+uses only those without. RMIA has `gamma=1`, and `offline_a=1` offline. `bavaria` also reads `base_gap`, on
+which it needs fewer references.
 """
 
 

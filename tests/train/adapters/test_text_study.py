@@ -23,9 +23,14 @@ def study(monkeypatch):
     import text_study_claims
     import text_study_corpus
     import text_study_judge
+    import text_study_page
 
     return SimpleNamespace(
-        script=text_study, claims=text_study_claims, corpus=text_study_corpus, judge=text_study_judge
+        script=text_study,
+        claims=text_study_claims,
+        corpus=text_study_corpus,
+        judge=text_study_judge,
+        page=text_study_page,
     )
 
 
@@ -145,6 +150,11 @@ def test_verdicts_follow_from_the_intervals(study, interval, factor, outcome):
     }  # fmt: skip
     results = {"populations": [{"population": "full", "epoch": 8}], "between_populations": [row]}
     assert study.claims.settle_lora(results, study.claims.LORA, "ez_mia").outcome is outcome
+
+
+def test_the_page_is_that_of_the_committed_results(study):
+    results = json.loads(study.script.RESULTS.read_text())
+    assert study.page.page_of(results) == study.script.PAGE.read_text()
 
 
 @pytest.mark.slow
