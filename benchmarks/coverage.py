@@ -245,7 +245,7 @@ def _summary(results: Results) -> Iterator[str]:
         yield (
             f"- *{which}*: of the {len(shares)} entries for the AUC, the advantage, the TPR at 10%, the "
             f"headline and the accuracy, {enough:.0%} are at least 93%, and the lowest is {min(shares):.0%}. "
-            f"A single interval holds in {np.mean(single):.1%} on average. The mean width is "
+            f"On average, a single interval contains the truth in {np.mean(single):.1%}. The mean width is "
             f"{np.mean(widths):.2f}. The TPR at 1% holds in {min(rare):.0%} to {max(rare):.0%}."
         )
     bits = [r["figures"]["bits"] for r in results.values()]
@@ -322,9 +322,9 @@ def _null(key: str, figures: dict[str, dict[str, float]]) -> tuple[str, str]:
 
 _INTRODUCTION = f"""# How often the intervals hold
 
-Made by `python benchmarks/coverage.py --write docs/coverage.md`. A cell has 200 populations of models
+Made by `python benchmarks/coverage.py --write docs/coverage.md`. Each cell has 200 populations of models
 trained on halves of {N_RECORDS} records (three overlapping Gaussian classes, {N_FEATURES} features, a tenth
-of the labels at random). "same": all populations have the same records, and the interval for *these
+of the labels random). "same": all populations have the same records, and the interval for *these
 records* is checked. "new": every population has records of its own, and the interval for *records like
 these* is checked.
 

@@ -1,10 +1,11 @@
 """Published claims about fine-tuned language models, and the rules by which the text study settles them.
 
-The rules were written before the models were trained, with three changes when the results were known. The
+The rules were written before the models were trained, with four changes when the results were known. The
 strongest attack was added to the comparison of LoRA with full fine-tuning, because EZ-MIA fails at an FPR
 of 0.1% here. Equal quality was to be a checkpoint of full fine-tuning interpolated to the loss of LoRA; all
 of its checkpoints turned out better than that, so the first of them stands for it. EZ-MIA's lead was to be
-settled after the last epoch alone; the epoch with the lowest validation loss was added.
+settled after the last epoch alone; the epoch with the lowest validation loss was added. The verdict at equal
+quality was to follow the AUC; it now requires that the TPR agrees, because the two AUC are so close to 1.
 """
 
 from __future__ import annotations

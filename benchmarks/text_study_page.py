@@ -114,8 +114,9 @@ def _claims(results: Results) -> str:
 _DIFFERENT = """
 None of these verdicts says that a publication is wrong about its own setting: models there are larger, and
 their bases have seen far more text. `benchmarks/text_study_claims.py` has the rule for each verdict. The
-rules were written before the models were trained, with three changes when the results were known, which the
-file names: two rows beginning with "The same" were added, and equal quality is defined in another way.
+rules were written before the models were trained, with four changes when the results were known, which the
+file names. Two rows beginning with "The same" were added. Equal quality is defined in another way, and its
+verdict requires that AUC and TPR agree: by the AUC alone it would be "refuted".
 """
 
 
