@@ -158,11 +158,11 @@ TOML: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a target of two kinds": (
         f"{DATA}[target]\nestimator = 'a.skops'\nweights = 'a.pt'\nmembers = 'm.csv'",
-        ("target: give one of `weights`, `estimator` or `predict`",),
+        ("target: give one of `weights`, `estimator`, `predict` or `folder`",),
     ),
     "a target of no kind": (
         f"{DATA}[target]\nmembers = 'm.csv'",
-        ("target: give one of `weights`, `estimator` or `predict`",),
+        ("target: give one of `weights`, `estimator`, `predict` or `folder`",),
     ),
     "a target without members": (f"{DATA}[target]\nweights = 'a.pt'", ("target.members is missing",)),
     "a label of a dataset": (f"{DATA}label = 'y'", ("data: label would do nothing: only for `file`",)),
