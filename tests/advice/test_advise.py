@@ -174,6 +174,7 @@ def test_a_changed_number_is_noticed(advised: tuple[Path, Advice]) -> None:
     file.write_text(text)
 
 
+@pytest.mark.slow
 def test_the_same_command_trains_nothing_again(advised: tuple[Path, Advice]) -> None:
     config, advice = advised
     banks = sorted(advice.folder.rglob("manifest.json"))

@@ -196,6 +196,7 @@ def train_neighbour(records: Records, members: AnyArray, seed: int) -> Any:
     return KNeighborsClassifier(1).fit(records.features[members], records.labels[members]).predict_proba
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "estimator", "function"])
 @pytest.mark.parametrize(
     "recipe", [NEIGHBOUR, FunctionRecipe(train_neighbour)], ids=["estimators", "function"]

@@ -88,6 +88,7 @@ def test_figures_are_means_over_targets(tmp_path: Path) -> None:
     assert "1/12" in hundredth.reason
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_every_file_of_a_run(tmp_path: Path) -> None:
     people = noise(60)
@@ -252,6 +253,7 @@ def test_few_models_of_any_design_are_judged(tmp_path: Path, design: str, models
     assert len(verdict.summary()) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 def test_diverged_models_are_left_out_and_reported(tmp_path: Path) -> None:
     verdict = small_audit(tmp_path, recipe=Recipe(net=FRAGILE, epochs=2), models=16)

@@ -86,6 +86,7 @@ def assert_errors_of_the_bank(verdict: Verdict, bank: Bank) -> None:
     assert sentence in str(verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe", [RIDGE, FunctionRecipe(train), NET], ids=["estimator", "training function", "network"]
 )
@@ -209,6 +210,7 @@ def predictions_of(is_member: BoolArray) -> Any:
     return train(people(), np.flatnonzero(is_member), 0)
 
 
+@pytest.mark.slow
 def test_a_given_regressor_is_judged_by_references(tmp_path: Path) -> None:
     verdict = audit_target(tmp_path / "run")
     assert {"loss", "population", "lira", "eb_lira"} == set(verdict.results.attacks)

@@ -148,6 +148,7 @@ def test_other_missing_files_are_named(folder: Path, name: str) -> None:
     assert [str(d) for d in Bank.open(folder).damage()] == [f"{name}: is missing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["correct.npy", "logits.npy", "loss.npy", "notes.json", "block.json"])
 def test_every_byte_of_a_block_folder_counts(tmp_path: Path, name: str) -> None:
     """Flipping it either makes the block pending, or changes nothing (white space in the checksums)."""

@@ -200,6 +200,7 @@ def test_damage_that_no_part_can_repair_is_named(tmp_path: Path) -> None:
         merged(tmp_path / "merged", a, b)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_one_block_and_not_of_the_bank(tmp_path: Path) -> None:
     n_columns, n_models, n_epochs = 1_000, 24, 100
     block_bytes = 8 * n_epochs * n_columns  # one model a block

@@ -255,6 +255,7 @@ def test_an_estimator_is_attacked_if_the_user_trusts_the_file(
     assert results["attackers"]["forest"]["auc"]["value"] > 0.7, "a forest of 10 trees overfits"
 
 
+@pytest.mark.slow
 def test_an_estimator_saved_by_skops(record_files: list[str | Path], tmp_path: Path) -> None:
     skops = pytest.importorskip("skops.io")
     skops.dump(joblib.load(tmp_path / "forest.joblib"), tmp_path / "forest.skops")

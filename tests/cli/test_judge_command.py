@@ -65,6 +65,7 @@ def test_rates_are_added(run: Path) -> None:
     assert run_command("verify", run, "-q") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_limits_of_the_command_line_replace_the_gate_of_the_run(run: Path) -> None:
     assert run_command("judge", run, "--max-auc", "0.1", "--quiet").exit_code == 1
     assert run_command("judge", run, "--quiet").exit_code == 1  # the gate stays

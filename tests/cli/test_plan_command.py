@@ -53,6 +53,7 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     assert list(files_under(config.parent)) == ["mine.toml"]
 
 
+@pytest.mark.slow
 def test_a_claim_has_its_budget(config: Path) -> None:
     text = " ".join(run_command("plan", config, "--claim", "4").out.split())
     assert "The claim of epsilon = 4 at delta = 1e-05 is testable" in text

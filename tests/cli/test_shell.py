@@ -56,6 +56,7 @@ def unread(*arguments: str | Path) -> tuple[int, bytes]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("attacks",), ("schema", "audit"), ("--help",), ("data", "list")])
 def test_a_closed_pipe_is_no_failed_gate(arguments: tuple[str, ...]) -> None:
     assert unread(*arguments) == (0, b"")

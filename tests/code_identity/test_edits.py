@@ -128,6 +128,7 @@ def test_reuse_takes_the_models_that_are_there_and_extends_them(project: Project
     project.audit(by_function, models=6, reuse=True)
 
 
+@pytest.mark.slow
 def test_code_that_cannot_be_compared_needs_reuse_every_time(project: Project) -> None:
     def by_built(module: Any) -> leakscope.FunctionRecipe:
         exec("def built(*arguments):\n    return train(*arguments)\n", built := {"train": module.train})

@@ -195,6 +195,7 @@ def test_another_comparisons_folder_is_refused(audits: Path, tmp_path: Path) -> 
         compared(audits, tmp_path / "out", "leaky", "defended")
 
 
+@pytest.mark.slow
 def test_a_failed_check_of_an_audit_comes_first(audits: Path, tmp_path: Path) -> None:
     shutil.copytree(audits, tmp_path / "runs")
     path = tmp_path / "runs" / "again" / "results.json"

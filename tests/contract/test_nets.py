@@ -81,6 +81,7 @@ def test_its_digest_is_stable_within_a_run(net):
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", NETS)
 def test_it_trains_and_fits_its_members(net):
     rng = np.random.default_rng(0)

@@ -133,6 +133,7 @@ def test_a_folder_is_not_standardised_and_saying_so_is_refused(tmp_path: Path) -
         read_config(config).records(None)
 
 
+@pytest.mark.slow
 def test_an_audit_of_features_on_disk_is_that_of_the_same_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

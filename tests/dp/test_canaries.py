@@ -54,6 +54,7 @@ class NoiseInStep(torch.optim.SGD):
         super().step()
 
 
+@pytest.mark.slow
 def test_a_correct_loop_is_consistent_with_its_claim_and_the_bound_comes_close() -> None:
     verdict = trained(noise=1.0).audit(CLAIM)
     assert verdict.status == "consistent"

@@ -85,6 +85,7 @@ def test_noise_that_is_added_between_steps_of_an_optimizer_with_memory_is_asked_
         canaries.audit(CLAIM)
 
 
+@pytest.mark.slow
 def test_noise_that_is_added_to_weights_after_a_plain_step_is_seen() -> None:
     assert trained(noise=0.0, after_step=noisy_weights).audit(CLAIM).status == "consistent"
 
@@ -134,6 +135,7 @@ def test_groups_may_have_momentum_of_their_own() -> None:
     assert np.corrcoef(scores, trained().scores)[0, 1] > 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_weights_of_fewer_digits_do_not_refute_a_true_claim(dtype: torch.dtype) -> None:
     verdict = trained(dtype=dtype).audit(CLAIM)
@@ -147,6 +149,7 @@ def test_a_wrong_number_of_steps_is_named() -> None:
     assert "The claim has 5 steps; 3 updates were observed." in evidence.assumed
 
 
+@pytest.mark.slow
 def test_canaries_that_are_never_drawn_are_named() -> None:
     canaries = leakscope.dp.Canaries(NUMBER, seed=3)
     dataset = canaries.plant(TensorDataset(*records()))

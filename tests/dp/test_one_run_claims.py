@@ -25,6 +25,7 @@ def updates(rate: float, noise: float, steps: int, number: int = 600, seed: int 
     return Values(drawn + noise * rng.standard_normal((steps, number)), is_in)
 
 
+@pytest.mark.slow
 def test_the_bounds_share_the_error_of_the_claim() -> None:
     values = updates(1.0, 1.0, 1)
     verdict = audit_scores(values.values[0], values.is_in, Claim(4.0), white_box=True, updates=values.values)
@@ -87,6 +88,7 @@ def test_settings_of_dp_sgd_are_seen_from_below(rate: float, noise: float, steps
     assert truth / 2 < seen.epsilon < truth
 
 
+@pytest.mark.slow
 def test_a_larger_sampling_rate_than_claimed_is_refuted() -> None:
     values = updates(0.3, 1.0, 25)
     claim = Claim(noise_multiplier=1.0, sampling_rate=0.1, steps=25)

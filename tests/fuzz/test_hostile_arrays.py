@@ -113,6 +113,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited as Linux does it")
 def test_a_declared_size_takes_no_memory(tmp_path: Path) -> None:
     """Half a GiB is all there is; the header says 10^12 rows, then two GiB of them."""

@@ -111,6 +111,7 @@ def test_a_folder_where_a_file_should_be(run: Path, name: str) -> None:
         answers_into(run)
 
 
+@pytest.mark.slow
 def test_facts_of_other_columns_or_none(run: Path) -> None:
     whole = (run / "facts.parquet").read_bytes()
     frame = pl.read_parquet(run / "facts.parquet")

@@ -138,6 +138,7 @@ def test_values_that_agree_exactly_are_certain_where_they_have_no_steps():
     assert bits_per_record(values, in_mask).means["bits"].value < 0.9  # as if rounded to the usual step
 
 
+@pytest.mark.slow
 def test_intervals_hold_zero_about_as_often_as_they_say():
     held = 0
     for seed in range(12):

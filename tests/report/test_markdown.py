@@ -70,6 +70,7 @@ def test_charts_are_pictures_or_else_their_numbers() -> None:
     assert "figures/a.png" in Grid(both).markdown() and "figures/b.png" in Grid(both).markdown()
 
 
+@pytest.mark.slow
 def test_one_description_is_written_as_page_markdown_and_figures(tmp_path: Path) -> None:
     charts = [Chart(id, FIGURE, "A line.", png=f"folder/{id}", title=id) for id in "ab"]
     sections = [

@@ -90,6 +90,7 @@ def test_a_good_run_passes(good: Path) -> None:
     assert found.checked[2] == f"{n_numbers:,} numbers of results.json"
 
 
+@pytest.mark.slow
 def test_every_changed_number_is_named(good: Path) -> None:
     path = good / "results.json"
     results = json.loads(path.read_text())

@@ -253,6 +253,7 @@ def test_the_search_for_bounds_finds_them() -> None:
     assert not called_a_bound("A fit is no bound. (eps, delta) bounds the advantage.")
 
 
+@pytest.mark.slow
 def test_no_text_of_the_study_calls_a_fit_a_bound(report: Path, tmp_path: Path) -> None:
     """The report, what the command prints, the claims, and the descriptions of every field of the results."""
     printed = run_command(

@@ -343,6 +343,7 @@ def test_every_option_works(
     assert all(found.answer.endswith(".") for found in results.gap_or_size.values())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_audits")
 @pytest.mark.parametrize(
     "changes",

@@ -105,6 +105,7 @@ def test_too_few_records_are_not_tested_for_a_shift() -> None:
     assert check_shift(scores, is_member).status == "not checked"
 
 
+@pytest.mark.slow
 def test_many_records_are_drawn_and_long_ones_projected() -> None:
     rng = np.random.default_rng(0)
     is_member = rng.random(5_000) < 0.5

@@ -239,6 +239,7 @@ def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
     assert (share.value, share.end) == (0.2, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
