@@ -47,6 +47,25 @@ def test_parts_add_up_to_the_mean_over_targets(population) -> None:
     assert rate_parts(calls.astype(float), in_mask).sum() == pytest.approx(np.mean(shares))
 
 
+def test_ties_count_as_if_they_were_broken_at_random() -> None:
+    rng = np.random.default_rng(4)
+    scores, is_member = rng.integers(0, 4, 30).astype(float), np.arange(30) % 3 > 0
+    for fpr in (0.1, 0.25, 0.6):
+        broken = [
+            tpr_at_expected_fpr(split_scores(scores + 0.1 * rng.random(30), is_member), fpr)
+            for _ in range(4_000)
+        ]
+        error = 4 * np.std(broken) / np.sqrt(len(broken))
+        assert tpr_at_expected_fpr(split_scores(scores, is_member), fpr) == pytest.approx(
+            np.mean(broken), abs=error
+        )
+
+
+def test_one_score_for_all_has_a_tpr_of_the_fpr() -> None:
+    same = split_scores(np.zeros(100), np.arange(100) % 2 == 0)
+    assert tpr_at_expected_fpr(same, 0.1) == pytest.approx(0.1)
+
+
 def test_the_scatter_of_one_target_s_parts_is_delong_s_variance() -> None:
     rng = np.random.default_rng(0)
     is_member = rng.random(4_000) < 0.5

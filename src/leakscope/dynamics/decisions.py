@@ -19,7 +19,7 @@ from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.errors import InputError
 from leakscope.stats.roc import why_unresolvable
-from leakscope.stats.thresholds import thresholds_of_others
+from leakscope.stats.thresholds import barriers_of_others
 from leakscope.types import Design, Signals
 
 
@@ -60,7 +60,7 @@ def called(scores: FloatArray, in_mask: BoolArray, fpr: float | None) -> BoolArr
     reason = why_unresolvable(fpr, 1, sum(counts) - max(counts))
     if reason:
         raise InputError(f"fpr={fpr:g}: {reason}; choose a higher one")
-    return np.asarray(scores >= thresholds_of_others(nonmembers, [fpr]))
+    return np.asarray(scores > barriers_of_others(nonmembers, [fpr]).highest)
 
 
 def rule_text(fpr: float | None) -> str:

@@ -58,7 +58,7 @@ from leakscope.stats.roc import (
     why_unresolvable,
 )
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
-from leakscope.stats.thresholds import share_reaching, thresholds_of_others
+from leakscope.stats.thresholds import barriers_of_others, share_called
 from leakscope.stats.two_way import Variance
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -281,19 +281,23 @@ def _calibrated(
     budgets: Sequence[float], sides: Sequence[SplitScores], variances: CurveVariances
 ) -> tuple[CalibratedRate, ...]:
     """TPR and FPR that each target's threshold reaches when it comes from the other models."""
-    thresholds = thresholds_of_others([side.nonmembers for side in sides], budgets)
-    return tuple(_reached(budget, thresholds[:, at], sides, variances) for at, budget in enumerate(budgets))
+    highest, tied = barriers_of_others([side.nonmembers for side in sides], budgets)
+    return tuple(
+        _reached(budget, np.stack([highest[:, at], tied[:, at]], axis=1), sides, variances)
+        for at, budget in enumerate(budgets)
+    )
 
 
 def _reached(
-    budget: float, thresholds: FloatArray, sides: Sequence[SplitScores], variances: CurveVariances
+    budget: float, barriers: FloatArray, sides: Sequence[SplitScores], variances: CurveVariances
 ) -> CalibratedRate:
+    """The rates at one budget; `barriers` are (targets, 2), see `leakscope.stats.thresholds.Barriers`."""
     reason = _why_not_calibrated(budget, sides)
     if reason:
         return CalibratedRate(budget, UNDEFINED, UNDEFINED, reason)
 
     def figure(rows: Sequence[FloatArray], variance: Variance) -> Figure:
-        rates = np.array([share_reaching(row, at) for row, at in zip(rows, thresholds, strict=True)])
+        rates = np.array([share_called(row, *at) for row, at in zip(rows, barriers.tolist(), strict=True)])
         n = len(rows[0])
         return figure_of_targets(
             rates, variance, lambda rate, level: clopper_pearson(round(rate * n), n, level)

@@ -21,7 +21,7 @@ from leakscope.stats.parts import (
     tpr_parts,
     tpr_slope,
 )
-from leakscope.stats.thresholds import highest_of_others
+from leakscope.stats.thresholds import barriers_of_scores
 from leakscope.stats.two_way import NoLeakage, Variance
 
 
@@ -107,8 +107,11 @@ def _calibrated_parts(
 ) -> FloatArray:
     """Parts of TPR and FPR at each threshold; non-members set it, and move it up where they are many."""
     rows = []
-    for highest, slope in zip(highest_of_others(scores, in_mask, fprs), slopes, strict=True):
+    barriers = barriers_of_scores(scores, in_mask, fprs)
+    for highest, tied, slope in zip(barriers.highest.T, barriers.tied.T, slopes, strict=True):
         called = (scores > highest[:, None]).astype(np.float64)
+        if tied.any():
+            called += tied[:, None] * (scores == highest[:, None])
         of_nonmembers = rate_parts(called, ~in_mask)
         moved = of_nonmembers - of_nonmembers.mean()
         rows += [rate_parts(called, in_mask) - slope * moved, of_nonmembers]

@@ -8,7 +8,7 @@ Two figures choose a threshold, and pay for it:
 - The TPR at an FPR counts the members above the non-member of rank `FPR * (n + 1)`, interpolated between
   ranks. A threshold at the k-th of n non-members has an expected FPR of k / (n + 1), so a model that leaks
   nothing has a TPR of exactly the FPR on average. (The best threshold within the budget, as on a ROC curve,
-  exceeds it.)
+  exceeds it.) Records that tie are in random order: an attacker who may call some of them draws lots.
 - The advantage is TPR - FPR on one half of the records at the threshold that is best on the other half, and
   the other way round. The largest TPR - FPR on the same records is above 0 even where nothing leaks.
 """
@@ -51,6 +51,22 @@ class Side(NamedTuple):
         return cls(weights, n)
 
 
+class Barrier(NamedTuple):
+    """A non-member of each target that others are compared with; each float64 (targets,).
+
+    Attributes:
+        score: its score; infinite above or below all records.
+        members_above: the number of members above it; ties are in random order.
+        tied_members: of the members that tie with it, the share above it.
+        tied_nonmembers: of the non-members that tie with it, itself included, the share above it.
+    """
+
+    score: FloatArray
+    members_above: FloatArray
+    tied_members: FloatArray
+    tied_nonmembers: FloatArray
+
+
 class Ranked(NamedTuple):
     """Scores of some targets, and where members and non-members are among each other.
 
@@ -62,7 +78,8 @@ class Ranked(NamedTuple):
             non-member the number of members with a higher one; ties count half.
         ordered_nonmembers: float64, the scores of each target's non-members, ascending, one target after the
             other.
-        members_above: float64, how many members of the same target exceed each of them.
+        above: float64 (3, non-members), the last three attributes of `Barrier`, for each of them.
+        has_ties: whether any records tie.
     """
 
     scores: FloatArray
@@ -70,21 +87,22 @@ class Ranked(NamedTuple):
     nonmembers: Side
     wins: FloatArray
     ordered_nonmembers: FloatArray
-    members_above: FloatArray
+    above: FloatArray
+    has_ties: bool
 
-    def highest_nonmembers(self, rank: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The non-member of this rank, 1 for the highest score; its score, and the members above it.
+    def highest_nonmembers(self, rank: IntArray) -> Barrier:
+        """The non-member of this rank, 1 for the highest score.
 
         Args:
             rank: int64 (targets,); 0 is above all records, and more than there are non-members below all.
         """
         ends, n = np.cumsum(self.nonmembers.n), self.nonmembers.n
         at = np.clip(ends - rank, 0, max(len(self.ordered_nonmembers) - 1, 0))
-        scores, above = np.full(len(n), np.inf), np.zeros(len(n))
+        scores, above = np.full(len(n), np.inf), np.zeros((3, len(n)))
         is_one, is_below = (rank >= 1) & (rank <= n), rank > n
-        scores[is_one], above[is_one] = self.ordered_nonmembers[at[is_one]], self.members_above[at[is_one]]
-        scores[is_below], above[is_below] = -np.inf, self.members.n[is_below]
-        return scores, above
+        scores[is_one], above[:, is_one] = self.ordered_nonmembers[at[is_one]], self.above[:, at[is_one]]
+        scores[is_below], above[0, is_below], above[1:, is_below] = -np.inf, self.members.n[is_below], 1.0
+        return Barrier(scores, *above)
 
 
 def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
@@ -105,9 +123,30 @@ def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
     below = (lower + not_above) / 2
     wins.reshape(-1)[order] = n_members - below + ((first + last + 1) / 2 - n_members) * member
     nonmember = np.flatnonzero(~member)
-    above = (n_members - not_above).reshape(-1)[nonmember]
+    above = np.zeros((3, len(nonmember)))
+    above[0] = (n_members - not_above).reshape(-1)[nonmember]
+    if first is not last:
+        n_tied = (not_above - lower).reshape(-1)[nonmember]  # members
+        before = np.arange(n_records) - counts[:, :-1]
+        above[1:] = _shares_above(before, first - lower, last + 1 - not_above)[:, nonmember]
+        above[0] += n_tied * above[1]
     sides = Side.of(is_member), Side.of(~is_member)
-    return Ranked(scores, *sides, wins, ascending.reshape(-1)[nonmember], above)
+    return Ranked(scores, *sides, wins, ascending.reshape(-1)[nonmember], above, first is not last)
+
+
+def _shares_above(before: FloatArray, first: FloatArray, end: FloatArray) -> FloatArray:
+    """Of the members and of the non-members that tie with a non-member, the shares above it, in random order.
+
+    Args:
+        before: float64 (targets, records), the number of non-members before a record in ascending order.
+        first: the same for the first of the records that tie with it.
+        end: the number of non-members before the first record above it.
+
+    Returns:
+        float64 (2, targets * records); of a record that is no non-member, of no meaning.
+    """
+    n_tied, j = end - first, end - before  # the j-th from above among its ties
+    return np.stack([j / (n_tied + 1), (j - 1) / np.maximum(n_tied, 1)]).reshape(2, -1)
 
 
 def _ties(ascending: FloatArray) -> tuple[IntArray, IntArray]:
@@ -164,7 +203,7 @@ def tpr_slope(ranks: Ranked, fpr: float, means: FloatArray | None = None) -> Flo
 def _tpr(ranks: Ranked, fpr: float) -> FloatArray:
     """Of each target."""
     rank, beyond = _rank_of_threshold(ranks, fpr)
-    (_, at), (_, next_lower) = ranks.highest_nonmembers(rank), ranks.highest_nonmembers(rank + 1)
+    at, next_lower = (ranks.highest_nonmembers(one).members_above for one in (rank, rank + 1))
     tpr: FloatArray = ((1 - beyond) * at + beyond * next_lower) / np.maximum(ranks.members.n, 1)
     return tpr
 
@@ -273,13 +312,26 @@ def _rank_of_threshold(ranks: Ranked, fpr: float) -> tuple[IntArray, FloatArray]
 
 
 def _called(ranks: Ranked, fpr: float) -> FloatArray:
-    """1 for a record above the non-member that sets the threshold, 0 below, between at interpolated ranks."""
+    """1 for a record above the non-member that sets the threshold, 0 below, between at interpolated ranks.
+
+    Records that tie with that non-member are above it with the probability of a random order.
+    """
     rank, beyond = _rank_of_threshold(ranks, fpr)
-    called = (ranks.scores > ranks.highest_nonmembers(rank)[0][:, None]).astype(np.float64)
+    called = _above(ranks, rank)
     if not beyond.any():
         return called
     called *= (1 - beyond)[:, None]
-    next_lower = (ranks.scores > ranks.highest_nonmembers(rank + 1)[0][:, None]).astype(np.float64)
+    next_lower = _above(ranks, rank + 1)
     next_lower *= beyond[:, None]
     called += next_lower
+    return called
+
+
+def _above(ranks: Ranked, rank: IntArray) -> FloatArray:
+    """The probability that each record is above the non-member of this rank; float64 (targets, records)."""
+    barrier = ranks.highest_nonmembers(rank)
+    called = (ranks.scores > barrier.score[:, None]).astype(np.float64)
+    if ranks.has_ties:
+        shares = barrier.tied_members[:, None], barrier.tied_nonmembers[:, None]
+        called += np.where(ranks.members.weights > 0, *shares) * (ranks.scores == barrier.score[:, None])
     return called

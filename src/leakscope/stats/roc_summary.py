@@ -82,7 +82,8 @@ def tpr_at_expected_fpr(sides: SplitScores, fpr: float) -> float:
     """Share of members above the non-member of rank `fpr * (n + 1)`, interpolated; NaN where unresolvable.
 
     That non-member's expected FPR is `fpr`, so a model that leaks nothing has a TPR of `fpr` on average; the
-    best threshold within a budget (`operating_point_of_split`) exceeds it.
+    best threshold within a budget (`operating_point_of_split`) exceeds it. Ties are in random order: of the
+    members that tie with b non-members, j / (b + 1) are above the j-th of these on average.
     """
     members, nonmembers = sides
     if why_unresolvable(fpr, len(members), len(nonmembers)):
@@ -91,7 +92,11 @@ def tpr_at_expected_fpr(sides: SplitScores, fpr: float) -> float:
     lower = int(rank)
     ranks = np.array([lower, lower + 1])
     barriers = nonmembers[np.clip(len(nonmembers) - ranks, 0, None)]
-    shares = 1 - np.searchsorted(members, barriers, side="right") / len(members)
+    above, reaching = (len(members) - np.searchsorted(members, barriers, side) for side in ("right", "left"))
+    before, until = (
+        len(nonmembers) - np.searchsorted(nonmembers, barriers, side) for side in ("right", "left")
+    )
+    shares = (above + (reaching - above) * (ranks - before) / (until - before + 1)) / len(members)
     shares = np.where(ranks > len(nonmembers), 1.0, np.where(ranks < 1, 0.0, shares))
     return float((1 - rank + lower) * shares[0] + (rank - lower) * shares[1])
 

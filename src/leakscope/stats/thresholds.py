@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,44 +13,68 @@ from leakscope.stats.roc import false_positives_allowed
 
 _MOST_POOLED = 1_000_000
 """Scores that are sorted together; more are searched one target at a time."""
+_SIDES: tuple[Literal["right"], Literal["left"]] = ("right", "left")
 
 
-def thresholds_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence[float]) -> FloatArray:
-    """For each target, the lowest thresholds at which the other targets' non-members stay within the budgets.
+class Barriers(NamedTuple):
+    """Where calling ends: scores above `highest` are called members, and of the scores equal to it a share.
+
+    An attacker who may call only some of the records that tie draws them at random. Without that, outputs
+    rounded by a defence would seem to leak nothing: a threshold between two values is either too low for the
+    budget or above everybody.
+
+    Attributes:
+        highest: float64 (targets, budgets); minus infinity where everybody may be called.
+        tied: float64 (targets, budgets), the share of the ties that is called, from 0 to 1.
+    """
+
+    highest: FloatArray
+    tied: FloatArray
+
+
+def barriers_of_others(nonmembers: Sequence[FloatArray], fpr_budgets: Sequence[float]) -> Barriers:
+    """For each target, the barriers at which the other targets' non-members use up the budgets.
 
     Args:
         nonmembers: one float64 array per target, ascending.
-        fpr_budgets: shares of the other targets' non-members that may reach the threshold.
-
-    Returns:
-        float64 (targets, budgets).
+        fpr_budgets: shares of the other targets' non-members that may be called members.
     """
     n_own = np.array([len(own) for own in nonmembers])
-    n_others = n_own.sum() - n_own
-    n_allowed = _n_allowed(n_others, fpr_budgets)
-    highest = _pooled_highest if n_own.sum() <= _MOST_POOLED else _bisected_highest
-    last = highest(nonmembers, n_allowed)
-    above = np.where(
-        np.isinf(last) & (last > 0), np.nan, np.nextafter(last, np.inf)
-    )  # NaN: no score reaches it
-    return np.where(n_allowed >= n_others[:, None], -np.inf, above)
+    n_allowed = _n_allowed(n_own.sum() - n_own, fpr_budgets)
+    find = _pooled_highest if n_own.sum() <= _MOST_POOLED else _bisected_highest
+    highest = find(nonmembers, n_allowed)
+    lowest = highest.min(initial=np.inf)
+    tops = [own[np.searchsorted(own, lowest) :] for own in nonmembers]
+    return Barriers(highest, _tied_share(tops, highest, n_allowed))
 
 
-def highest_of_others(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float]) -> FloatArray:
-    """For each target, the highest score of the other targets' non-members that must not be called a member.
-
-    Args:
-        scores: float64 (targets, records).
-        in_mask: bool (targets, records).
-        fpr_budgets: shares of the other targets' non-members that may exceed the score.
-
-    Returns:
-        float64 (budgets, targets); minus infinity where no other non-member is too many.
-    """
+def barriers_of_scores(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float]) -> Barriers:
+    """The same from scores in any order; float64 and bool (targets, records)."""
     nonmembers = [own[is_out] for own, is_out in zip(scores, ~in_mask, strict=True)]
     n_own = np.array([len(own) for own in nonmembers])
     n_allowed = _n_allowed(n_own.sum() - n_own, fpr_budgets)
-    return np.ascontiguousarray(_pooled_highest(nonmembers, n_allowed).T)
+    highest = _pooled_highest(nonmembers, n_allowed)
+    lowest = highest.min(initial=np.inf)
+    tops = [np.sort(own[own >= lowest]) for own in nonmembers]
+    return Barriers(highest, _tied_share(tops, highest, n_allowed))
+
+
+def _tied_share(tops: Sequence[FloatArray], highest: FloatArray, n_allowed: IntArray) -> FloatArray:
+    """The share of the ties that uses up what is allowed; `tops`: scores from the lowest barrier on."""
+    pooled = np.sort(np.concatenate(tops))
+    above, reaching = _counts(pooled, highest)
+    for target, own in enumerate(tops):
+        own_above, own_reaching = _counts(own, highest[target])
+        above[target] -= own_above
+        reaching[target] -= own_reaching
+    return np.clip((n_allowed - above) / np.maximum(reaching - above, 1), 0.0, 1.0)
+
+
+def _counts(ascending: FloatArray, barriers: FloatArray) -> tuple[IntArray, IntArray]:
+    """How many scores are above each barrier, and how many are at least as high."""
+    n = len(ascending)
+    above, reaching = (n - np.searchsorted(ascending, barriers, side) for side in _SIDES)
+    return np.asarray(above), np.asarray(reaching)
 
 
 def _n_allowed(n_others: IntArray, fpr_budgets: Sequence[float]) -> IntArray:
@@ -118,6 +143,11 @@ def _n_reaching(ascending: FloatArray, thresholds: npt.ArrayLike) -> IntArray:
     return np.asarray(len(ascending) - np.searchsorted(ascending, thresholds, side="left"))
 
 
-def share_reaching(ascending: FloatArray, threshold: float) -> float:
-    """Share of sorted scores at or above a threshold; NaN for no scores."""
-    return int(_n_reaching(ascending, threshold)) / len(ascending) if len(ascending) else float("nan")
+def share_called(ascending: FloatArray, highest: float, tied: float) -> float:
+    """Share of sorted scores that are called members at a barrier; NaN for no scores."""
+    if not len(ascending):
+        return float("nan")
+    above, reaching = (
+        len(ascending) - np.searchsorted(ascending, highest, side) for side in ("right", "left")
+    )
+    return float(above + tied * (reaching - above)) / len(ascending)
