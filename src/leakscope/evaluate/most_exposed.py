@@ -50,7 +50,7 @@ def most_exposed_records(
         return MostExposed(None, f"the bank does not store {missing[0]}, by which they would be chosen")
     if design.n_models < LEAST_MODELS:
         return MostExposed(
-            None, f"{design.n_models} models are too few to choose them; it takes at least {LEAST_MODELS}"
+            None, f"choosing them takes at least {LEAST_MODELS} models, not {design.n_models}"
         )
     gaps = separation(signals, design, targets, scratch).values
     n_chosen = max(1, round(MOST_EXPOSED_SHARE * gaps.shape[1]))
