@@ -59,7 +59,7 @@ def test_a_broken_limit_gives_1_after_everything_was_printed_and_written(tmp_pat
     failed = audited(tmp_path, "[gate]\nmax_auc = 0.1\nmax_tpr = [{ fpr = 0.001, tpr = 0.5 }]")
     assert failed.exit_code == 1
     assert "Gate failed: the AUC is at least" in failed.out
-    assert "(an FPR of 0.001 is below 1/" in " ".join(failed.out.split())
+    assert "(an FPR of 0.1% is below 1/" in " ".join(failed.out.split())
     assert str(tmp_path / "run") in failed.out
     assert "Gate failed" in (tmp_path / "run" / "report.md").read_text()
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -101,7 +101,7 @@ def test_a_run_that_fails_gives_3(tmp_path: Path) -> None:
             8,
             "not resolvable with 8 models: fewer than 18 exposed records among 60",
         ),
-        ("max_tpr = [{ fpr = 0.001, tpr = 1.0 }]", 8, "an FPR of 0.001 is below"),
+        ("max_tpr = [{ fpr = 0.001, tpr = 1.0 }]", 8, "an FPR of 0.1% is below"),
         ("max_auc = 1.0", 4, "it takes at least 8 models"),
     ],
 )

@@ -29,7 +29,7 @@ def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | No
     """An attack with these figures."""
     tpr = TprAtFpr(
         0.05, 0.03, tpr_high, None, fpr=0.001, precision=(), high_99=tpr_high,
-        reason="an FPR of 0.001 is below 1/12" if tpr_high is None else None,
+        reason="an FPR of 0.1% is below 1/12" if tpr_high is None else None,
     )  # fmt: skip
     general = EpsilonFigure(epsilon, "one side only" if epsilon is None else None, 1e-5, 0.95, "")
     return AttackFigures(
@@ -112,7 +112,7 @@ def test_what_cannot_be_measured_is_inconclusive_with_the_reason(undefined: floa
     epsilon = replace(weak.epsilon, general=replace(weak.epsilon.general, value=undefined))
     result = outcome(gate, loss=replace(weak, tpr_at_fpr=(tpr,), epsilon=epsilon))
     assert [limit.outcome for limit in result.limits] == ["inconclusive", "inconclusive"]
-    assert "(an FPR of 0.001 is below 1/12)" in result.limits[0].sentence
+    assert "(an FPR of 0.1% is below 1/12)" in result.limits[0].sentence
     assert "one side only" in result.limits[1].sentence
     assert judge_gate(Gate(max_exposed_share=1.0), {}, None).outcome == "inconclusive"
 

@@ -179,6 +179,6 @@ def test_sets_that_are_too_small_and_models_that_are_too_few_are_not_measured() 
     assert np.isnan(figures.auc.value or 0) and figures.reason == few.why_not
     signals, design = population(0, models=6)
     chosen = most_exposed_records(signals, design, np.arange(6), IN_MEMORY)
-    assert chosen.records is None and "6 models are too few" in str(chosen.reason)
+    assert chosen.records is None and "takes at least 8 models, not 6" in str(chosen.reason)
     without = Signals({"loss": signals.arrays["loss"]}, (1,), signals.labels)
     assert "log_odds" in str(most_exposed_records(without, design, np.arange(6), IN_MEMORY).reason)

@@ -49,9 +49,7 @@ def most_exposed_records(
     if missing:
         return MostExposed(None, f"the bank does not store {missing[0]}, by which they would be chosen")
     if design.n_models < LEAST_MODELS:
-        return MostExposed(
-            None, f"choosing them takes at least {LEAST_MODELS} models, not {design.n_models}"
-        )
+        return MostExposed(None, f"choosing them takes at least {LEAST_MODELS} models, not {design.n_models}")
     gaps = separation(signals, design, targets, scratch).values
     n_chosen = max(1, round(MOST_EXPOSED_SHARE * gaps.shape[1]))
     chosen = np.empty((len(targets), n_chosen), dtype=np.int64)

@@ -111,7 +111,7 @@ def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
     order = np.argsort(scores, axis=1)
     order += n_records * np.arange(n_targets)[:, None]  # places in the scores of all targets
     ascending, member = scores.reshape(-1)[order], is_member.reshape(-1)[order]
-    counts = np.zeros((n_targets, n_records + 1))
+    counts: FloatArray = np.zeros((n_targets, n_records + 1))
     np.cumsum(member, axis=1, out=counts[:, 1:])
     first, last = _ties(ascending)
     if first is last:
@@ -127,8 +127,15 @@ def ranked(scores: FloatArray, is_member: BoolArray) -> Ranked:
     above[0] = (n_members - not_above).reshape(-1)[nonmember]
     if first is not last:
         n_tied = (not_above - lower).reshape(-1)[nonmember]  # members
-        before = np.arange(n_records) - counts[:, :-1]
-        above[1:] = _shares_above(before, first - lower, last + 1 - not_above)[:, nonmember]
+        before, first_of_ties, end_of_ties = (
+            np.asarray(place - members, dtype=np.float64)
+            for place, members in (
+                (np.arange(n_records), counts[:, :-1]),
+                (first, lower),
+                (last + 1, not_above),
+            )
+        )
+        above[1:] = _shares_above(before, first_of_ties, end_of_ties)[:, nonmember]
         above[0] += n_tied * above[1]
     sides = Side.of(is_member), Side.of(~is_member)
     return Ranked(scores, *sides, wins, ascending.reshape(-1)[nonmember], above, first is not last)

@@ -150,8 +150,8 @@ def why_unresolvable(fpr_budget: float, n_members: int, n_nonmembers: int) -> st
         return f"needs both sides, got {n_members} members and {n_nonmembers} non-members"
     if false_positives_allowed(fpr_budget, n_nonmembers) < 1:
         return (
-            f"an FPR of {fpr_budget:g} is below 1/{n_nonmembers}, the smallest FPR measurable with "
-            f"{n_nonmembers:,} non-members"
+            f"an FPR of {100 * fpr_budget:g}% is below 1/{n_nonmembers:,}, the smallest that "
+            f"{n_nonmembers:,} non-members can measure"
         )
     return ""
 

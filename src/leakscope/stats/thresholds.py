@@ -67,7 +67,7 @@ def _tied_share(tops: Sequence[FloatArray], highest: FloatArray, n_allowed: IntA
         own_above, own_reaching = _counts(own, highest[target])
         above[target] -= own_above
         reaching[target] -= own_reaching
-    return np.clip((n_allowed - above) / np.maximum(reaching - above, 1), 0.0, 1.0)
+    return np.asarray(np.clip((n_allowed - above) / np.maximum(reaching - above, 1), 0.0, 1.0))
 
 
 def _counts(ascending: FloatArray, barriers: FloatArray) -> tuple[IntArray, IntArray]:

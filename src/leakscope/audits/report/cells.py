@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.results import AuditResults, Figure, SetFigures, TprFigure
@@ -11,22 +11,27 @@ from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"
+_BOTH_ENDS = "Intervals that reach further to one side are written in brackets."
 
 
 def attack_table(results: AuditResults) -> Table:
-    """AUC, advantage and TPR of every attack, each ± half of its interval."""
-    points = next(iter(results.attacks.values())).tpr_at_fpr
-    head = ["attack", "AUC", "advantage", *(f"TPR at {percent(point.fpr)} FPR" for point in points)]
+    """AUC, advantage and TPR of every attack, each with its interval.
+
+    An FPR at which nothing was measured has no column; `remarks` say why.
+    """
+    by_attack = {label: _by_fpr(f.tpr_at_fpr) for label, f in results.attacks.items()}
+    fprs = _measured_fprs(point for own in by_attack.values() for point in own.values())
+    head = ["attack", "AUC", "advantage", *(f"TPR at {percent(fpr)} FPR" for fpr in fprs)]
     rows = [
-        [label, *map(_plus_minus, (f.auc, f.advantage)), *(_plus_minus(p, 100, 1, "%") for p in f.tpr_at_fpr)]
+        [label, *map(_with_interval, (f.auc, f.advantage)), *_rates(by_attack[label], fprs)]
         for label, f in results.attacks.items()
     ]
     n_targets = results.population.targets
     caption = (
         f"Mean over {n_targets} targets ± half the width of its 95% interval for records like these (another "
-        "sample of records, and models trained on it)."
+        f"sample of records, and models trained on it). {_BOTH_ENDS}"
         if n_targets > 1
-        else "One target ± half the width of its 95% interval over records."
+        else f"One target ± half the width of its 95% interval over records. {_BOTH_ENDS}"
     )
     return Table(head, rows, results.config.noun.say(caption))
 
@@ -40,20 +45,21 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     """
     headline, population = results.headline, results.population
     points = results.attacks[headline.attack].tpr_at_fpr
-    head = [
-        results.config.noun.many,
-        "number",
-        "attack",
-        "AUC",
-        *(f"TPR at {percent(point.fpr)} FPR" for point in points),
+    shown = [
+        (name, figures)
+        for name, figures in sets_of(results)
+        if figures.records >= fewest_records or figures.reason is not None
     ]
-    rows = [_set_row("all", population.records, headline.attack, headline.auc, points)]
-    for name, figures in sets_of(results):
-        if figures.records >= fewest_records or figures.reason is not None:
-            number = figures.records or NOT_MEASURABLE
-            rows.append(_set_row(name, number, figures.attack, figures.auc, figures.tpr_at_fpr))
+    fprs = _measured_fprs([*points, *(point for _, figures in shown for point in figures.tpr_at_fpr)])
+    rates = (f"TPR at {percent(fpr)} FPR" for fpr in fprs)
+    head = [results.config.noun.many, "number", "attack", "AUC", *rates]
+    rows = [_set_row("all", population.records, headline.attack, headline.auc, _rates(_by_fpr(points), fprs))]
+    for name, figures in shown:
+        number, own = figures.records or NOT_MEASURABLE, _rates(_by_fpr(figures.tpr_at_fpr), fprs)
+        rows.append(_set_row(name, number, figures.attack, figures.auc, own))
     kind = "for records like these" if population.targets > 1 else "over records"
-    caption = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
+    strongest = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
+    caption = f"{strongest} {_BOTH_ENDS}"
     return Table(head, rows, results.config.noun.say(caption))
 
 
@@ -64,12 +70,24 @@ def sets_of(results: AuditResults) -> list[tuple[str, SetFigures]]:
     return [*sets, *([] if headline.canaries is None else [("canaries", headline.canaries)])]
 
 
-def _set_row(
-    name: str, n_records: int | str, attack: str, auc: Figure, points: Sequence[TprFigure]
-) -> list[str]:
+def _set_row(name: str, n_records: int | str, attack: str, auc: Figure, rates: Sequence[str]) -> list[str]:
     number = n_records if isinstance(n_records, str) else f"{n_records:,}"
     own = attack if auc.value is not None else "–"  # none is the strongest where nothing is measured
-    return [name, number, own, _plus_minus(auc), *(_plus_minus(p, 100, 1, "%") for p in points)]
+    return [name, number, own, _with_interval(auc), *rates]
+
+
+def _by_fpr(points: Iterable[TprFigure]) -> dict[float, TprFigure]:
+    return {point.fpr: point for point in points}
+
+
+def _measured_fprs(points: Iterable[TprFigure]) -> list[float]:
+    """The FPRs at which any TPR was measured, the highest first."""
+    return sorted({point.fpr for point in points if point.value is not None}, reverse=True)
+
+
+def _rates(points: Mapping[float, TprFigure], fprs: Sequence[float]) -> list[str]:
+    """The cells of a row; a set without figures has no points at all."""
+    return [_with_interval(points[fpr], 100, 1, "%") if fpr in points else NOT_MEASURABLE for fpr in fprs]
 
 
 def sets_remarks(results: AuditResults) -> list[str]:
@@ -80,12 +98,13 @@ def sets_remarks(results: AuditResults) -> list[str]:
     unmeasured = [
         f"Not measurable, {name}: {say(own.reason)}." for name, own in sets if own.reason is not None
     ]
+    measured = _measured_fprs(results.attacks[results.headline.attack].tpr_at_fpr)
     rates = [
         f"Not measurable, {name}: {point.reason}."
         for name, own in sets
         if own.reason is None
         for point in own.tpr_at_fpr
-        if point.reason
+        if point.reason and point.fpr in measured  # what no record shows is among the `remarks`
     ]
     return [*([say(chosen)] if sets[0][1].reason is None else []), *unmeasured, *rates]
 
@@ -155,10 +174,15 @@ def number(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def _plus_minus(estimate: Estimate, scale: float = 1, digits: int = 3, unit: str = "") -> str:
+def _with_interval(estimate: Estimate, scale: float = 1, digits: int = 3, unit: str = "") -> str:
+    """The value ± half of its interval; with both ends where one side is longer, as near 0 or 1."""
     if estimate.value is None:
         return NOT_MEASURABLE
     value = f"{scale * estimate.value:.{digits}f}"
     if estimate.low is None or estimate.high is None:
         return value + unit
-    return f"{value} ± {scale * (estimate.high - estimate.low) / 2:.{digits}f}{unit}"
+    half = (estimate.high - estimate.low) / 2
+    if abs(estimate.value - (estimate.low + estimate.high) / 2) > half / 4:
+        ends = f"{scale * estimate.low:.{digits}f} to {scale * estimate.high:.{digits}f}"
+        return f"{value}{unit} ({ends})"
+    return f"{value} ± {scale * half:.{digits}f}{unit}"
