@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from leakscope.audits.planning import judging, trial
+from leakscope.disk import second_process
 from leakscope.evaluate.hygiene import shift
 from leakscope.leakage import bits
 
@@ -40,7 +41,13 @@ def quick_audits() -> Iterator[None]:
         patched.setattr(FigureCanvasAgg, "print_png", _leave_blank)
         patched.setattr(shift, "N_TREES", _FEW_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
+        _without_second_process(patched)
         yield
+
+
+def _without_second_process(patched: pytest.MonkeyPatch) -> None:
+    """It would know nothing of what is left out here, and so compute other numbers than this process."""
+    patched.setattr(second_process, "_started", lambda: None)
 
 
 @contextmanager
@@ -68,4 +75,5 @@ def few_permutations() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bits, "_MOST_PERMUTATIONS", bits._LEAST_PERMUTATIONS)
         patched.setattr(bits, "_JACKKNIFED_PERMUTATIONS", 1)
+        _without_second_process(patched)
         yield
