@@ -24,7 +24,8 @@ _MODELS = {
 
 def init(
     file: Annotated[
-        Path, typer.Argument(help="Your records: csv, parquet, npz or jsonl, or a folder of images or texts.")
+        Path,
+        typer.Argument(help="Your records: csv, parquet, npz or jsonl, or a folder of images or text files."),
     ],
     label: Annotated[str | None, typer.Option(help="Column of labels (default: guessed).")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed).")] = None,
