@@ -18,12 +18,6 @@ def _smaller_side(n_least: int, noun: Noun) -> str:
     return f"Every target was trained on at least {noun.counted(n_least)}, and without as many"
 
 
-def _thinness(share: float, noun: Noun) -> str:
-    if not share:
-        return f"every {noun.one} has at least {_LEAST_MODELS} models trained with it, and as many without it"
-    return f"{share:.1%} of the {noun.many} have fewer than {_LEAST_MODELS} models with them, or without them"
-
-
 def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun = RECORD) -> Outcome:
     """Counts members and non-members, and the models trained with and without each record.
 
@@ -44,5 +38,8 @@ def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun 
     if n_least < _FEW_RECORDS:
         sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
     if len(reference_mask):
-        sentence += f"; {_thinness(thin_share, noun)}"
+        sentence += (
+            f"; {thin_share:.1%} of the {noun.many} have fewer than {_LEAST_MODELS} models trained with "
+            "them, or without them"
+        )
     return Outcome(NAME, status, f"{sentence}.", {"smaller_side": n_least, "thin_share": thin_share})
