@@ -337,10 +337,11 @@ Each entry has the lowest share of populations whose 95% interval contains the t
 knows the true spread. With 200 populations, an interval that holds in 95% of all cases is seen to hold in
 92% to 98%; the lowest of three attacks is lower. A dash means not measured.
 
-*Passes at its limit* is the share of populations whose 99% interval lies wholly below the truth: so often a
-gate passes a model that is exactly at its limit. *Mean AUC*, where nothing leaks, is that of the lowest and
-of the highest attack; the standard error of a mean is 0.0005 to 0.001. *Headline above 0.5* is the share of
-populations where the interval of the headline lies wholly above 0.5 although nothing leaks.
+*Passes at its limit* is the share of populations whose 99% interval lies wholly below the truth: how often a
+gate passes a model that is exactly at its limit. *Mean AUC*, without leakage, is given for the attack with
+the lowest mean and for the one with the highest; the standard error of a mean is 0.0005 to 0.001. *Headline
+above 0.5* is the share of populations where the interval of the headline lies wholly above 0.5 although
+nothing leaks.
 
 ## What cannot be had
 

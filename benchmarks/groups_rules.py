@@ -105,7 +105,7 @@ def main() -> None:
         f"simulated, correlation {share:g}": [simulated(seed, share) for seed in range(N_SEEDS)]
         for share in (0.0, 0.3, 0.8)
     }
-    cases |= {"digits, random units": [digits(False)], "digits, units of alike digits": [digits(True)]}
+    cases |= {"digits, random units": [digits(False)], "digits, units of similar digits": [digits(True)]}
     for case, banks in cases.items():
         for attack in ATTACKS:
             aucs = np.mean([list(aucs_by_rule(attack, *bank)) for bank in banks], axis=0)

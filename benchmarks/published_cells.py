@@ -55,9 +55,9 @@ CELLS = (
 _SETTING = """
 RMIA's table 2 is of WRN-28-2 networks trained for 100 epochs on random halves of CIFAR-10's 50,000 records.
 Users of the released code report an AUC of .61 to .65 where the table has .69 to .71. Our bank repeats the
-setting. A number of OUT references in the table stands beside twice as many of ours, half of which are OUT
-for a record. "Published signal" is the soft-margin Taylor softmax of one image; attacks without a number of
-queries read the mean over the image and its mirror image. The table's figures are of 18 queries per record.
+setting. A row with k OUT references in the table has 2k of ours, because half of ours are OUT for a record.
+"Published signal" is the soft-margin Taylor softmax of one image; attacks without a number of queries read
+the mean over the image and its mirror image. The table's figures are for 18 queries per record.
 """
 _MISSING = f"The bank {SETTING} is not on this page yet."
 

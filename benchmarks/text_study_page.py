@@ -115,7 +115,7 @@ _DIFFERENT = """
 None of these verdicts says that a publication is wrong about its own setting: models there are larger, and
 their bases have seen far more text. `benchmarks/text_study_claims.py` has the rule for each verdict. The
 rules were written before the models were trained, with four changes when the results were known, which the
-file names. Two rows beginning with "The same" were added. Equal quality is defined in another way, and its
+file names. Two rows beginning with "The same" were added. Equal quality is defined differently, and its
 verdict requires that AUC and TPR agree: by the AUC alone it would be "refuted".
 """
 

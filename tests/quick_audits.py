@@ -3,6 +3,9 @@
 Pictures are not rendered, though their charts are still translated for matplotlib; the forests of the check
 for shift and the boosted trees of the attack `quantile` are few. Together these are more than half of the
 time of a small audit. A test that looks at any of them uses the fixture `whole_audits`.
+
+What is patched here is not patched in a second process, so none is started: an audit that it helped would
+have other figures than one that did all in this process, and `verify` would refuse it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ def quick_audits() -> Iterator[None]:
     """Leaves them out."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _leave_blank)
+        patched.setattr(second_process, "_started", lambda: None)
         patched.setattr(shift, "N_TREES", _FEW_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
         _without_second_process(patched)
@@ -73,6 +77,7 @@ def short_trials(patched: pytest.MonkeyPatch) -> None:
 def few_permutations() -> Iterator[None]:
     """Bits with a quarter of the permutations, which take a quarter of the time of a small audit."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(second_process, "_started", lambda: None)
         patched.setattr(bits, "_MOST_PERMUTATIONS", bits._LEAST_PERMUTATIONS)
         patched.setattr(bits, "_JACKKNIFED_PERMUTATIONS", 1)
         _without_second_process(patched)

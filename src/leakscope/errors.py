@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
         member._value_, member.meaning = value, meaning
         return member
 
-    SUCCESS = 0, "success; where a gate was set, it passed; a claim, if any, was not refuted"
+    SUCCESS = 0, "success; the gate, if any, passed, and the claim, if any, was not refuted"
     GATE_FAILED = (
         1,
         "the gate failed: a limit is broken, a claim is refuted, or a run leaks more than the baseline of "
@@ -27,7 +27,10 @@ class ExitCode(IntEnum):
     )
     INPUT_WRONG = 2, "the input is wrong: an option, a config, a file"
     RUN_FAILED = 3, "the run failed or its folder is in use; the same command may succeed later"
-    INCONCLUSIVE = 4, "inconclusive: a check of the audit failed, or gate or claim could not be decided"
+    INCONCLUSIVE = (
+        4,
+        "inconclusive: a check of the audit failed, or the gate or the claim could not be decided",
+    )
     INTERRUPTED = 130, "interrupted by Ctrl-C; the same command resumes"
 
 

@@ -155,7 +155,7 @@ def test_the_run_verifies_and_its_report_can_be_written_again(advised: tuple[Pat
     before = page.read_text()
     with quick_audits():
         rebuild_report(advice.folder)
-    assert page.read_text() == before and "Which defence to take" in before
+    assert page.read_text() == before and "Which defence to choose" in before
 
 
 def test_a_redacted_page_can_be_written(advised: tuple[Path, Advice]) -> None:

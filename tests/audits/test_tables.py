@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
 def test_a_table_as_the_source_is_explained() -> None:
     with pytest.raises(InputError, match=r"source is DataFrame: give a table as X=..., with y=..."):
         leakscope.audit(people(), estimator=TREE)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="there is nothing to audit: give a table"):
+    with pytest.raises(InputError, match="there is nothing to audit: pass a table"):
         leakscope.audit()
 
 

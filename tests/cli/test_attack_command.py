@@ -207,7 +207,7 @@ def test_a_net_is_queried_on_two_tables(model_files: list[str | Path], tmp_path:
         (["--net-options", "width=5"], "is not JSON"),
         (["--net-options", "[5]"], "must be a JSON object"),
         (["--net", "mpl"], "net='mpl' is unknown"),
-        (["--pixel-mean", "0.5"], "--pixel-mean and --pixel-std belong together"),
+        (["--pixel-mean", "0.5"], "--pixel-mean and --pixel-std go together"),
         (["--pixel-mean", "a", "--pixel-std", "1"], "--pixel-mean='a': give numbers"),
         (["--pixel-mean", "0.5", "--pixel-std", "1"], "are for uint8 images"),
         (["--device", "tpu"], "device='tpu' is unknown"),

@@ -130,6 +130,7 @@ def change(**changes: Any) -> dict[str, Any]:
          r"of 4 rows do not add up to 1 \(first: row-0, 0.9\)"),
         (change(extra=np.zeros((4, 2))), r"array 'extra' has shape \(4, 2\)"),
         (change(reference_logits=LOGITS[None]), "array 'reference_members' does not exist"),
+        (change(shadow_logits=LOGITS[None]), "one value per record; did you mean 'reference_logits'"),
         (change(reference_members=MEMBERS[None]),
          "has no array reference_logits, reference_probabilities or reference_outputs"),
         (change(reference_logits=LOGITS[None, :2], reference_members=MEMBERS[None]),
@@ -184,7 +185,7 @@ def test_absent_and_unknown_files(tmp_path: Path) -> None:
 
 def test_the_noun_checks_itself() -> None:
     ids = np.array(["a", "b", "c", "d"])
-    with pytest.raises(InputError, match="belong together"):
+    with pytest.raises(InputError, match="go together"):
         Predictions(LOGITS, LABELS, ids, reference_logits=LOGITS[None])
     with pytest.raises(InputError, match="logits hold NaN"):
         Predictions(LOGITS * np.float32(np.nan), LABELS, ids)

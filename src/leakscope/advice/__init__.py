@@ -1,1 +1,1 @@
-"""Advice: which defence to take for a model, measured on the model itself within a stated time."""
+"""Advice: which defence to choose for a model, measured on the model itself within a stated time."""

@@ -24,7 +24,7 @@ _RULE = (
 def write_report(results: AdviceResults, folder: Path, redacted: bool) -> None:
     """Writes report.html, report.md and figures/trade.png, or the redacted page."""
     Page(
-        title=f"Which defence to take: {results.config.records}",
+        title=f"Which defence to choose: {results.config.records}",
         headline=headline(results),
         facts=_facts(results),
         sections=[

@@ -27,7 +27,7 @@ class DataSection:
 
     Attributes:
         dataset: one of `leakscope data list`, or "package.module:function" for your own reader.
-        file: a csv, parquet, npz or jsonl file, or a folder of images, arrays or texts; relative to the
+        file: a csv, parquet, npz or jsonl file, or a folder of images, arrays or text files; relative to the
             config file.
         label: column (npz: array) of labels; needed for csv and parquet, unless `text` is given.
         id: column (npz: array) of unique ids; without one, records are numbered by row.

@@ -109,7 +109,7 @@ def type_text(hint: Any) -> str:
     if is_list(one):
         of = [_of_tables(part) or f"{type_text(part)}s" for part in value_types(get_args(one)[0])]
         return f"list of {' or '.join(of)}"
-    names = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path"}
+    names = {str: "string", int: "whole number", float: "number", bool: "true or false", Path: "path"}
     return names.get(one, "table")
 
 

@@ -91,7 +91,7 @@ def audit(
         source = _table(source, X, roles, recipe)
     elif given or source is None:
         problem = f"{', '.join(given)} would do nothing without X" if given else "there is nothing to audit"
-        raise InputError(f"{problem}: give a table, X=df with y=..., or records, as leakscope.load('digits')")
+        raise InputError(f"{problem}: pass a table (X=df, y=...) or records (leakscope.load('digits'))")
     return run_audit(audit_settings(settings), audit_source(source, recipe, outputs), out, progress)
 
 

@@ -188,8 +188,8 @@ class AuditSettings:
             raise InputError(f"{what} several queries per record; say how many, for example queries=4")
         if self._asks_again and QUERY_LOG_ODDS not in names:
             raise InputError(
-                f"queries={self.queries} would do nothing: no attack reads them; choose one that does, as "
-                f"eb_lira(queries=all), or store them with signals={[QUERY_LOG_ODDS]}"
+                f"queries={self.queries} would do nothing: no attack reads them; choose one that does, "
+                f"such as eb_lira(queries=all), or store them with signals={[QUERY_LOG_ODDS]}"
             )
         return tuple(sorted(names))
 

@@ -205,7 +205,7 @@ def _pixel_scaling(mean: str | None, std: str | None) -> tuple[Floats | None, Fl
     if mean is None and std is None:
         return None, None
     if mean is None or std is None:
-        raise InputError("--pixel-mean and --pixel-std belong together; give both or neither")
+        raise InputError("--pixel-mean and --pixel-std go together; give both or neither")
     pair = {"--pixel-mean": mean, "--pixel-std": std}
     first, second = (numbers(text, float, option, "numbers", "0.48,0.45") for option, text in pair.items())
     return first, second

@@ -61,7 +61,7 @@ def audit(
         typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/ and the name of the file)."),
     ] = None,
     models: Annotated[
-        int | None, typer.Option(help="Number of models; more than a finished run holds extends it.")
+        int | None, typer.Option(help="Number of models; a larger number extends a finished run.")
     ] = None,
     unit: Unit = None,
     queries: Queries = None,
@@ -80,7 +80,8 @@ def audit(
     ] = None,
     data_dir: DataDir = None,
     reuse: Annotated[
-        bool, typer.Option("--reuse", help="Use trained models although your code has changed or is unknown.")
+        bool,
+        typer.Option("--reuse", help="Reuse trained models even if your code has changed or is unknown."),
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over: remove what the run folder holds.")
@@ -95,8 +96,8 @@ def audit(
 ) -> None:
     """Train a population of your model on random halves of your records, and measure what leaks.
 
-    With --predictions, audit one model by the predictions you saved. Columns of a csv or parquet file are
-    recognized by their names; options name those that are called otherwise.
+    With --predictions, audit one model from the predictions you saved. Columns of a csv or parquet file are
+    recognized by their names; if yours have other names, pass them with the options below.
     """
     from leakscope.audits.run import run_audit
     from leakscope.audits.settings import DEFAULT_MODELS
@@ -141,10 +142,10 @@ def audit(
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder to write to; by default runs/demo, with --text runs/demo-text."),
+        typer.Option(help="Run folder (default: runs/demo; with --text, runs/demo-text)."),
     ] = None,
     models: Annotated[
-        int | None, typer.Option(help="Number of models, an even number; by default 64, with --text 8.")
+        int | None, typer.Option(help="Number of models; must be even (default: 64; with --text, 8).")
     ] = None,
     text: Annotated[
         bool, typer.Option("--text", help="Audit a tiny language model on made-up letters with secrets.")

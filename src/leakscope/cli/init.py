@@ -24,13 +24,14 @@ _MODELS = {
 
 def init(
     file: Annotated[
-        Path, typer.Argument(help="Your records: csv, parquet, npz or jsonl, or a folder of images or texts.")
+        Path,
+        typer.Argument(help="Your records: csv, parquet, npz or jsonl, or a folder of images or text files."),
     ],
     label: Annotated[str | None, typer.Option(help="Column of labels (default: guessed).")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids (default: guessed).")] = None,
     unit: Annotated[
         str | None,
-        typer.Option(help="Column that says whose record it is, as patient (default: guessed)."),
+        typer.Option(help="Column that says whose record it is, such as patient (default: guessed)."),
     ] = None,
     net: Annotated[
         str | None, typer.Option(help="Network: mlp, cnn, ... or package.module:factory (default: mlp).")
@@ -54,7 +55,7 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take every guess.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a config file for your records, with comments that say why each setting is as it is.
+    """Write a config file for your records, with comments that explain each setting.
 
     On a terminal, asks what the options do not say. An existing file is never overwritten.
     """

@@ -30,8 +30,8 @@ Redact = Annotated[
     typer.Option(
         "--redact/--no-redact",
         show_default=False,
-        help="Write report-redacted.html, a page to hand on that says nothing about a single record; or the "
-        "private report.html. By default, whichever the run has.",
+        help="Write report-redacted.html, a page to share that says nothing about individual records, or the "
+        "private report.html (default: whichever the run has).",
     ),
 ]
 WithMembership = Annotated[
@@ -48,7 +48,7 @@ Queries = Annotated[
 ]
 Unit = Annotated[
     str | None,
-    typer.Option(help="Who is a member: the column that says whose record it is (default: single records)."),
+    typer.Option(help="Column that says whose record it is, if people have several records (default: none)."),
 ]
 Attacks = Annotated[
     str | None,

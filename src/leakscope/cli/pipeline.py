@@ -20,7 +20,7 @@ GateName = Annotated[
     typer.Option(
         "--gate",
         metavar="PRESET",
-        help="Limits by the model's use: release, research or internal; limits of the config come first.",
+        help="Limits by the model's use: release, research or internal; limits in the config override them.",
     ),
 ]
 Junit = Annotated[

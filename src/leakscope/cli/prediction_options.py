@@ -43,7 +43,7 @@ Logit = Annotated[
 Prediction = Annotated[str | None, _column("Numbers that a regression predicts (default: output).")]
 Classes = Annotated[
     str | None,
-    _column("Classes of the columns of --prob or --logit, in their order; of one column, its class.",
+    _column("Classes of the columns in --prob or --logit, in the same order.",
             metavar="CLASS,..."),
 ]  # fmt: skip
 ModelColumn = Annotated[

@@ -149,7 +149,7 @@ def _strongest(comparison: RunComparison, attack: str, baseline: str) -> str:
 
 def _cost(comparison: RunComparison) -> str:
     if comparison.accuracy is None:
-        return "Accuracy is not compared: some run does not store which predictions are correct."
+        return "Accuracy is not compared: not every run stores which predictions are correct."
     accuracy = comparison.accuracy.nonmembers
     change = f"from {accuracy.baseline or 0:.1%} to {accuracy.other or 0:.1%}, {_points(accuracy)}"
     if accuracy.low is None or accuracy.high is None:

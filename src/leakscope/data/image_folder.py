@@ -184,7 +184,7 @@ def _decoded(picture: _Picture, form: _Form) -> npt.NDArray[np.uint8]:
     """uint8 (channels, height, width)."""
     with _opened(picture) as image:
         if image.size != (form.width, form.height):
-            raise InputError(f"{picture.id} was changed while it was read; run the same command again")
+            raise InputError(f"{picture.id} was changed while it was being read; run the same command again")
         pixels = np.asarray(image.convert("L" if form.n_channels == 1 else "RGB"), dtype=np.uint8)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 

@@ -137,7 +137,7 @@ def _two_classes(model: ModelColumns, labels: TrueClasses, given: Sequence[str])
         many = f"has {len(labels.names):,} classes ({listed(labels.names, _SHOWN)})"
         raise InputError(
             f"label column {labels.column!r} {many}, but there is one column of {model.kind}, {column!r}; "
-            "give one per class, as prob_CLASS or with --prob"
+            "give one per class, named prob_CLASS or listed in --prob"
         )
     if len(given) > 2:
         raise InputError(f"classes={list(given)}: name the class that {column!r} is about")

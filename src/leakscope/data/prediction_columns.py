@@ -122,7 +122,7 @@ def _refuse_lists(file: ColumnFile, names: Sequence[str]) -> None:
         if isinstance(series.dtype, pl.List | pl.Array) or text.lstrip().startswith(("[", "(")):
             raise InputError(
                 f"output {series.name!r} holds several numbers in one cell, such as {text[:40]!r}; write one "
-                "column per class, as prob_CLASS"
+                "column per class, named prob_CLASS"
             )
 
 

@@ -47,7 +47,9 @@ def side_by_side(
     own = _target_name(names, model, target)
     references = [name for name in names if name != own]
     if references and roles.member is None:
-        raise InputError("does not say who is a member of which model; name the column with --member")
+        raise InputError(
+            "does not say which records are members of which model; name the column with --member"
+        )
     wide = _rows_of(file, model, own, roles.id)
     for number, name in enumerate(references):
         needed = [*outputs, *([] if roles.member is None else [roles.member]), roles.label]

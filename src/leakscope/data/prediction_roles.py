@@ -171,9 +171,13 @@ def reference_columns(names: Sequence[str], number: int, target: ModelColumns) -
     own = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
     found = _recognized([name for name in own if name != "member"])
     if found is None:
-        raise InputError(f"has no column {alike[0]}; name the outputs of reference models as the target's")
+        raise InputError(
+            f"has no column {alike[0]}; give the outputs of reference models the target's column names"
+        )
     if (found.kind == "outputs") != (target.kind == "outputs"):
-        raise InputError(f"reference_{number} has {found.kind}, the model {target.kind}; save all alike")
+        raise InputError(
+            f"reference_{number} has {found.kind}, the model {target.kind}; save the same for all"
+        )
     if len(found.names) != len(target.names):
         raise InputError(
             f"reference_{number} has {len(found.names)} classes, the model itself {len(target.names)}; "
@@ -184,8 +188,8 @@ def reference_columns(names: Sequence[str], number: int, target: ModelColumns) -
         found = found._replace(names=tuple(found.names[at] for at in place), classes=target.classes)
     elif found.classes != target.classes:
         raise InputError(
-            f"reference_{number} has the classes {listed(found.classes)}, the model itself "
-            f"{listed(target.classes)}; name the columns of all models alike"
+            f"reference_{number} has the classes {listed(found.classes)}, the model itself has "
+            f"{listed(target.classes)}; use the same column names for all models"
         )
     return found._replace(names=tuple(f"{prefix}{name}" for name in found.names))
 

@@ -21,7 +21,7 @@ from leakscope.data.npz_file import as_vector, check_lengths, read_arrays
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.storage import user_file
 from leakscope.disk.string_arrays import numbered_ids
-from leakscope.errors import InputError
+from leakscope.errors import InputError, did_you_mean
 from leakscope.signals.probabilities import floor_of, floored_log, smallest_positive
 from leakscope.types import regression_label_problems
 
@@ -236,7 +236,7 @@ def _read_npz(path: Path) -> Predictions:
     given, kind = _given_outputs(arrays, "")
     require_names("label array", ["labels"], list(arrays))
     taken = {given, "labels", "ids", *_REFERENCE_NAMES}
-    vectors = {name: as_vector(name, array) for name, array in arrays.items() if name not in taken}
+    vectors = {name: _column(name, array) for name, array in arrays.items() if name not in taken}
     labels = as_vector("labels", arrays["labels"])
     ids = as_vector("ids", arrays["ids"]).astype(np.str_) if "ids" in arrays else None
     check_lengths({given: arrays[given], "labels": labels, **vectors})
@@ -252,6 +252,15 @@ def _read_npz(path: Path) -> Predictions:
         reference_logits=reference_logits,
         reference_in_mask=reference_in_mask,
     )
+
+
+def _column(name: str, array: AnyArray) -> AnyArray:
+    """Membership or a group; an array of another shape may be one of reference models, named differently."""
+    try:
+        return as_vector(name, array)
+    except InputError as error:
+        remedy = did_you_mean(name.replace("shadow", "reference"), _REFERENCE_NAMES, before="; ")
+        raise InputError(f"{error}{remedy}") from error
 
 
 def _given_outputs(arrays: dict[str, AnyArray], prefix: str) -> tuple[str, Kind]:
@@ -351,7 +360,7 @@ def _check_shapes(predictions: Predictions) -> None:
     }
     references, in_mask = predictions.reference_logits, predictions.reference_in_mask
     if (references is None) != (in_mask is None):
-        raise InputError("reference logits and reference members belong together; give both or neither")
+        raise InputError("reference logits and reference members go together; give both or neither")
     if references is not None:
         expected["reference logits"] = (references, (len(references), n, shape[-1]))
         expected["reference members"] = (in_mask, (len(references), n))

@@ -85,5 +85,5 @@ def _parsed(content: bytes) -> Sealed:
         arrays[str(name)] = np.frombuffer(content, dtype, n, at).reshape(shape)
         at += n * dtype.itemsize
     if at != len(content):
-        raise ValueError("there is more than the header says")
+        raise ValueError("the file is longer than its header says")
     return Sealed(header, arrays)

@@ -91,7 +91,8 @@ def check_references(references: BoolArray, is_member: BoolArray) -> None:
     if abs(z) > _LARGEST_Z:
         raise InputError(
             "claim: the training sets of the reference models depend on the target's (its members are in "
-            f"{'more' if z > 0 else 'fewer'} of them); a claim needs references that were drawn independently"
+            f"{'more' if z > 0 else 'fewer'} of them); "
+            "a claim needs references whose training sets were drawn independently"
         )
 
 

@@ -89,7 +89,7 @@ class TrainingRequest:
             raise InputError(f"queries={self.queries}: several queries per record are for classifiers only")
         if self.queries < 2 or QUERY_LOG_ODDS not in self.signal_names:
             raise InputError(
-                f"signals={QUERY_LOG_ODDS!r} and a number of queries, as queries=4, belong together"
+                f"signals={QUERY_LOG_ODDS!r} and a number of queries (queries=4) go together; give both"
             )
         mirrors = isinstance(self.recipe, FunctionRecipe) or getattr(self.recipe, "flips", False)
         shape = tuple(self.records.features.shape[1:])

@@ -223,7 +223,7 @@ def set_sentences(results: AuditResults) -> list[str]:
     is_small = results.is_of_one_model and most_exposed.records < FEWEST_RECORDS
     if most_exposed.reason is None and not is_small:
         whom = f"{MOST_EXPOSED_SHARE:.0%} of the {results.config.noun.many}"
-        share = f"most exposed {whom} (chosen on the other models)"
+        share = f"most exposed {whom} (chosen by the other models)"
         sentences.append(f"Among the {share}, {_how_often_in(most_exposed)}.")
     if canaries is not None and results.is_of_one_model and canaries.records < FEWEST_RECORDS:
         return sentences

@@ -66,7 +66,7 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to take: accuracy against leakage on all records, canaries and most exposed records.
+    """Which defence to choose: accuracy against leakage on all records, canaries and most exposed records.
 
     Of a regression, R² takes the place of accuracy.
     """

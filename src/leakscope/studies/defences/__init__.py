@@ -1,1 +1,1 @@
-"""Which defence to take: the same records and design under many defences, accuracy against leakage."""
+"""Which defence to choose: the same records and design under many defences, accuracy against leakage."""

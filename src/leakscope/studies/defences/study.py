@@ -63,7 +63,7 @@ def compare_defences(
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
     **settings: Any,
 ) -> DefencesResults:
-    """Trains a population per defence and strength, attacks all of them, and says which defence to take.
+    """Trains a population per defence and strength, attacks all of them, and says which defence to choose.
 
     Args:
         records: whose membership is to be protected; labels are classes, or numbers to predict.
