@@ -45,13 +45,7 @@ def quick_audits() -> Iterator[None]:
         patched.setattr(second_process, "_started", lambda: None)
         patched.setattr(shift, "N_TREES", _FEW_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
-        _without_second_process(patched)
         yield
-
-
-def _without_second_process(patched: pytest.MonkeyPatch) -> None:
-    """It would know nothing of what is left out here, and so compute other numbers than this process."""
-    patched.setattr(second_process, "_started", lambda: None)
 
 
 @contextmanager
@@ -80,5 +74,4 @@ def few_permutations() -> Iterator[None]:
         patched.setattr(second_process, "_started", lambda: None)
         patched.setattr(bits, "_MOST_PERMUTATIONS", bits._LEAST_PERMUTATIONS)
         patched.setattr(bits, "_JACKKNIFED_PERMUTATIONS", 1)
-        _without_second_process(patched)
         yield
