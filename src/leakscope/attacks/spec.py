@@ -88,7 +88,7 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
     return cls
 
 
-def _parse(text: str) -> tuple[str, dict[str, Any]]:
+def _parse(text: str) -> tuple[str, dict[str, object]]:
     """Name and options of "name(option=value, ...)"."""
     try:
         return read_call(text)
@@ -97,7 +97,7 @@ def _parse(text: str) -> tuple[str, dict[str, Any]]:
         raise InputError(f"attack={text!r}: {error}{example}") from error
 
 
-def _create(cls: type[Attack], name: str, options: dict[str, Any]) -> Attack:
+def _create(cls: type[Attack], name: str, options: dict[str, object]) -> Attack:
     known = accepted_values(cls)
     unknown = sorted(set(options) - set(known))
     if unknown:

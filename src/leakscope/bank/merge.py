@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -286,7 +286,7 @@ def _check_unfinished(parts: Sequence[Part]) -> None:
         )
 
 
-def _what_must_agree(part: Part) -> dict[str, Any]:
+def _what_must_agree(part: Part) -> dict[str, object]:
     identity = to_jsonable(part.bank.identity)
     return {
         **{name: identity[name] for name in ("records", "recipe", "signals")},

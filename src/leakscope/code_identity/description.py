@@ -43,7 +43,7 @@ def _is_estimator(value: Any) -> bool:
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
-def _parameters(estimator: Any) -> dict[str, Any]:
+def _parameters(estimator: Any) -> dict[str, object]:
     parameters = estimator.get_params(deep=False)
     return {name: parameters[name] for name in sorted(parameters) if name != "random_state"}
 

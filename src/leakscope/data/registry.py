@@ -68,7 +68,7 @@ def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Recor
         raise InputError(f"{name}: cannot read {error.filename}: {error.strerror}; check the file") from error
 
 
-def _own_records(path: str, options: dict[str, Any]) -> Records:
+def _own_records(path: str, options: dict[str, object]) -> Records:
     """What the user's function returns."""
     function = import_object("dataset", path, "my_package.data:my_records")
     if not callable(function):

@@ -204,7 +204,7 @@ def _outputs(model: Any, layout: Layout, features: AnyArray) -> AnyArray:
     return torch.cat(logits).numpy()
 
 
-def _moved(inputs: Any, model: Any) -> dict[str, Any]:
+def _moved(inputs: Any, model: Any) -> dict[str, object]:
     return {name: v.to(model.device) if hasattr(v, "to") else v for name, v in inputs.items()}
 
 

@@ -138,7 +138,7 @@ def _scatter(axes: Axes, trace: PlotlyFigure, x: FloatArray, y: FloatArray) -> N
     hue = _colour(stroke.get("color") or marker.get("color"))
     symbol = marker.get("symbol", "circle")
     is_shown = trace.get("showlegend", True) and "name" in trace
-    style: dict[str, Any] = {
+    style: dict[str, object] = {
         "color": hue,
         "linestyle": _DASHES[stroke.get("dash", "solid")] if "lines" in mode else "none",
         "linewidth": 1.6,

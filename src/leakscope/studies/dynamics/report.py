@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.errors import InputError
@@ -136,7 +136,7 @@ _OF_CONFIG = ("bank", "config", "population", "dataset", "net", "optimizer", "ep
               "precision", "models", "design", "seed", "store_logits")  # fmt: skip
 
 
-def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[str, Any]]]:
+def _presets(config: DynamicsConfig, populations: int) -> list[tuple[str, dict[str, object]]]:
     """The presets that give this config, each with the options needed on top."""
     candidates = []
     for preset, settings in PRESETS.items():
