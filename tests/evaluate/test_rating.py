@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from leakscope import audit
 from leakscope.data.canaries import Canaries
 from leakscope.evaluate.hygiene.outcome import Outcome
-from leakscope.evaluate.levels import LEVELS, SEPARATIONS, auc_of, tpr_of
+from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.rating_sentences import rating_sentence, threshold
@@ -87,7 +87,8 @@ def test_the_table_of_the_documentation_is_computed() -> None:
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     table = {row[0]: row[1:] for row in rows if row[0] in SEPARATIONS}
     assert list(table) == list(SEPARATIONS)
-    for level, (mu, auc, *tprs, bits) in table.items():
+    for level, (mu, auc, advantage, *tprs, bits) in table.items():
+        assert float(advantage) == pytest.approx(advantage_of(level), abs=5e-4)
         assert float(mu) == SEPARATIONS[level] and float(bits) == WORST_BITS[level]
         assert float(auc.removeprefix("above ")) == pytest.approx(auc_of(level), abs=5e-4)
         for fpr, shown in zip((0.1, 0.01, 0.001, 0.0001), tprs, strict=True):

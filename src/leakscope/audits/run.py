@@ -280,5 +280,5 @@ def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -
     from leakscope.audits.report.page import write_report
     from leakscope.evaluate.attacked import attacked
 
-    everyone = attacked(Bank.open(folder), results.config)
+    everyone = attacked(Bank.open(folder), results.config).inverted(results.inverted_attacks)
     write_report(results, everyone.without(RecordMetadata.read(folder).canaries), disclosure)

@@ -6,6 +6,7 @@ with more reference models.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,11 @@ class FinishedAudit:
     def design_sha256(self) -> str:
         """Equal for audits whose models have the same training sets."""
         return str(self.bank.identity.design.sha256)
+
+    @property
+    def signs(self) -> Mapping[str, int]:
+        """Label of each attack -> -1 where members have the lower scores, else 1."""
+        return {label: -1 if f.inverted else 1 for label, f in self.results.attacks.items()}
 
     @property
     def columns(self) -> set[str]:

@@ -169,13 +169,13 @@ def _results(
 def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> _Figures:
     targets = audit.results.config.targets
     if targets is not None:
-        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0])
+        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0], audit.signs)
     # Models of the same design are compared in pairs, so one that diverged in any run counts in none.
     diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
     bank = audit.bank
     signals, design = without_records(bank.signals(), bank.design(), audit.canaries, bank.scratch)
     converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
-    return population_figures(signals, design, spec, audit.groups, converged)
+    return population_figures(signals, design, spec, audit.groups, converged, audit.signs)
 
 
 def _compared(

@@ -112,13 +112,20 @@ class OneModelFigures:
         return round(rate * n) if n else 0, n
 
 
+Signs = Mapping[str, int]
+"""Label of each attack -> -1 where its audit found the lower scores to be those of members, else 1."""
+
+
 def one_model_figures(
-    signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, target: int
+    signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, target: int, signs: Signs
 ) -> OneModelFigures:
     """Scores of one target."""
     targets = np.array([target])
     return OneModelFigures(
-        scores={attack.label: attack(signals, design, targets).values[0] for attack in spec.attacks},
+        scores={
+            attack.label: signs[attack.label] * attack(signals, design, targets).values[0]
+            for attack in spec.attacks
+        },
         is_member=design.of_units.in_mask[target],
         accuracies=_accuracies(signals, design, targets) if spec.with_accuracy else None,
         groups=groups,
@@ -131,7 +138,7 @@ def _accuracies(signals: Signals, design: Design, targets: IntArray) -> tuple[fl
 
 
 def population_figures(
-    signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, models: IntArray
+    signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, models: IntArray, signs: Signs
 ) -> Replicated:
     """Figures of the given models of a population, and the same without each of at most 16 groups of them."""
     keys = spec.keys(groups)
@@ -140,8 +147,17 @@ def population_figures(
     n_groups = min(len(models), _MOST_GROUPS) if len(models) >= _FEWEST_MODELS else 0
     left_out = model_groups(len(models), n_groups) if n_groups else []
     samples = [models, *(np.delete(models, group) for group in left_out)]
-    figures = np.array([_mean_figures(stored.take(m), design.take(m), spec, keys, in_group) for m in samples])
-    return Replicated(figures[0], figures[1:])
+
+    def scores(own: Signals, models: Design) -> dict[str, FloatArray]:
+        scored = {label: attack(own, models).values for label, attack in spec.scored_attacks.items()}
+        return {label: signs.get(label, 1) * values for label, values in scored.items()}
+
+    def figures(models: IntArray) -> list[float]:
+        own, trained_on = stored.take(models), design.take(models)
+        return _mean_figures(own, trained_on, scores(own, trained_on), keys, in_group)
+
+    whole, *without = map(figures, samples)
+    return Replicated(np.array(whole), np.array(without).reshape(len(without), len(whole)))
 
 
 def _last_checkpoint(signals: Signals, spec: ComparisonSpec) -> Signals:
@@ -155,14 +171,14 @@ def _last_checkpoint(signals: Signals, spec: ComparisonSpec) -> Signals:
 def _mean_figures(
     signals: Signals,
     design: Design,
-    spec: ComparisonSpec,
+    scores: Mapping[str, FloatArray],
     keys: Sequence[FigureKey],
     in_group: Mapping[FigureKey, BoolArray],
 ) -> list[float]:
     """Means over targets, one per key."""
     in_mask = design.of_units.in_mask
-    scores = {label: attack(signals, design).values for label, attack in spec.scored_attacks.items()}
-    accuracy = rates_by_model(signals.last("correct"), design.in_mask) if spec.with_accuracy else None
+    needs_accuracy = any(key.attack is None for key in keys)
+    accuracy = rates_by_model(signals.last("correct"), design.in_mask) if needs_accuracy else None
 
     def figure(key: FigureKey) -> float:
         if accuracy is not None and key.attack is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import IntArray
+from leakscope.array_types import FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
@@ -59,6 +59,16 @@ class Attacked(NamedTuple):
     def units_of(self, records: IntArray) -> IntArray:
         """The units that some records belong to, ascending; int64 (units,)."""
         return records if self.design.units is None else np.unique(self.design.units[records])
+
+    def inverted(self, labels: Collection[str]) -> Attacked:
+        """The same, where the scores of these attacks have the opposite sign."""
+
+        def negated(values: FloatArray) -> FloatArray:
+            return np.negative(values, out=self.bank.scratch.empty(values.shape))
+
+        own = {label: self.scores[label] for label in labels}
+        turned = {label: Scores(label, one.targets, negated(one.values)) for label, one in own.items()}
+        return self._replace(scores={**self.scores, **turned})
 
     def without(self, canaries: IntArray) -> Attacked:
         """The same of all records but the canaries, which were attacked with them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -146,9 +147,24 @@ def _each_measured(
 
 
 def _measured(common: _Common, one: _Attack) -> _Measured:
-    """The figures of one attack."""
+    """The figures of one attack, in the direction in which it works.
+
+    Attacks without references of both kinds assume that members have the higher scores. Some trainings, such
+    as label smoothing, turn that around, and whoever notices turns the scores around, too. The 99% interval
+    decides, so models that leak nothing are judged this way in 0.5% of audits.
+    """
+    replicates = common.sample.replicates(one.fitted)
+    found = _measured_as_scored(common, one, replicates)
+    highest = found.figures.auc.high_99
+    if one.fitted.references == "both" or highest is None or not highest < 0.5:
+        return found
+    turned = one._replace(scores=-one.scores, own_scores=-one.own_scores)
+    found = _measured_as_scored(common, turned, replicates.negated())
+    return found._replace(figures=replace(found.figures, inverted=True))
+
+
+def _measured_as_scored(common: _Common, one: _Attack, replicates: Replicates) -> _Measured:
     sets, sample, budgets = common.sets, common.sample, common.config.fpr_budgets
-    replicates = sample.replicates(one.fitted)
     exposed, planted = (
         _on_set(records, one.scores, common.in_mask, replicates, sample)
         for records in (sets.most_exposed, sets.canaries)

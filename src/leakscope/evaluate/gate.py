@@ -46,7 +46,8 @@ class Gate:
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
         preset: for whom the model is meant: "release" (everybody), "research" (others, under an agreement) or
-            "internal". It sets limits on the AUC and on the TPR at 1% FPR; those given here come first.
+            "internal". It sets limits on the AUC, the advantage and the TPR at 1% FPR; those given here come
+            first.
         records: which intervals count: those for records "like these" (another sample of records, and models
             trained on it), or the narrower ones for "these" (other models trained on halves of them).
     """

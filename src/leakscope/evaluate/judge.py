@@ -129,7 +129,7 @@ def judge(
         claim=claim,
         text=text_figures(Population.of(evidence), Population.of(everyone), candidates),
     )
-    return Judged(results, evidence, risk, leakage.last)
+    return Judged(results, evidence.inverted(results.inverted_attacks), risk, leakage.last)
 
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:

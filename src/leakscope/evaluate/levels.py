@@ -29,6 +29,11 @@ def auc_of(level: Level) -> float:
     return 0.5 if level == "low" else float(special.ndtr(SEPARATIONS[level] / math.sqrt(2)))
 
 
+def advantage_of(level: Level) -> float:
+    """The advantage from which a level holds."""
+    return float(2 * special.ndtr(SEPARATIONS[level] / 2) - 1)
+
+
 def as_limit(figure: float) -> float:
     """A figure of a level with four digits, rounded down: a limit is never looser than the level."""
     return math.floor(figure * _SCALE) / _SCALE

@@ -161,7 +161,8 @@ def _outcomes(
         limit = _Limit("max_auc", "the AUC", gate.max_auc, _number, preset=preset)
         yield _outcome(limit, ranges(lambda f: f.auc))
     if gate.max_advantage is not None:
-        limit = _Limit("max_advantage", "the advantage", gate.max_advantage, _percent)
+        preset = gate.preset if is_of_preset(gate, gate.max_advantage) else None
+        limit = _Limit("max_advantage", "the advantage", gate.max_advantage, _percent, preset=preset)
         yield _outcome(limit, ranges(lambda f: f.advantage))
     for allowed in gate.max_tpr:
         what = f"the TPR at {100 * allowed.fpr:g}% FPR"

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from scipy import special
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
-from leakscope.evaluate.levels import LEVELS, SEPARATIONS, auc_of, tpr_of
+from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
@@ -75,6 +76,14 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
     auc = rated.headline.auc
     if _known(auc.low) is not None:
         yield _auc_part("auc", f"AUC ({rated.headline.attack})", auc)
+    advantages = [
+        _advantage_part(label, figures.advantage)
+        for label, figures in rated.attacks.items()
+        if _known(figures.advantage.low) is not None
+    ]
+    if advantages:
+        decisive = max(advantages, key=lambda part: part.low or 0.0)
+        yield replace(decisive, at_most=highest([part.at_most for part in advantages]))
     tprs = [
         _tpr_part(label, point, point.fpr)
         for label, figures in rated.attacks.items()
@@ -82,8 +91,8 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
         if counts(point.fpr, rated.population) and _known(point.low) is not None
     ]
     if tprs:
-        decisive = max(tprs, key=lambda part: (LEVELS.index(part.level), _separation(part)))
-        yield decisive._replace(at_most=highest([part.at_most for part in tprs])).named()
+        clearest = max(tprs, key=lambda part: (LEVELS.index(part.level), _separation(part)))
+        yield clearest._replace(at_most=highest([part.at_most for part in tprs])).named()
     checkpoints = rated.leakage.checkpoints
     if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
         yield _worst_part(checkpoints[-1].most_exposed, rated.noun)
@@ -122,6 +131,17 @@ def _auc_part(about: Literal["auc", "canaries"], what: str, auc: Figure) -> Rati
     value, low, high = _known(auc.value) or 0.0, _known(auc.low) or 0.0, _end(auc.high)
     surest = value - _WIDER * (value - low)
     return RatingPart(about, what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
+
+
+def _advantage_part(attack: str, advantage: Figure) -> RatingPart:
+    """Members whose outputs are alike can stand out in the middle, where the AUC is 0.5."""
+
+    def level(end: float) -> Level:
+        return highest([name for name in SEPARATIONS if end >= advantage_of(name)])
+
+    low, high = _known(advantage.low) or 0.0, _end(advantage.high)
+    ends = advantage.value, advantage.low, advantage.high
+    return RatingPart("advantage", f"advantage ({attack})", level(low), level(high), *ends, None)
 
 
 def _tpr_part(attack: str, tpr: Figure, fpr: float) -> _TprPart:

@@ -13,8 +13,8 @@ class RatingPart:
     """One figure that the rating rests on.
 
     Attributes:
-        about: the AUC of the strongest attack, a TPR at a low FPR, the most exposed 1% of records, the AUC on
-            the canaries, individually exposed records, or the gate.
+        about: the AUC of the strongest attack, an advantage, a TPR at a low FPR, the most exposed 1% of
+            records, the AUC on the canaries, individually exposed records, or the gate.
         what: the figure by name.
         level: the level that the lower end of its interval reaches.
         at_most: the level that the upper end reaches: a leak of this size may have been missed.
@@ -24,7 +24,7 @@ class RatingPart:
         fpr: FPR of a TPR; None for other figures.
     """
 
-    about: Literal["auc", "tpr", "worst", "canaries", "exposed", "gate"]
+    about: Literal["auc", "advantage", "tpr", "worst", "canaries", "exposed", "gate"]
     what: str
     level: Level
     at_most: Level

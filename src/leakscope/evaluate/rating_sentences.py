@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leakscope.evaluate.levels import LEVELS, auc_of, tpr_of
+from leakscope.evaluate.levels import LEVELS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
@@ -66,6 +66,8 @@ def threshold(part: RatingPart, level: Level) -> float | None:
         return None
     if part.about in ("auc", "canaries"):
         return auc_of(level)
+    if part.about == "advantage":
+        return advantage_of(level)
     if part.about == "tpr" and part.fpr is not None:
         return tpr_of(level, part.fpr)
     return WORST_BITS[level] if part.about == "worst" else None
@@ -79,11 +81,12 @@ def _missed(results: AuditResults) -> str:
 def _ends(results: AuditResults) -> Iterator[str]:
     """The upper end of each figure, in words."""
     many = results.config.noun.many
-    articles = {"auc": "an AUC", "tpr": "a TPR"}
+    articles = {"auc": "an AUC", "advantage": "an advantage", "tpr": "a TPR"}
     for part in results.rating.parts:
         if part.about in articles and part.high is not None:
             at = f" at {100 * part.fpr:g}% FPR" if part.fpr is not None else ""
-            yield f"{articles[part.about]} of up to {shown(part, part.high)}{at}"
+            least = 0.5 if part.about == "auc" else 0.0  # below is worth no more to an attacker than guessing
+            yield f"{articles[part.about]} of up to {shown(part, max(part.high, least))}{at}"
         elif part.about == "canaries" and part.high is not None:
             yield f"an AUC of up to {shown(part, part.high)} on canaries"
         elif part.about == "worst" and part.high is not None:

@@ -199,6 +199,7 @@ class AttackFigures:
         most_exposed: figures of the 1% of records that are most exposed, chosen for each target on the other
             models.
         canaries: figures of the canaries; None where there are none.
+        inverted: whether the scores count with the opposite sign, because members have lower ones.
     """
 
     auc: Figure
@@ -211,6 +212,7 @@ class AttackFigures:
     targets: int
     most_exposed: SetFigures
     canaries: SetFigures | None = None
+    inverted: bool = False
 
 
 @dataclass(frozen=True)
@@ -377,6 +379,11 @@ class AuditResults:
     def strongest_attack(self) -> str:
         """Label of the attack with the highest AUC."""
         return self.headline.attack
+
+    @property
+    def inverted_attacks(self) -> tuple[str, ...]:
+        """Labels of the attacks whose scores count with the opposite sign."""
+        return tuple(label for label, figures in self.attacks.items() if figures.inverted)
 
     @property
     def is_of_one_model(self) -> bool:

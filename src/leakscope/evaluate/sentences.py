@@ -58,6 +58,7 @@ def key_findings(results: AuditResults) -> list[str]:
 def _figure_sentences(results: AuditResults) -> list[str]:
     return [
         strongest_sentence(results),
+        *inverted_sentences(results),
         *set_sentences(results),
         *exposed_sentences(results),
         *text_sentences(results.text, results.is_of_one_model),
@@ -194,6 +195,17 @@ def strongest_sentence(results: AuditResults) -> str:
         f"The strongest attack ({results.strongest_attack}) ranks {_a_pair(results.config.noun)} "
         f"{how_often(results)}."
     )
+
+
+def inverted_sentences(results: AuditResults) -> list[str]:
+    """Which attacks were turned around, and the mistake that would look the same."""
+    labels = results.inverted_attacks
+    if not labels:
+        return []
+    return [
+        f"Members score lower than non-members in {' and '.join(labels)}, so these scores count with the "
+        "opposite sign. Make sure that members and non-members are not swapped."
+    ]
 
 
 def _a_pair(noun: Noun) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakscope.disk.toml_text import toml_table
 from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, TprLimit
-from leakscope.evaluate.levels import LEVELS, as_limit, auc_of, tpr_of
+from leakscope.evaluate.levels import LEVELS, advantage_of, as_limit, auc_of, tpr_of
 from leakscope.evaluate.limits import judge_gate, why_approximate
 from leakscope.evaluate.rating import counts
 from leakscope.evaluate.rating_results import Level
@@ -43,6 +43,7 @@ class SuggestedGate:
         tprs = [{"fpr": limit.fpr, "tpr": limit.tpr} for limit in gate.max_tpr]
         values = {
             "max_auc": gate.max_auc,
+            "max_advantage": gate.max_advantage,
             "max_tpr": tprs or None,
             "max_exposed_share": gate.max_exposed_share,
         }
@@ -94,14 +95,19 @@ def gate_to_begin_with(
 def gate_below(level: Level, fprs: Sequence[float], exposed_share: float | None) -> Gate:
     """Limits that only models rated below `level` pass."""
     tprs = tuple(TprLimit(fpr, as_limit(tpr_of(level, fpr))) for fpr in fprs)
-    return Gate(max_auc=as_limit(auc_of(level)), max_tpr=tprs, max_exposed_share=exposed_share)
+    return Gate(
+        max_auc=as_limit(auc_of(level)),
+        max_advantage=as_limit(advantage_of(level)),
+        max_tpr=tprs,
+        max_exposed_share=exposed_share,
+    )
 
 
 def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
     """Why each limit is what it is."""
     reasons = [
-        f"max_auc and max_tpr are where the rating {level!r} begins (docs/rating.md). A model passes when "
-        "the upper ends of its intervals stay below, so by these figures it is rated "
+        f"max_auc, max_advantage and max_tpr are where the rating {level!r} begins (docs/rating.md). A model "
+        "passes when the upper ends of its intervals stay below, so by these figures it is rated "
         f"{LEVELS[LEVELS.index(level) - 1]!r} at most."
     ]
     if gate.max_tpr:

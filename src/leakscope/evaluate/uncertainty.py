@@ -111,6 +111,14 @@ class Replicates:
             lambda one: Replicate(one.values[:, columns], one.in_mask[:, columns], one.rows), columns
         )
 
+    def negated(self) -> Replicates:
+        """The same with values of the opposite sign."""
+
+        def one(replicate: Replicate) -> Replicate:
+            return replace(replicate, values=-replicate.values)
+
+        return replace(self, whole=one(self.whole), without=tuple(map(one, self.without)))
+
     def _with(self, some: Callable[[Replicate], Replicate], columns: IntArray) -> Replicates:
         counts = None if self.n_in_left_out is None else self.n_in_left_out[:, columns]
         return replace(

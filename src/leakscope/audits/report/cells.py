@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from leakscope.evaluate.limits import why_approximate
-from leakscope.evaluate.results import AuditResults, Figure, SetFigures, TprFigure
+from leakscope.evaluate.results import AttackFigures, AuditResults, Figure, SetFigures, TprFigure
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.report.blocks import Table
 from leakscope.stats.estimate import Estimate
@@ -23,7 +23,7 @@ def attack_table(results: AuditResults) -> Table:
     fprs = _measured_fprs(point for own in by_attack.values() for point in own.values())
     head = ["attack", "AUC", "advantage", *(f"TPR at {percent(fpr)} FPR" for fpr in fprs)]
     rows = [
-        [label, *map(_with_interval, (f.auc, f.advantage)), *_rates(by_attack[label], fprs)]
+        [_shown(label, f), *map(_with_interval, (f.auc, f.advantage)), *_rates(by_attack[label], fprs)]
         for label, f in results.attacks.items()
     ]
     n_targets = results.population.targets
@@ -34,6 +34,10 @@ def attack_table(results: AuditResults) -> Table:
         else f"One target ± half the width of its 95% interval over records. {_BOTH_ENDS}"
     )
     return Table(head, rows, results.config.noun.say(caption))
+
+
+def _shown(label: str, figures: AttackFigures) -> str:
+    return f"{label}, inverted" if figures.inverted else label
 
 
 def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:

@@ -148,11 +148,12 @@ def _limits(config: EvaluationConfig) -> dict[str, object]:
     if config.gate is not None:
         gate = config.gate
         own_auc = None if is_of_preset(gate, gate.max_auc or 0.0) else gate.max_auc
+        own_advantage = None if is_of_preset(gate, gate.max_advantage or 0.0) else gate.max_advantage
         own_tpr = [f"{one.fpr:g}:{one.tpr:g}" for one in gate.max_tpr if not is_of_preset(gate, one)]
         given = {
             "gate": gate.preset,
             "max_auc": own_auc,
-            "max_advantage": gate.max_advantage,
+            "max_advantage": own_advantage,
             "max_tpr": own_tpr or None,
         }
     claim = config.claim

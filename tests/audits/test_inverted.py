@@ -1,0 +1,77 @@
+"""Models that are less sure of their members, or sure in a narrow band: no gate passes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leakscope
+from leakscope.array_types import BoolArray, FloatArray
+from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.verdict import Verdict
+from tests.cli.command import run_command
+from tests.evaluate.test_attack_figures import figures
+
+N = 1_200
+
+
+def audited(out: Path, confidence: FloatArray, is_member: BoolArray, **settings: object) -> Verdict:
+    """An audit of one model's answers, of which the true class has this probability."""
+    labels = np.arange(len(confidence)) % 2
+    probabilities = np.where(np.arange(2) == labels[:, None], confidence[:, None], 1 - confidence[:, None])
+    file = out.with_suffix(".npz")
+    np.savez(file, probabilities=probabilities, labels=labels, members=is_member)
+    return leakscope.audit(leakscope.SavedPredictions(file), out=out, **settings)
+
+
+def answers(
+    seed: int, members: tuple[float, float], others: tuple[float, float]
+) -> tuple[FloatArray, BoolArray]:
+    """Probabilities of the true class, uniform between two ends."""
+    rng = np.random.default_rng(seed)
+    is_member = rng.permutation(N) < N // 2
+    return np.where(is_member, rng.uniform(*members, N), rng.uniform(*others, N)), is_member
+
+
+def test_members_with_lower_confidence_fail_every_gate(tmp_path: Path) -> None:
+    verdict = audited(
+        tmp_path / "run", *answers(0, (0.70, 0.78), (0.75, 0.99)), gate=leakscope.Gate(preset="internal")
+    )
+    results = verdict.results
+    assert results.gate is not None and results.gate.outcome == "failed"
+    assert results.rating.level == "severe"
+    assert "loss" in results.inverted_attacks and "correctness" not in results.inverted_attacks
+    assert any("count with the opposite sign" in line for line in verdict.summary())
+    assert "loss, inverted" in (tmp_path / "run" / "report.md").read_text()
+    assert run_command("verify", tmp_path / "run").exit_code == 0
+    before = (tmp_path / "run" / "report.md").read_bytes()
+    run_command("report", tmp_path / "run")
+    assert (tmp_path / "run" / "report.md").read_bytes() == before
+
+
+def test_members_in_a_band_are_rated_by_the_advantage(tmp_path: Path) -> None:
+    confidence, is_member = answers(1, (0.79, 0.81), (0.61, 0.99))
+    verdict = audited(tmp_path / "run", confidence, is_member, gate=leakscope.Gate(preset="release"))
+    assert verdict.results.headline.auc.value == pytest.approx(0.5, abs=0.05)
+    assert verdict.results.rating.level == "high"
+    assert verdict.results.gate is not None and verdict.results.gate.outcome == "failed"
+
+
+def test_a_comparison_counts_what_leaks_in_either_direction(tmp_path: Path) -> None:
+    safe, is_member = answers(2, (0.6, 0.99), (0.6, 0.99))
+    lower = np.where(is_member, 0.6 + 0.3 * (safe - 0.6), safe)
+    for name, confidence in (("before", safe), ("after", lower)):
+        audited(tmp_path / name, confidence, is_member)
+    compared = run_command("compare", tmp_path / "before", tmp_path / "after", "--out", tmp_path / "compared")
+    assert "after LEAKS MORE than before" in " ".join(compared.out.split())
+
+
+def test_noise_is_hardly_ever_turned_around() -> None:
+    """In 0.5% of audits on average."""
+    config = EvaluationConfig("records", ("loss",), (0.1,))
+    in_mask = np.arange(400)[None] % 2 == 0
+    rng = np.random.default_rng(0)
+    highest = [figures(rng.normal(size=(1, 400)), in_mask, config).auc.high_99 or 1.0 for _ in range(300)]
+    assert sum(end < 0.5 for end in highest) <= 6  # of 300, more than 6 have a probability of 0.1%
