@@ -352,9 +352,7 @@ nothing leaks.
   as in nearest neighbors, it holds less often than 95%. Every verdict marks these intervals as approximate,
   and a gate asks for 99%.
 - **Few false positives.** A TPR at 1% rests on two or three non-members per target here. Where fewer than
-  five are expected, verdict, gate and report mark the interval as approximate. In small networks, outputs
-  that tie at the top make a calibrated TPR of `loss` at 1% exactly 0 in many populations and more in few;
-  its interval holds in far less than 95%.
+  five are expected, verdict, gate and report mark the interval as approximate.
 - **Pairs.** Complementary models cancel what their training sets change. With 8 models in pairs, intervals
   for records like these hold less often than with other designs.
 - **Bits.** The variance of mean bits lies between that of permuted designs and that of a jackknife over
