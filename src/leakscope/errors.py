@@ -76,6 +76,12 @@ class StorageError(LeakscopeError):
     """The run folder cannot be written: disk full, read-only, no permission."""
 
 
+class UnusablePathError(StorageError):
+    """Nothing can ever be written under this name, so the input is wrong."""
+
+    exit_code = ExitCode.INPUT_WRONG
+
+
 class FolderInUseError(LeakscopeError):
     """Another run is using the folder; the same command may succeed later, so the input is not wrong."""
 
