@@ -90,6 +90,12 @@ class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
 
 
+class UntrainableError(TrainingError):
+    """They never can be: training is seeded, so the same command would end in the same way."""
+
+    exit_code = ExitCode.INPUT_WRONG
+
+
 _OF_TRAIN = {
     "torch": "training",
     "safetensors": "reading weights",
