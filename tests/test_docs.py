@@ -17,6 +17,7 @@ import typer
 from leakscope.audits.config import read_config
 from leakscope.cli.main import app
 from leakscope.errors import ExitCode
+from leakscope.evaluate.exposed_share import models_to_pass
 from leakscope.evaluate.exposure import detectable_records
 from tests.cli.command import run_command
 
@@ -149,10 +150,19 @@ def test_exit_codes_of_help_page_and_program_agree() -> None:
 
 
 def test_the_table_of_detectable_records_is_computed() -> None:
-    table = TEXTS["docs/exit_codes.md"].split("## How many models")[1]
+    table = TEXTS["docs/exit_codes.md"].split("## How many models")[1].split("## ")[0]
     rows = re.findall(r"^\| (\d+) \| \S+ \| (\S+) \| (\S+) \|$", table, re.MULTILINE)
     assert len(rows) > 5
     for models, *fewest in rows:
         for shown, n_records in zip(fewest, (1_000, 100_000), strict=True):
             computed = detectable_records(int(models), n_records).fewest
             assert shown == (f"{computed:,}" if computed <= n_records else "none")
+
+
+def test_the_table_of_models_that_a_limit_takes_is_computed() -> None:
+    table = TEXTS["docs/exit_codes.md"].split("## How a limit on exposed records passes")[1]
+    rows = re.findall(r"^\| (\d+)% \| (\d+) \| (\d+) \| (\d+) \|$", table, re.MULTILINE)
+    assert len(rows) == 5
+    for percent, *shown in rows:
+        computed = [models_to_pass(int(percent) / 100, n_records) for n_records in (300, 1_000, 100_000)]
+        assert [int(models) for models in shown] == computed

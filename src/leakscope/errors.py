@@ -76,12 +76,24 @@ class StorageError(LeakscopeError):
     """The run folder cannot be written: disk full, read-only, no permission."""
 
 
+class UnusablePathError(StorageError):
+    """Nothing can ever be written under this name, so the input is wrong."""
+
+    exit_code = ExitCode.INPUT_WRONG
+
+
 class FolderInUseError(LeakscopeError):
     """Another run is using the folder; the same command may succeed later, so the input is not wrong."""
 
 
 class TrainingError(LeakscopeError):
     """Models of a run could not be trained."""
+
+
+class UntrainableError(TrainingError):
+    """They never can be: training is seeded, so the same command would end in the same way."""
+
+    exit_code = ExitCode.INPUT_WRONG
 
 
 _OF_TRAIN = {

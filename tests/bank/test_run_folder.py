@@ -107,8 +107,9 @@ def test_a_folder_of_runs_is_no_run_that_lost_its_run_file(tmp_path: Path) -> No
 
 def test_a_file_as_run_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(StorageError, match="a file is in the way"):
+    with pytest.raises(StorageError, match="a file is in the way") as error:
         claim(tmp_path / "file", "study", CONFIG)
+    assert error.value.exit_code == 2  # it stays in the way
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -27,6 +27,17 @@ def check_refused(folder: Path, arguments: tuple[str | Path, ...], *named: str) 
     assert (files_under(folder), sorted(folder.rglob("*"))) == before
 
 
+@pytest.mark.parametrize("command", [("demo",), ("study", "scaling", *SMALL), ("init", "table.csv")])
+def test_a_name_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text("a,label\n1,yes\n2,no\n")
+    check_refused(
+        tmp_path, (*command, "--out", "a" * 300), "the name is too long; choose a shorter one", "--out"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -128,3 +128,28 @@ def test_a_plan_reads_the_same_columns(tmp_path: Path) -> None:
     planned = run_command("plan", "--predictions", path, *COLUMNS)
     assert planned.exit_code == 0, planned
     assert "Nothing is trained" in planned.out
+
+
+@pytest.mark.parametrize("n_references", [6, 8])
+def test_references_that_saw_no_record_are_enough_for_an_audit(tmp_path: Path, n_references: int) -> None:
+    rng = np.random.default_rng(0)
+    labels, is_member = np.arange(N) % 2, rng.random(N) < 0.5
+    margins = rng.normal(1, 1, N) + rng.normal(0, 1, (1 + n_references, N))
+    margins[0] += 2 * is_member
+    logits = np.zeros((1 + n_references, N, 2))
+    logits[:, np.arange(N), labels] = margins
+    np.savez(
+        tmp_path / "outputs.npz",
+        labels=labels,
+        is_member=is_member,
+        logits=logits[0],
+        reference_logits=logits[1:],
+        reference_members=np.zeros((n_references, N), dtype=bool),
+    )
+    out = tmp_path / "run"
+    done = run_command("audit", "--predictions", tmp_path / "outputs.npz", "--out", out, "--gate", "release")
+    assert done.exit_code == 1, done
+    assert "Not measurable, most exposed 1%: choosing them takes" in done.out
+    results = json.loads((out / "results.json").read_text())
+    assert results["rating"]["level"] in ("moderate", "high", "severe")
+    assert run_command("verify", out).exit_code == 0

@@ -231,7 +231,7 @@ BASE = {"label": ANSWERS, "split": SPLIT, "prob": P_YES}
         ({"prob": None, "score": P_YES}, {}, "name the columns of probabilities with --prob"),
         ({"label": ["cat", "dog", "cat", "dog"]}, {}, "'cat' and 'dog', and its name .* --classes dog"),
         ({"label": list("abca")}, {}, r"'label' has 3 classes \(a, b, c\), but there is one column"),
-        ({"label": ["yes"] * 4}, {}, "'label' has 1 classes"),
+        ({"label": ["yes"] * 4}, {}, r"holds a single class \(yes\), which cannot be audited with one"),
         ({"label": [1, None, 1, 0]}, {}, r"label 'label' has no value in 1 row \(first: row-1\)"),
         ({"label": ["no", "yes", "no", "yes"]}, {}, "right for 0% of the records; .* --classes no"),
         ({"prob": None, "y_pred": ANSWERS}, {}, "'y_pred' seems to hold predicted classes; save prob"),

@@ -317,7 +317,7 @@ def test_a_population_that_diverges_altogether_is_an_error_every_time(tmp_path: 
     for _ in range(2):
         with pytest.raises(TrainingError, match="every model diverged") as error:
             complete(tmp_path, recipe)
-        assert error.value.exit_code == 3
+        assert error.value.exit_code == 2
 
 
 def test_an_exploding_rate_is_an_error(tmp_path: Path) -> None:

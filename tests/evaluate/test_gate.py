@@ -45,7 +45,7 @@ def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | No
     )
 
 
-EXPOSED = ExposedRecords(2, 0.02, 0.05, "", tested=100, fewest_detectable=1, reason=None)
+EXPOSED = ExposedRecords(2, 0.02, 0.03, 0.05, "", tested=100, fewest_detectable=1, reason=None)
 
 
 def outcome(gate: Gate, exposed: ExposedRecords = EXPOSED, **attacks: AttackFigures) -> GateResult:
@@ -117,14 +117,26 @@ def test_what_cannot_be_measured_is_inconclusive_with_the_reason(undefined: floa
     assert judge_gate(Gate(max_exposed_share=1.0), {}, None).outcome == "inconclusive"
 
 
-def test_an_empty_list_of_exposed_records_is_no_proof_where_it_had_to_be_empty() -> None:
-    blind = ExposedRecords(None, None, 0.05, "", tested=100, fewest_detectable=29, reason="8 models")
-    for limit, expected in ((0.01, "inconclusive"), (0.27, "inconclusive"), (0.28, "passed")):
-        assert outcome(Gate(max_exposed_share=limit), blind).outcome == expected
-    seen = replace(blind, records=40, share=0.4)
-    assert outcome(Gate(max_exposed_share=0.01), seen).outcome == "failed"
-    assert outcome(Gate(max_exposed_share=0.02)).outcome == "passed"
-    assert outcome(Gate(max_exposed_share=0.01)).outcome == "failed"
+def test_exposed_records_fail_by_detections_and_pass_by_an_upper_bound() -> None:
+    for limit, expected in ((0.01, "failed"), (0.02, "inconclusive"), (0.03, "passed")):
+        assert outcome(Gate(max_exposed_share=limit)).outcome == expected
+    passed = outcome(Gate(max_exposed_share=0.03)).limits[0]
+    assert passed.bound == 0.03
+    assert passed.sentence == (
+        "Gate passed: the share of exposed records is up to 3% with 99% confidence; the limit is 3%. Records "
+        "count as exposed here if the attack is right about them for at least four of five models."
+    )
+    faint = replace(EXPOSED, at_most=0.0)  # detected, but to a lesser degree
+    assert outcome(Gate(max_exposed_share=0.5), faint).limits[0].bound == 0.02
+
+
+def test_an_empty_list_of_exposed_records_is_no_proof() -> None:
+    blind = ExposedRecords(None, None, 1.0, 0.05, "", tested=300, fewest_detectable=86, reason="8 models")
+    for share, limit in ((None, 0.01), (None, 0.5), (0.0, 0.5), (0.3, 0.5), (0.3, 0.99)):
+        undecided = outcome(Gate(max_exposed_share=limit), replace(blind, share=share)).limits[0]
+        assert undecided.outcome == "inconclusive" and "up to 100%" in undecided.sentence
+    few = outcome(Gate(max_exposed_share=0.5), blind).limits[0]
+    assert few.sentence.endswith("If the models reveal nothing, it takes about 30 of them to pass.")
 
 
 @pytest.mark.parametrize("status", ["failed", "unreliable"])

@@ -182,3 +182,11 @@ def test_sets_that_are_too_small_and_models_that_are_too_few_are_not_measured() 
     assert chosen.records is None and "takes at least 8 models, not 6" in str(chosen.reason)
     without = Signals({"loss": signals.arrays["loss"]}, (1,), signals.labels)
     assert "log_odds" in str(most_exposed_records(without, design, np.arange(6), IN_MEMORY).reason)
+
+
+def test_references_that_saw_no_record_choose_no_most_exposed_ones() -> None:
+    """The target's own members do not count: it has no part in the choice."""
+    signals, design = population(0, models=10)
+    alone = Design(design.in_mask & (np.arange(10) == 0)[:, None])
+    chosen = most_exposed_records(signals, alone, np.array([0]), IN_MEMORY)
+    assert chosen.records is None and "trained with some of the records, and none was" in str(chosen.reason)

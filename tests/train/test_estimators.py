@@ -7,6 +7,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import leakscope
 from leakscope.design import make_design
 from leakscope.errors import InputError, TrainingError
 from leakscope.randomness import Purpose, seed_integer
@@ -161,6 +162,26 @@ def test_models_with_their_own_columns_are_asked_about_those():
         np.testing.assert_allclose(found["logits"][at, 0], log_p, rtol=1e-4, atol=1e-5)
         own = log_p[np.arange(20), records.labels[asked]]
         np.testing.assert_allclose(found["loss"][at, 0], -own, rtol=1e-4, atol=1e-5)
+
+
+class Unlicensed(LogisticRegression):
+    def fit(self, features, labels):
+        raise OSError("no licence")
+
+
+class Blank(LogisticRegression):
+    def predict_proba(self, features):
+        return np.full((len(features), len(self.classes_)), np.nan)
+
+
+def test_a_failure_that_may_pass_is_told_from_one_that_lasts(tmp_path):
+    records = class_records()
+    with pytest.raises(TrainingError, match="no licence") as passing:
+        answers_of(records, Design(np.ones((1, 40), dtype=bool)), Unlicensed())
+    assert passing.value.exit_code == 3
+    with pytest.raises(TrainingError, match="every Blank predicted NaN or infinity; scale the") as lasting:
+        leakscope.audit(records, EstimatorRecipe(Blank(), processes=1), tmp_path, models=2)
+    assert lasting.value.exit_code == 2
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -39,6 +39,10 @@ def nothing(given: Records, indices: IntArray, seed: int) -> Any:
     return None
 
 
+def not_a_number(given: Records, indices: IntArray, seed: int) -> Predict:
+    return lambda features: np.full((len(features), 3), np.nan)
+
+
 def broken(given: Records, indices: IntArray, seed: int) -> Predict:
     is_broken = seed % 2 == 0
     return lambda features: np.full((len(features), 3), np.nan if is_broken else 0.0)
@@ -73,12 +77,18 @@ def test_models_that_answer_nan_are_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "named"), [(one_class, "expected (24, 3)"), (nothing, "returned NoneType; return a function")]
+    ("train", "named"),
+    [
+        (one_class, "expected (24, 3)"),
+        (nothing, "returned NoneType; return a function"),
+        (not_a_number, "every model's predict returned NaN or infinity; return finite numbers"),
+    ],
 )
 def test_what_is_no_answer_is_named(tmp_path: Path, train: Any, named: str) -> None:
     with pytest.raises(TrainingError) as error:
         complete(tmp_path, leakscope.FunctionRecipe(train), records=records())
-    assert named in str(error.value)
+    assert named in str(error.value) and "learning rate" not in str(error.value)
+    assert error.value.exit_code == 2  # the same command would end in the same way
     assert f"test_functions:{train.__name__}" in str(error.value)
 
 

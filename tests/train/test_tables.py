@@ -166,8 +166,11 @@ def test_missing_values_and_texts_that_an_estimator_refuses_are_explained() -> N
     with pytest.raises(TrainingError, match=r"LogisticRegression failed to fit: .*contains NaN.*impute"):
         signals_of(read_table(np.where(np.eye(N) == 1, np.nan, 0), Y), LogisticRegression())
     texts = np.array([["x"], ["y"]] * 20, dtype=object)
-    with pytest.raises(TrainingError, match=r"could not convert string to float.*encode text columns"):
+    with pytest.raises(
+        TrainingError, match=r"could not convert string to float.*encode text columns"
+    ) as error:
         signals_of(read_table(texts, Y), LogisticRegression())
+    assert error.value.exit_code == 2  # the columns are the same next time
 
 
 def test_a_column_of_texts_is_a_table() -> None:

@@ -255,7 +255,7 @@ def _check_references(attack: Attack, design: Design, targets: IntArray) -> None
             f"attack={attack.label!r} needs reference models, and there is no other model; add some, or "
             "choose loss or population, which need none"
         )
-    if attack.references == "both" and not all(_has_in_reference(design, int(t)) for t in targets):
+    if attack.references == "both" and not have_in_references(design, targets):
         remedy = f"{attack.name}(online=false)" if hasattr(attack, "online") else "eb_lira(online=false)"
         raise InputError(
             f"attack={attack.label!r} needs reference models that were trained with some of the records, and "
@@ -263,8 +263,10 @@ def _check_references(attack: Attack, design: Design, targets: IntArray) -> None
         )
 
 
-def _has_in_reference(design: Design, target: int) -> bool:
-    return any(model != target and design.in_mask[model].any() for model in range(design.n_models))
+def have_in_references(design: Design, targets: IntArray) -> bool:
+    """Whether, for each target, another model was trained with some of the records."""
+    has_members = [bool(design.in_mask[model].any()) for model in range(design.n_models)]
+    return all(sum(has_members) > has_members[int(target)] for target in targets)
 
 
 def cross_fit_folds(n_models: int, targets: IntArray, most_folds: int) -> Iterator[tuple[IntArray, IntArray]]:

@@ -27,6 +27,7 @@ from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.disk.memory import reuse_memory
 from leakscope.disk.second_process import second_process
+from leakscope.disk.storage import storage_errors
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -203,9 +204,10 @@ def run_audit(
 
 def _check_out(out: Path | str) -> None:
     path = Path(out)
-    for place in (path, *path.parents):
-        if place.is_file():
-            raise InputError(f"out={str(out)!r}: {place} is a file; choose another folder with --out")
+    with storage_errors(path):
+        for place in (path, *path.parents):
+            if place.is_file():
+                raise InputError(f"out={str(out)!r}: {place} is a file; choose another folder with --out")
 
 
 def prepare(settings: AuditSettings, source: Source) -> PreparedAudit:

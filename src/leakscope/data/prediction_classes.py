@@ -133,6 +133,12 @@ def check_assumed(order: ClassOrder, scores: AnyArray, codes: IntArray, columns:
 def _two_classes(model: ModelColumns, labels: TrueClasses, given: Sequence[str]) -> ClassOrder:
     """The classes of a binary classifier with one column: the other one, and that of the column."""
     column = model.names[0]
+    if len(labels.names) == 1:
+        raise InputError(
+            f"label column {labels.column!r} holds a single class ({labels.names[0]}), which cannot be "
+            f"audited with one column of {model.kind}, {column!r}; add records of the other class, or give "
+            "one column per class, named prob_CLASS or listed in --prob"
+        )
     if len(labels.names) != 2:
         many = f"has {len(labels.names):,} classes ({listed(labels.names, _SHOWN)})"
         raise InputError(

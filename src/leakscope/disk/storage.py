@@ -23,7 +23,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.mmap_rows import row_blocks
-from leakscope.errors import InputError, StorageError
+from leakscope.errors import InputError, StorageError, UnusablePathError
 
 _HASHED_AT_ONCE = 1 << 22
 TEMPORARY = ".leakscope-tmp-"
@@ -40,7 +40,11 @@ _REASONS = {
     errno.EEXIST: "a file is in the way of the folder; choose another folder with {option}",
     errno.ENOTEMPTY: "another process is writing there; wait for it, or choose another folder with {option}",
     errno.EISDIR: "a folder is in the way of the file; choose another folder with {option}",
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter one with {option}",
+    errno.ELOOP: "its links lead in a circle; choose another folder with {option}",
 }
+_LASTING = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+"""Refusals of a name, which no free space and no waiting end."""
 
 _watchers: list[Callable[[Path], None]] = []
 _confines: ContextVar[Path | None] = ContextVar("_confines", default=None)
@@ -54,7 +58,8 @@ def storage_errors(path: Path, option: str = "--out") -> Iterator[None]:
     except OSError as error:
         other = error.strerror or type(error).__name__
         reason = _REASONS.get(error.errno or 0, "{other}").format(option=option, other=other)
-        raise StorageError(f"cannot write {path}: {reason}") from error
+        kind = UnusablePathError if error.errno in _LASTING else StorageError
+        raise kind(f"cannot write {path}: {reason}") from error
 
 
 @contextmanager

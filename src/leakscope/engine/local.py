@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 import leakscope
+from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.bank.bank import Bank
 from leakscope.bank.manifest import Provenance
 from leakscope.bank.parts import Part
@@ -38,8 +39,8 @@ from leakscope.engine.worker import (
     units_of,
     why_not_sendable,
 )
-from leakscope.errors import TrainingError
-from leakscope.recipe import EstimatorRecipe, Recipe
+from leakscope.errors import UntrainableError
+from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.train.loop import Follow, Progress
 
 __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "device_of"]
@@ -89,7 +90,8 @@ def complete_bank(
     Raises:
         InputError: the request cannot be trained.
         BankMismatchError: the folder holds another bank, or models of other code.
-        TrainingError: every model diverged, or one could not be trained.
+        UntrainableError: every model diverged, or one refuses its records.
+        TrainingError: a model could not be trained.
     """
     engine = engine or LocalEngine()
     identity, n_models = check_request(request, engine.check_device), request.design.n_models
@@ -104,11 +106,18 @@ def complete_bank(
             follow = Follow(_beyond(n_in_states, progress), saving)
             bank.finish(_provenance(engine, request, _fill(bank, engine, request, blocks, follow)))
     if len(bank.diverged) == n_models:
-        raise TrainingError(
-            f"every model diverged (not finite at epoch {min(bank.diverged.values())}); "
-            "lower the learning rate"
-        )
+        raise UntrainableError(_all_diverged(request.recipe, min(bank.diverged.values())))
     return bank
+
+
+def _all_diverged(recipe: AnyRecipe | AdapterRecipe, epoch: int) -> str:
+    """What happened, and what to change: only networks of ours have epochs and a learning rate."""
+    if isinstance(recipe, FunctionRecipe):
+        return f"{recipe.name}: every model's predict returned NaN or infinity; return finite numbers"
+    if isinstance(recipe, EstimatorRecipe):
+        name = type(recipe.estimator).__name__
+        return f"every {name} predicted NaN or infinity; scale the features, or choose another estimator"
+    return f"every model diverged (not finite at epoch {epoch}); lower the learning rate"
 
 
 class LocalEngine:

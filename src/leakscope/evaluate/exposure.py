@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.evaluate.exposed_share import most_exposed_share
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.results import ExposedRecords
 from leakscope.stats.per_record import RecordRisk
@@ -35,6 +36,7 @@ def exposed_records(risk: RecordRisk, q: float, decision: str, noun: Noun = RECO
     return ExposedRecords(
         records=int(exposed.sum()) if is_known else None,
         share=float(exposed.mean()) if is_known else None,
+        at_most=most_exposed_share(risk),
         false_discovery_rate=q,
         decision=decision,
         tested=n_tested,
@@ -77,10 +79,6 @@ class Detectable(NamedTuple):
 
     fewest: int
     reason: str | None
-
-    def decides(self, limit: float, n_records: int) -> bool:
-        """Whether a share of exposed records above `limit` could be detected."""
-        return self.fewest <= math.floor(limit * n_records + 1e-9) + 1
 
 
 def detectable_records(n_models: int, n_records: int, q: float = FALSE_DISCOVERY_RATE) -> Detectable:

@@ -4,7 +4,9 @@ A gate passes, fails or is inconclusive. A rate passes when the *upper end* of i
 limit, and fails when the *lower end* of its 95% interval is above it. Passing asks for more, because
 intervals for records like these are approximate (docs/coverage.md). A limit between the two
 decides nothing, and neither does a figure that cannot be measured. Epsilon is only known from below, so its
-limit can fail but never pass. Where a check of the audit failed, nothing is concluded. Every attack counts.
+limit can fail but never pass. The limit on exposed records fails by those that are detected, and passes by an
+upper bound on those that there may be (`exposed_share`). Where a check of the audit failed, nothing is
+concluded. Every attack counts.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Gate:
         max_advantage: limit on the advantage.
         max_tpr: limits on the TPR, at chosen false positive rates.
         max_epsilon: limit on epsilon; as epsilon is only bounded from below, it can fail but never pass.
-        max_exposed_share: limit on the share of records that are detected as individually exposed.
+        max_exposed_share: limit on the share of individually exposed records. It fails when more are
+            detected. It passes when, with 99% confidence, there are no more records about which the attack is
+            right for at least four of five models; that takes many models (`leakscope plan` says how many).
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
         preset: for whom the model is meant: "release" (everybody), "research" (others, under an agreement) or

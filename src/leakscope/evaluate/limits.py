@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leakscope.dp.verdict import Status
-from leakscope.evaluate.exposure import Detectable
+from leakscope.evaluate.exposed_share import DEGREE, models_to_pass
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
 from leakscope.evaluate.nouns import RECORD, Noun
@@ -177,17 +177,23 @@ def _outcomes(
         }
         yield _outcome(_Limit("max_epsilon", what, gate.max_epsilon, _number), bounds)
     if gate.max_exposed_share is not None:
-        limit = _Limit("max_exposed_share", "the share of exposed records", gate.max_exposed_share, _percent)
-        yield _outcome(limit, {None: _exposed_range(exposed, gate.max_exposed_share)})
+        yield _exposed_outcome(gate.max_exposed_share, exposed)
 
 
-def _exposed_range(exposed: ExposedRecords | None, limit: float) -> _Range:
-    """The detected share; without an upper end where the models could not have detected a broken limit."""
+def _exposed_outcome(allowed: float, exposed: ExposedRecords | None) -> LimitOutcome:
+    """Failed by the records that are detected; passed by an upper bound on those that are exposed."""
+    limit = _Limit("max_exposed_share", "the share of exposed records", allowed, _percent)
     if exposed is None:
-        return _Range(None, None, "no population of models was attacked")
-    if not Detectable(exposed.fewest_detectable, exposed.reason).decides(limit, exposed.tested):
-        return _Range(exposed.share, None, exposed.reason or "")
-    return _Range(exposed.share or 0.0, exposed.share or 0.0, "")
+        return _outcome(limit, {None: _Range(None, None, "no population of models was attacked")})
+    detected = exposed.share or 0.0
+    outcome = _outcome(limit, {None: _Range(detected, max(detected, exposed.at_most), "", _SURE)})
+    if outcome.outcome == "failed":
+        return outcome
+    sentence = f"{outcome.sentence} Records count as exposed here if {DEGREE}."
+    if outcome.outcome == "inconclusive":
+        needed = models_to_pass(allowed, exposed.tested)
+        sentence += f" If the models reveal nothing, it takes about {needed} of them to pass."
+    return replace(outcome, sentence=sentence)
 
 
 def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import FloatArray, IntArray
-from leakscope.attacks.base import Attack, Combination, References
+from leakscope.attacks.base import Attack, Combination, References, have_in_references
 from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import CLASSIFIER, REGRESSION, LabelFit
 from leakscope.attacks.moments import Pooled, both_sides, pooled
@@ -50,6 +50,13 @@ def most_exposed_records(
         return MostExposed(None, f"the bank does not store {missing[0]}, by which they would be chosen")
     if design.n_models < LEAST_MODELS:
         return MostExposed(None, f"choosing them takes at least {LEAST_MODELS} models, not {design.n_models}")
+    if not have_in_references(
+        design, targets
+    ):  # references trained apart from the target, as for offline LiRA
+        return MostExposed(
+            None,
+            "choosing them takes reference models that were trained with some of the records, and none was",
+        )
     gaps = separation(signals, design, targets, scratch).values
     n_chosen = max(1, round(MOST_EXPOSED_SHARE * gaps.shape[1]))
     chosen = np.empty((len(targets), n_chosen), dtype=np.int64)

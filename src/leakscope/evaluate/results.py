@@ -318,7 +318,9 @@ class ExposedRecords:
 
     Attributes:
         records: how many; None where none was detected and the models are too few to detect a single one.
-        share: share of all records; None where `records` is.
+        share: share of all records; None where `records` is. It is no upper bound: more models detect more.
+        at_most: the largest share, with 99% confidence, of records about which the attack is right for at
+            least four of five models.
         false_discovery_rate: the expected share of false alarms among them is at most this.
         decision: when a record counts as recognized by a model.
         tested: number of records with targets trained on them and without them.
@@ -328,6 +330,7 @@ class ExposedRecords:
 
     records: int | None
     share: float | None
+    at_most: float
     false_discovery_rate: float
     decision: str
     tested: int

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakscope.disk.toml_text import toml_table
-from leakscope.evaluate.exposure import Detectable
 from leakscope.evaluate.gate import Gate, GateOutcome, TprLimit
 from leakscope.evaluate.levels import LEVELS, advantage_of, as_limit, auc_of, tpr_of
 from leakscope.evaluate.limits import judge_gate, why_approximate
@@ -84,7 +83,7 @@ def gate_to_begin_with(
         fprs: the FPR budgets.
         n_nonmembers: non-members per target.
         auc_half_width: of the interval that the AUC will have.
-        decides_share: whether the models can detect more than 1% of exposed records.
+        decides_share: whether models that reveal nothing pass a limit of 1% on the share of exposed records.
     """
     resolved = sorted(fpr for fpr in fprs if why_approximate(fpr, n_nonmembers) is None)
     level = next((one for one in _HELD if 0.5 + auc_half_width <= auc_of(one)), _HELD[-1])
@@ -119,8 +118,7 @@ def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
         reasons.append(
             "max_exposed_share = 0.01: no more than the most exposed 1% of records may be exposed."
             if gate.max_exposed_share == _FIRST_SHARE
-            else "max_exposed_share leaves some room above the present share of exposed records; it holds "
-            "for this number of models, because more models detect more."
+            else "max_exposed_share is the next round share above the one that may be exposed now."
             if gate.max_exposed_share
             else "max_exposed_share = 0: no record is exposed now, and none should be."
         )
@@ -128,12 +126,9 @@ def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
 
 
 def _exposed_limit(results: AuditResults) -> float | None:
-    """The next round share above the present one that the models can decide; None where they cannot."""
+    """The next round share above the largest that may be exposed now; None where that is too large."""
     exposed = results.exposed
     if exposed is None or exposed.share is None:
         return None
-    detectable = Detectable(exposed.fewest_detectable, exposed.reason)
-    share = exposed.share
-    return next(
-        (limit for limit in _SHARES if share <= limit and detectable.decides(limit, exposed.tested)), None
-    )
+    share = max(exposed.share, exposed.at_most)
+    return next((limit for limit in _SHARES if share <= limit), None)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.errors import TrainingError
+from leakscope.errors import UntrainableError
 from leakscope.frames.frame import Frame
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
@@ -128,7 +128,9 @@ def _called(recipe: FunctionRecipe, records: Records, design: Design, seed: int,
     with user_errors(name):
         predict = recipe.train(records, rows_of(design, model, records.copies), own_seed)
     if not callable(predict):
-        raise TrainingError(f"{name} returned {type(predict).__name__}; return a function predict(features)")
+        raise UntrainableError(
+            f"{name} returned {type(predict).__name__}; return a function predict(features)"
+        )
     return partial(_answers, recipe.name, predict, records)
 
 
@@ -141,7 +143,7 @@ def _answers(name: str, predict: Callable[..., Any], records: Records, features:
         outputs = outputs.reshape(len(outputs), -1)
     if outputs.shape != expected:
         meaning = "logits or probabilities of every class" if records.is_classification else "one number each"
-        raise TrainingError(
+        raise UntrainableError(
             f"{name}: predict returned shape {outputs.shape} for {len(features)} records; expected "
             f"{expected}, {meaning}"
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.code_identity.description import described
-from leakscope.errors import InputError, LeakscopeError, TrainingError, first_line
+from leakscope.errors import InputError, LeakscopeError, TrainingError, UntrainableError, first_line
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
 from leakscope.signals.probabilities import log_probabilities
@@ -31,6 +31,8 @@ _REMEDIES = {
     "convert string to float": _ENCODE,
     "must be int, float": _ENCODE,  # XGBoost and LightGBM
 }
+_LASTING = (ValueError, TypeError, LookupError, AttributeError)
+"""What an estimator raises that cannot use its records or parameters; memory or a disk may be free later."""
 _SEEDS = ("random_state", "random_seed")  # the latter is CatBoost's
 
 
@@ -139,7 +141,9 @@ def _errors(model: int, name: str, step: str) -> Iterator[None]:
         raise
     except Exception as error:  # an estimator's own code may raise anything
         remedy = next((f"; {text}" for part, text in _REMEDIES.items() if part in str(error)), "")
-        raise TrainingError(f"model {model}: {name} failed to {step}: {first_line(error)}{remedy}") from error
+        is_lasting = bool(remedy) or isinstance(error, _LASTING)
+        kind = UntrainableError if is_lasting else TrainingError
+        raise kind(f"model {model}: {name} failed to {step}: {first_line(error)}{remedy}") from error
 
 
 def _class_logits(fitted: Any, rows: Any, present: IntArray, n_classes: int) -> AnyArray:
@@ -151,7 +155,7 @@ def _class_logits(fitted: Any, rows: Any, present: IntArray, n_classes: int) -> 
         labels = np.asarray(fitted.predict(rows)).reshape(-1)
         predicted = (labels[:, None] == classes[None]).astype(np.float64)
     if predicted.shape != (rows.shape[0], len(classes)):
-        raise TrainingError(
+        raise UntrainableError(
             f"{type(fitted).__name__} returned shape {predicted.shape} for {rows.shape[0]} records and "
             f"{len(classes)} classes; return one probability per record and class"
         )

@@ -28,7 +28,7 @@ from leakscope.audits.initial.guess import Guess, guess, guess_unit
 from leakscope.audits.initial.look import Look, look_at
 from leakscope.data.files import SUFFIXES, read_table
 from leakscope.data.prediction_roles import MEMBERS
-from leakscope.disk.storage import atomic_file, unknown_extension
+from leakscope.disk.storage import atomic_file, storage_errors, unknown_extension
 from leakscope.errors import InputError
 from leakscope.types import Records
 from leakscope.user_code import import_object, names_code
@@ -80,7 +80,9 @@ def default_out(file: Path) -> Path:
 
 def refuse_existing(out: Path) -> None:
     """Never overwrites: a config file holds somebody's work."""
-    if out.exists() or out.is_symlink():
+    with storage_errors(out):
+        is_taken = out.exists() or out.is_symlink()
+    if is_taken:
         raise InputError(f"{out} exists; choose another name with --out, or remove it")
 
 

@@ -33,6 +33,7 @@ from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.errors import TrainingError
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.exposed_share import models_to_pass
 from leakscope.evaluate.exposure import Detectable, detectable_records
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.models import too_few_models
@@ -172,12 +173,12 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
         exposed,
         ()
         if config.gate is None
-        else tuple(undecidable_limits(config.gate, resolved, exposed, sizes.records)),
+        else tuple(undecidable_limits(config.gate, resolved, n_targets, sizes.records)),
         gate_to_begin_with(
             config.fpr_budgets,
             sizes.nonmembers,
             resolved.auc_all_targets,
-            exposed is not None and exposed.decides(0.01, sizes.records),
+            n_targets >= models_to_pass(0.01, sizes.records),
         ),
         plan_claim(prepared, None if cost is None else cost.time.training),
         tuple(prepared.columns),
@@ -185,9 +186,7 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     )
 
 
-def undecidable_limits(
-    gate: Gate, resolved: Resolution, exposed: Detectable | None, n_records: int
-) -> Iterator[str]:
+def undecidable_limits(gate: Gate, resolved: Resolution, n_targets: int, n_records: int) -> Iterator[str]:
     """Limits that even models that reveal nothing would not pass."""
     if gate.max_epsilon is not None:
         yield "max_epsilon: an audit bounds epsilon from below only"
@@ -198,10 +197,10 @@ def undecidable_limits(
         if tpr_reasons.get(limit.fpr):
             yield f"max_tpr at {100 * limit.fpr:g}% FPR: {tpr_reasons[limit.fpr]}"
     share = gate.max_exposed_share
-    if share is not None and exposed is None:
+    if share is not None and n_targets < 2:
         yield "max_exposed_share: single records are only evaluated in a population of models"
-    elif share is not None and exposed is not None and not exposed.decides(share, n_records):
-        yield f"max_exposed_share = {share:g}: {exposed.reason}"
+    elif share is not None and n_targets < (needed := models_to_pass(share, n_records)):
+        yield f"max_exposed_share = {share:g}: it takes about {needed} models to show that so few are exposed"
 
 
 def _cost(request: TrainingRequest, config: EvaluationConfig) -> Cost:

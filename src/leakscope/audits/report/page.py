@@ -285,7 +285,9 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, 
     """The figure a limit applies to, and its name."""
     bound = Estimate(outcome.bound, None, None)
     if outcome.attack is None:
-        return bound, f"Share of individually exposed {results.config.noun.many}"
+        what = f"individually exposed {results.config.noun.many}"
+        share = "Upper bound on the share" if outcome.outcome == "passed" else "Share"
+        return bound, f"{share} of {what}"
     figures = results.attacks[outcome.attack]
     if outcome.limit_on == "max_epsilon":
         return bound, f"Lower bound on epsilon ({outcome.attack})"
