@@ -12,12 +12,12 @@ import pytest
 
 import leakscope
 from leakscope.bank.results import figures_json, read_results
-from leakscope.bank.run_folder import RESULTS
+from leakscope.bank.run_folder import RESULTS, files_outside_banks
 from leakscope.compare.compare import compare
 from leakscope.data.predictions import read_predictions
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.runs.kinds import KINDS, kind_module, schema
+from leakscope.runs.kinds import KINDS, is_of_a_run, kind_module, schema
 from leakscope.single_model.ensemble import attackers
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -154,6 +154,8 @@ def test_what_a_run_writes_fits_its_schema(kind: str, run: Callable[[Path], None
     run(tmp_path / "run")
     results = json.loads((tmp_path / "run" / RESULTS).read_text())
     assert problems(kind, results) == []
+    written = files_outside_banks(tmp_path / "run")
+    assert all(is_of_a_run(path.relative_to(tmp_path / "run").as_posix()) for path in written)
     figures = figures_json(read_results(tmp_path / "run", kind_module(kind).RESULTS_TYPE))
     assert {text for name in figures for text in sentences(figures[name], name)} == set()
 

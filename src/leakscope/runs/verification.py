@@ -11,9 +11,9 @@ from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.damage import file_damage
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.results import figures_json, parse_results, results_json, version_of
-from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, read_json
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, files_outside_banks, read_json
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.runs.kinds import read_kind
+from leakscope.runs.kinds import is_of_a_run, read_kind
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""
@@ -58,7 +58,10 @@ def verify_run(folder: Path) -> Verification:
 
 
 def _verify_files(folder: Path) -> Verification:
-    """Every file outside the banks against the checksum it had when the run ended."""
+    """Every file outside the banks against the checksum it had when the run ended.
+
+    Files that the user has put there are named, not checked.
+    """
     try:
         checksums = read_json(folder / SEAL)
     except (InputError, CorruptBankError) as error:
@@ -66,7 +69,14 @@ def _verify_files(folder: Path) -> Verification:
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in checksums):
         return Verification([], [f"{folder / SEAL}: names files outside the run folder"])
     problems = [f"{folder / damage.file}: {damage.what}" for damage in file_damage(folder, checksums)]
-    return Verification([f"{len(checksums)} files of the run"], problems)
+    present = [path.relative_to(folder).as_posix() for path in files_outside_banks(folder)]
+    unsealed = [name for name in present if name not in checksums]
+    # A file whose checksum was taken out would otherwise never be compared again.
+    problems += [f"{folder / name}: has no checksum in {SEAL}" for name in unsealed if is_of_a_run(name)]
+    foreign = [name for name in unsealed if not is_of_a_run(name)]
+    more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
+    left_out = f" (not checked: {', '.join(foreign[:5])}{more})" if foreign else ""
+    return Verification([f"{len(checksums)} files of the run{left_out}"], problems)
 
 
 def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> Verification:
