@@ -29,7 +29,8 @@ class ExitCode(IntEnum):
     RUN_FAILED = 3, "the run failed or its folder is in use; the same command may succeed later"
     INCONCLUSIVE = (
         4,
-        "inconclusive: a check of the audit failed, or the gate or the claim could not be decided",
+        "inconclusive: a check of the audit failed, the gate or the claim could not be decided, or `verify` "
+        "computes other numbers than the version of leakscope that made the run",
     )
     INTERRUPTED = 130, "interrupted by Ctrl-C; the same command resumes"
 
@@ -70,6 +71,12 @@ class BankMismatchError(InputError):
 
 class CorruptBankError(LeakscopeError):
     """A file of a run folder is damaged, or does not match its checksum."""
+
+
+class OtherVersionError(LeakscopeError):
+    """Undamaged results differ from what this version computes, and another version computed them."""
+
+    exit_code = ExitCode.INCONCLUSIVE
 
 
 class StorageError(LeakscopeError):

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from leakscope.frames.frame import Frame
 from leakscope.frames.reading import TableReading
 from leakscope.frames.text import END, Text
 
+PROSE = "prose"
+Prose = Annotated[str, PROSE]
+"""A text for people. Its wording may change from one version to the next, and is no result."""
 DOCUMENT_CLASS = ("document",)
 """Class names of plain text, which has no classes: a language model predicts the next token."""
 _SMALLEST_LABEL, _LARGEST_LABEL = 1e-12, 1e15  # of a regression; squares of errors are float32

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import leakscope
+from leakscope.code_identity.walk import CodeIdentity, code_identity
 
 FILES = {
     "own_train.py": '''\
@@ -167,3 +168,28 @@ class Project:
         """One audit by freshly imported code; `recipe` takes the module `own_train`."""
         settings = {"models": 4, "attacks": ["loss"], "device": "cpu", **settings}
         return leakscope.audit(records(), recipe(self.load()), self.folder / folder, **settings)
+
+
+class Code:
+    """Files in a folder on the module search path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, **files: str) -> None:
+        """Writes files; two underscores in a name are a slash."""
+        for name, text in files.items():
+            path = self.folder / f"{name.replace('__', '/', 1)}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+    def load(self, module: str = "user_main") -> Any:
+        """The module, imported anew with all others of the folder."""
+        for name in [name for name in sys.modules if name.startswith("user_")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return importlib.import_module(module)
+
+    def identity(self, name: str = "train") -> CodeIdentity:
+        """The identity of a function in user_main.py, imported anew."""
+        return code_identity(train=getattr(self.load(), name))

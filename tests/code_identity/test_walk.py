@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import linecache
 import os
 import subprocess
@@ -17,39 +16,7 @@ from typing import Any
 import pytest
 
 from leakscope.code_identity.walk import CodeIdentity, code_identity
-
-
-class Code:
-    """Files in a folder on the module search path."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def write(self, **files: str) -> None:
-        """Writes files; two underscores in a name are a slash."""
-        for name, text in files.items():
-            path = self.folder / f"{name.replace('__', '/', 1)}.py"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-
-    def load(self, module: str = "user_main") -> Any:
-        """The module, imported anew with all others of the folder."""
-        for name in [name for name in sys.modules if name.startswith("user_")]:
-            del sys.modules[name]
-        importlib.invalidate_caches()
-        return importlib.import_module(module)
-
-    def identity(self, name: str = "train") -> CodeIdentity:
-        """The identity of a function in user_main.py, imported anew."""
-        return code_identity(train=getattr(self.load(), name))
-
-
-@pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Code:
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    return Code(tmp_path)
-
+from tests.code_identity.project import Code
 
 EDITED_FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a module imported within the function": (

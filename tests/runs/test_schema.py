@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import leakscope
-from leakscope.bank.run_folder import RESULTS
+from leakscope.bank.results import figures_json, read_results
+from leakscope.bank.run_folder import RESULTS, files_outside_banks
 from leakscope.compare.compare import compare
 from leakscope.data.predictions import read_predictions
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, TprLimit
-from leakscope.runs.kinds import KINDS, schema
+from leakscope.runs.kinds import KINDS, is_of_a_run, kind_module, schema
 from leakscope.single_model.ensemble import attackers
 from leakscope.studies.dynamics import study as dynamics
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
@@ -153,6 +154,27 @@ def test_what_a_run_writes_fits_its_schema(kind: str, run: Callable[[Path], None
     run(tmp_path / "run")
     results = json.loads((tmp_path / "run" / RESULTS).read_text())
     assert problems(kind, results) == []
+    written = files_outside_banks(tmp_path / "run")
+    assert all(is_of_a_run(path.relative_to(tmp_path / "run").as_posix()) for path in written)
+    figures = figures_json(read_results(tmp_path / "run", kind_module(kind).RESULTS_TYPE))
+    assert {text for name in figures for text in sentences(figures[name], name)} == set()
+
+
+def sentences(value: Any, at: str) -> Iterator[str]:
+    """Texts of several words that are no names."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from sentences(inner, f"{at}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from sentences(inner, at)
+    elif isinstance(value, str) and value.count(" ") > 2 and not is_name(at):
+        yield f"{at}: {value}"
+
+
+def is_name(at: str) -> bool:
+    """Whether a text names the kind of run, is a table of a config file, or was given by the user."""
+    return at in ("experiment", "gate") or not {"config", "recipe"}.isdisjoint(at.split("."))
 
 
 def test_every_kind_of_run_has_a_schema_and_a_test() -> None:

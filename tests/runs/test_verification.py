@@ -254,6 +254,22 @@ def test_writing_the_report_again_hides_no_earlier_damage(made: dict[str, Path],
     assert not any("report.md" in problem for problem in problems)
 
 
+def test_a_file_without_a_checksum_is_named(any_kind: Path) -> None:
+    """Else a file whose checksum was taken out could be changed at will."""
+    seal = any_kind / "sha256.json"
+    checksums = json.loads(seal.read_text())
+    for name in checksums:
+        seal.write_text(json.dumps({other: sha for other, sha in checksums.items() if other != name}))
+        assert verify_run(any_kind).problems == [f"{any_kind / name}: has no checksum in sha256.json"]
+
+
+def test_notes_of_the_users_are_named_and_no_problem(any_kind: Path) -> None:
+    (any_kind / "notes.txt").write_text("mine")
+    verified = verify_run(any_kind)
+    assert verified.problems == []
+    assert any(what.endswith("files of the run (not checked: notes.txt)") for what in verified.checked)
+
+
 @pytest.mark.parametrize("name", ["../run.json", "/proc/self/environ", "figures/../../x"])
 def test_a_forged_list_of_checksums_reads_nothing_outside(any_kind: Path, name: str) -> None:
     (any_kind / "sha256.json").write_text(json.dumps({name: "0" * 64}))

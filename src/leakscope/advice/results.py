@@ -11,6 +11,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.utility import UtilityName
 from leakscope.stats.estimate import Estimate
+from leakscope.types import Prose
 
 Effect = Literal["leaks less", "leaks more", "no difference detected"]
 
@@ -53,7 +54,7 @@ class AdviceConfig:
     fpr: float | None
     defences: tuple[str, ...]
     settings: Mapping[str, str]
-    not_applicable: Mapping[str, str]
+    not_applicable: Mapping[str, Prose]
 
     @property
     def noun(self) -> Noun:
@@ -132,11 +133,11 @@ class AdviceResults:
     config: AdviceConfig
     baseline: PopulationSummary
     tried: tuple[Tried, ...]
-    not_tried: Mapping[str, str]
+    not_tried: Mapping[str, Prose]
     recommended: str | None
     level: float
     gate: str
-    gate_reasons: tuple[str, ...]
+    gate_reasons: tuple[Prose, ...]
 
     @property
     def best(self) -> Tried | None:

@@ -7,18 +7,24 @@ the same values: Python numbers, and None where a figure is undefined.
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Hashable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+import leakscope
 from leakscope.bank.run_folder import RESULTS, adapter, parse_as, read_json, to_jsonable
 from leakscope.disk.storage import write_json
 from leakscope.errors import InputError
+from leakscope.types import PROSE
 
 FORMAT_VERSION = 1
 """Raised whenever a field of any results type changes its name or its meaning."""
 
 _FORMAT = "format_version"
+_VERSION = "leakscope_version"
 T = TypeVar("T")
 
 
@@ -42,7 +48,46 @@ def read_results(folder: Path, results_type: type[T]) -> T:
 
 def results_json(results: object) -> dict[str, Any]:
     """The content of results.json."""
-    return {_FORMAT: FORMAT_VERSION, **to_jsonable(results)}
+    return {_FORMAT: FORMAT_VERSION, _VERSION: leakscope.__version__, **to_jsonable(results)}
+
+
+def version_of(content: Mapping[str, object]) -> str:
+    """The version of leakscope that wrote a results.json; empty: one that did not record its version."""
+    version = content.get(_VERSION)
+    return version if isinstance(version, str) and re.fullmatch(r"\d[\w.+]{,40}", version) else ""
+
+
+def figures_json(results: object) -> Any:
+    """JSON data of results in which a text for people counts by its presence, and not by its wording."""
+    if dataclasses.is_dataclass(results):
+        prose = _prose_fields(cast(Hashable, type(results)))
+        return {
+            field.name: (_presence if field.name in prose else figures_json)(getattr(results, field.name))
+            for field in dataclasses.fields(results)
+        }
+    if isinstance(results, Mapping):
+        return {str(key): figures_json(value) for key, value in results.items()}
+    if isinstance(results, tuple | list):
+        return [figures_json(value) for value in results]
+    return to_jsonable(results)
+
+
+def _presence(value: Any) -> Any:
+    """Whether there is text, for each key of a mapping; as words, because they appear in messages."""
+    if isinstance(value, Mapping):
+        return {str(key): _presence(text) for key, text in value.items()}
+    return "a text" if value else "no text"
+
+
+@cache
+def _prose_fields(cls: type) -> frozenset[str]:
+    """Fields of a dataclass that hold text for people."""
+    hints = get_type_hints(cls, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if _is_prose(hint))
+
+
+def _is_prose(hint: Any) -> bool:
+    return PROSE in getattr(hint, "__metadata__", ()) or any(map(_is_prose, get_args(hint)))
 
 
 def parse_results(content: dict[str, Any], results_type: type[T], source: Path) -> T:
@@ -53,7 +98,7 @@ def parse_results(content: dict[str, Any], results_type: type[T], source: Path) 
             f"{source} has format version {version or 0}, this leakscope reads version {FORMAT_VERSION}; "
             "run the same command again to rewrite it, which trains nothing"
         )
-    body = {name: value for name, value in content.items() if name != _FORMAT}
+    body = {name: value for name, value in content.items() if name not in (_FORMAT, _VERSION)}
     return parse_as(results_type, body, source, "run the same command again to write it anew")
 
 
@@ -71,7 +116,10 @@ def results_schema(results_type: type, kind: str) -> dict[str, Any]:
             return definition
 
     generated = adapter(results_type).json_schema(schema_generator=Described)
-    properties = {_FORMAT: {"const": FORMAT_VERSION, "description": "Version of this format."}}
+    properties = {
+        _FORMAT: {"const": FORMAT_VERSION, "description": "Version of this format."},
+        _VERSION: {"type": "string", "description": "Version of leakscope that computed these results."},
+    }
     return {
         **generated,
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -88,14 +88,14 @@ def sealed(folder: Path) -> Iterator[None]:
     except (InputError, CorruptBankError):
         earlier = {}
     checksums = {}
-    for path in _files_outside_banks(folder):
+    for path in files_outside_banks(folder):
         name = path.relative_to(folder).as_posix()
         is_new = name not in earlier or not written.isdisjoint((path, *path.parents))
         checksums[name] = sha256_of(path) if is_new else earlier[name]
     write_json(folder / SEAL, checksums)
 
 
-def _files_outside_banks(folder: Path) -> list[Path]:
+def files_outside_banks(folder: Path) -> list[Path]:
     """The files of a run, except hidden ones and those whose checksums a bank's manifest has."""
     banks = {path.parent for path in folder.rglob("manifest.json")}
     in_banks = {bank / name for bank in banks for name in ("manifest.json", "identity.json", "signals")}

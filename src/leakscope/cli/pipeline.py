@@ -66,10 +66,13 @@ def write_verification(run: Path, checked: Verification, junit: Path | None, sum
     name = f"leakscope verify {run.name}"
     cases = [Case("verify", what, "passed", f"All good: {what}.") for what in checked.checked]
     cases += [Case("verify", f"problem {n}", "failed", what) for n, what in enumerate(checked.problems, 1)]
+    if checked.undecided:
+        cases.append(Case("verify", "version", "inconclusive", ". ".join(checked.undecided)))
     if junit is not None:
         _write(junit, junit_xml(name, cases), "--junit")
     if summary is not None:
-        outcome = f"{len(checked.problems)} problems" if checked.problems else "All good"
+        good = "Undamaged, but computed by another version" if checked.undecided else "All good"
+        outcome = f"{len(checked.problems)} problems" if checked.problems else good
         lines = Bullets([case.sentence for case in cases]).markdown()
         _write(summary, f"## {plain(name)}\n\n**{outcome}**\n\n{lines}\n".encode(), "--summary")
 

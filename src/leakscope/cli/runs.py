@@ -23,7 +23,7 @@ from leakscope.cli.output import (
     text_table,
 )
 from leakscope.cli.pipeline import Junit, Summary, check_files, write_verification
-from leakscope.errors import CorruptBankError, InputError, printable
+from leakscope.errors import CorruptBankError, InputError, OtherVersionError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,13 +73,17 @@ def verify(
     from leakscope.runs.verification import verify_run
 
     check_files(junit, summary)
-    checked, problems = verification = verify_run(run)
+    checked, problems, undecided = verification = verify_run(run)
     write_verification(run, verification, junit, summary)
     if as_json:
-        print_json({"run": str(run), "checked": checked, "problems": problems})
+        found = {"problems": problems, "undecided": list(undecided)}
+        print_json({"run": str(run), "checked": checked, **found})
     if problems:
         remedy = "run the same command again: it repairs damaged blocks and writes the results again"
         raise CorruptBankError(f"{run}: {'; '.join(problems)} ({remedy})")
+    if undecided:
+        why, *differing = undecided
+        raise OtherVersionError(f"{run}: the files are undamaged, but {why}. {'; '.join(differing)}")
     if not (quiet or as_json):
         console().print(f"{run}: all good ({', '.join(checked)})", soft_wrap=True)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import copyreg
 import functools
 import inspect
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
@@ -13,12 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakscope.array_types import AnyArray
-from leakscope.code_identity.source import code_digest, global_names, names_in
+from leakscope.code_identity.source import chains_in, code_digest, global_names, names_in
 from leakscope.types import digest_arrays
 
 Parts = Iterable[tuple[str, Any]]
 """Named objects that another depends on."""
-_CONTENT: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, int, float)
+_NOTED_BY_PYTHON = frozenset(
+    {"__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__path__", "__cached__",
+     "__builtins__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__"}
+)  # fmt: skip
+_CONTENT: tuple[Any, ...] = (
+    dict, list, tuple, set, frozenset, deque, str, bytes, bytearray, int, float, complex,
+)  # fmt: skip
+
+
+class ModuleByName(NamedTuple):
+    """A module of which code uses only attributes that it names; they are counted beside it."""
+
+    module: ModuleType
 
 
 class Shape(NamedTuple):
@@ -27,8 +41,8 @@ class Shape(NamedTuple):
     Attributes:
         text: what it is.
         parts: objects it depends on.
-        parts_in_source: more of them, which a source that counts builds: nothing is unknown about one that
-            cannot be compared.
+        parts_in_source: more of them, which a source that counts builds: of a lock or a file that it makes,
+            nothing is unknown.
     """
 
     text: str
@@ -52,16 +66,43 @@ def _is_filled(cell: CellType) -> bool:
 
 
 def globals_of(value: FunctionType, is_users: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
-    """The globals that a function names, and what it may name of modules of the user's among them."""
+    """The globals that a function names, and what it may use of modules of the user's among them.
+
+    Of a module that only gives attributes (`module.name`), these are what the function names. A module that
+    is used in any other way, such as `getattr(module, name)`, may give anything it has.
+    """
     names = names_in(value.__code__)
+    whole = [used for used in loaded_by(value) if isinstance(used, ModuleType)]
     waiting = [
         (name, value.__globals__[name]) for name in global_names(value.__code__) if name in value.__globals__
     ]
     while waiting:
         name, used = waiting.pop(0)
-        yield name, used
+        yield name, ModuleByName(used) if isinstance(used, ModuleType) else used
         if isinstance(used, ModuleType) and name.count(".") < 8 and is_users(used.__name__):
-            waiting += [(f"{name}.{inner}", vars(used)[inner]) for inner in names if inner in vars(used)]
+            inside = globals_in(vars(used))
+            if used in whole:
+                yield from ((f"{name}.{inner}", inside[inner]) for inner in inside)
+            else:
+                waiting += [(f"{name}.{inner}", inside[inner]) for inner in names if inner in inside]
+
+
+def globals_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """What a module has computed and imported, without what Python notes about it."""
+    return {name: value for name, value in sorted(namespace.items()) if name not in _NOTED_BY_PYTHON}
+
+
+def loaded_by(value: FunctionType) -> Iterator[Any]:
+    """What a function takes from globals and builtins, and from modules among them by attribute.
+
+    Of `module.inner.f.x`, that is `f`. A module is what is taken where the function passes it on, or asks it
+    for something that it does not have as a global, such as `__dict__`.
+    """
+    for first, *attributes in chains_in(value.__code__):
+        loaded = value.__globals__.get(first, getattr(builtins, first, None))
+        while isinstance(loaded, ModuleType) and attributes and attributes[0] in vars(loaded):
+            loaded = vars(loaded)[attributes.pop(0)]
+        yield loaded
 
 
 def attribute(value: Any) -> Any:

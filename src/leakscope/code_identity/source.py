@@ -73,23 +73,51 @@ def global_names(code: CodeType) -> list[str]:
     return list(dict.fromkeys(loads))
 
 
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    """The instructions, without those that only belong to the next one."""
+    return (instruction for instruction in dis.get_instructions(code) if instruction.opname != "EXTENDED_ARG")
+
+
+def chains_in(code: CodeType) -> list[tuple[str, ...]]:
+    """What the code loads: ("a", "b", "c") for `a.b.c`, where `a` is a global or builtin."""
+    chains: list[tuple[str, ...]] = []
+    for part in _all_codes(code):
+        is_open = False
+        for instruction in _instructions(part):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                chains.append((instruction.argval,))
+                is_open = True
+            elif is_open and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                chains[-1] = *chains[-1], instruction.argval
+            else:
+                is_open = False
+    return list(dict.fromkeys(chains))
+
+
 def names_in(code: CodeType) -> list[str]:
     """Names of globals, attributes and modules in the code."""
     return list(dict.fromkeys(name for part in _all_codes(code) for name in part.co_names))
 
 
-def imported_names(code: CodeType) -> list[str]:
-    """Full names of the modules that the code imports when it runs."""
+def imported_names(code: CodeType, package: str) -> list[str]:
+    """Full names of the modules that the code, which is in this package, imports when it runs."""
     names = []
     for part in _all_codes(code):
-        package = ""
-        for instruction in dis.get_instructions(part):
+        base, before = "", [0, 0]
+        for instruction in _instructions(part):
             if instruction.opname == "IMPORT_NAME":
-                package = instruction.argval
-                names.append(package)
+                base = _absolute(instruction.argval, package, before[-2])
+                names.append(base)
             elif instruction.opname == "IMPORT_FROM":
-                names.append(f"{package}.{instruction.argval}")
+                names.append(f"{base}.{instruction.argval}")
+            before.append(instruction.argval)
     return names
+
+
+def _absolute(name: str, package: str, level: int) -> str:
+    """The full name of what `from ..name import` names in a package; the level is the number of dots."""
+    above = package.split(".")[: len(package.split(".")) + 1 - level] if level else []
+    return ".".join(filter(None, [*above, name]))
 
 
 @lru_cache(maxsize=256)
@@ -147,8 +175,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
+            base = _absolute(node.module or "", package, node.level)
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
 

@@ -2,17 +2,25 @@
 
 Modules of the user's count whole, with every module they import. What their source does not say counts by
 value: what a function encloses, its defaults, the globals it reads, the arguments of a partial, the
-attributes of an object. In the script or notebook that is being run, only what is used counts, so that the
-call of an audit can change. Where something cannot be compared, a reason is noted.
+attributes of an object, and all that is in a module which is passed around. In the script or notebook that is
+being run, only what is used counts, so that the call of an audit can change. Where something cannot be
+compared, a reason is noted.
 """
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import functools
+import importlib
 import sys
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
+from io import IOBase
+from queue import SimpleQueue
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -32,20 +40,22 @@ import numpy as np
 
 from leakscope.code_identity.origin import NOT_INSTALLED, OURS, PYTHON, origin_of
 from leakscope.code_identity.shapes import (
+    ModuleByName,
     Shape,
     array,
     attribute,
     attributes_of,
     copied,
     enclosed,
+    globals_in,
     globals_of,
+    loaded_by,
     mapping,
     partial,
     tensor,
 )
 from leakscope.code_identity.source import (
     code_digest,
-    global_names,
     imported_names,
     module_source,
     names_in,
@@ -58,10 +68,19 @@ _BY_NAME = (
     BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
     ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
-_RUN_TEXT = frozenset({"exec", "eval", "compile", "__import__"})
-_RUN_OTHER_CODE = frozenset(
-    {"import_module", "spec_from_file_location", "run_path", "run_module", "system", "popen", "Popen"}
-)
+_OPAQUE = frozenset(
+    {"builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__", "importlib.import_module",
+     "importlib.reload", "pkgutil.resolve_name", "pydoc.locate", "gc.get_objects", "gc.get_referrers"}
+)  # fmt: skip
+"""Functions that run any code or give any object, by module and name."""
+_OPAQUE_NAMES = frozenset(
+    {"import_module", "spec_from_file_location", "run_path", "run_module", "system", "popen", "Popen",
+     "__globals__", "f_globals"}
+)  # fmt: skip
+_WITHOUT_VALUE = (
+    type(threading.Lock()), type(threading.RLock()), threading.local, SimpleQueue, IOBase,
+)  # fmt: skip
+"""Objects that cannot be copied and hold nothing that a module computed: data files do not count."""
 _OTHER_PROGRAMS = frozenset({"subprocess", "ctypes", "runpy"})
 _NOT_OF_A_CLASS = frozenset(
     {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__abstractmethods__",
@@ -160,6 +179,11 @@ class _Walk:
             return Shape(
                 type(value).__name__, [("", d) for d in sorted(self.digest(v, where) for v in value)]
             )
+        if isinstance(value, ModuleByName):
+            return self._module_by_name(value.module, where)
+        if value is sys.modules:
+            self.unknown.add(f"{where} is sys.modules, and what is taken from it cannot be seen")
+            return Shape("sys.modules")
         if isinstance(value, functools.partial):
             return partial(value)
         if isinstance(value, MethodType):
@@ -209,6 +233,7 @@ class _Walk:
         name, is_whole = f"function {module}:{value.__qualname__}", self.module(module)
         if not self._is_users(module):
             self._note_programs(module, where)
+            self._note_opaque_value(value, where)
             return Shape(name, enclosed(value))
         digest, has_source = code_digest(value.__code__)
         if not has_source:
@@ -216,20 +241,39 @@ class _Walk:
         self.packages[PYTHON] = f"{sys.version_info.major}.{sys.version_info.minor}"
         self._note_opaque(value, where, is_whole)
         parts, used = list(enclosed(value)), list(globals_of(value, self._is_users))
-        if is_whole:
-            return Shape(f"{name} {digest}", parts, used)
-        for imported in imported_names(value.__code__):
-            self.module(imported)
-        return Shape(f"{name} {digest}", [*parts, *used])
+        used += self._imported_within(value, where)
+        if not is_whole:
+            return Shape(f"{name} {digest}", [*parts, *used])
+        if _uses_globals(value):
+            used.append(("globals()", globals_in(value.__globals__)))
+        return Shape(f"{name} {digest}", parts, used)
+
+    def _imported_within(self, value: FunctionType, where: str) -> Iterator[tuple[str, ModuleType]]:
+        """Modules of the user's that a function imports when it runs; only loaded ones have values."""
+        for name in imported_names(value.__code__, _package_of(value)):
+            self.module(name)
+            origin = self._origin(name)
+            if origin is None or origin.source is None:
+                continue
+            try:
+                yield f"import {name}", importlib.import_module(name)
+            except (Exception, SystemExit):  # what a module of the user's raises when it is imported
+                self.unknown.add(f"{where} imports {name}, which cannot be imported now")
 
     def _note_opaque(self, value: FunctionType, where: str, is_whole: bool) -> None:
         """Notes that a function runs code which cannot be seen."""
-        of_builtins = set(global_names(value.__code__)) - set(value.__globals__)
-        by_name = _RUN_TEXT if is_whole else _RUN_TEXT | {"globals"}
-        imported = {name.partition(".")[0] for name in imported_names(value.__code__)}
-        names = _RUN_OTHER_CODE & set(names_in(value.__code__)) | _OTHER_PROGRAMS & imported
-        for name in sorted(by_name & of_builtins | names):
+        loaded = list(loaded_by(value))
+        opaque = {_plain_path(used).rpartition(".")[2] for used in loaded if _plain_path(used) in _OPAQUE}
+        opaque |= {"sys.modules"} if any(used is sys.modules for used in loaded) else set()
+        opaque |= {"globals"} if not is_whole and _uses_globals(value) else set()
+        imported = {name.partition(".")[0] for name in imported_names(value.__code__, _package_of(value))}
+        for name in opaque | _OPAQUE_NAMES & set(names_in(value.__code__)) | _OTHER_PROGRAMS & imported:
             self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
+
+    def _note_opaque_value(self, value: Any, where: str) -> None:
+        """The same for a function of another's that is kept as a value, under whatever name."""
+        if _plain_path(value) in _OPAQUE:
+            self.unknown.add(f"{where} is {value.__qualname__}, and what that runs cannot be seen")
 
     def _note_programs(self, module: str, where: str) -> None:
         if module.partition(".")[0] in _OTHER_PROGRAMS:
@@ -238,17 +282,28 @@ class _Walk:
     def _named(self, value: Any, where: str) -> Shape:
         """A module, a class, or what is written in C."""
         if isinstance(value, ModuleType):
-            self.module(value.__name__)
-            self._note_programs(value.__name__, where)
-            return Shape(f"module {value.__name__}")
+            return self._module_used_whole(value, where)
         if isinstance(value, type):
             return self._class(value, where)
         owner = getattr(value, "__self__", None)
         module = getattr(value, "__module__", None) or getattr(owner, "__name__", "builtins")
         self.module(str(module))
         self._note_programs(str(module), where)
+        self._note_opaque_value(value, where)
         is_bound = owner is not None and not isinstance(owner, ModuleType | type)
         return Shape(f"{module}:{value.__qualname__}", [("object", owner)] if is_bound else ())
+
+    def _module_by_name(self, value: ModuleType, where: str) -> Shape:
+        self.module(value.__name__)
+        self._note_programs(value.__name__, where)
+        return Shape(f"module {value.__name__}")
+
+    def _module_used_whole(self, value: ModuleType, where: str) -> Shape:
+        """A module that is passed around: whoever gets it may use anything in it."""
+        shape = self._module_by_name(value, where)
+        if not self._is_users(value.__name__):
+            return shape
+        return shape._replace(parts_in_source=globals_in(vars(value)).items())
 
     def _class(self, value: type, where: str) -> Shape:
         module, name = str(value.__module__), f"class {path_of(value)}"
@@ -274,13 +329,40 @@ class _Walk:
         try:
             if cls.__module__.partition(".")[0] == "torch" and hasattr(value, "untyped_storage"):
                 return tensor(value)
-            if dataclasses.is_dataclass(value):
+            if isinstance(value, ContextVar):
+                parts = [("name", value.name), ("value", _value_in_context(value))]
+            elif isinstance(value, weakref.ref):
+                parts = [("referent", value())]
+            elif dataclasses.is_dataclass(value):
                 parts = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
             else:
                 parts = list(copied(value))
                 parts.append(("wrapped", getattr(value, "__wrapped__", None)))  # the function behind a cache
         except Exception:  # an object that cannot be copied may raise anything
-            if not self._is_in_source:
+            if not (self._is_in_source and isinstance(value, _WITHOUT_VALUE)):
                 self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
-            parts = []
+            parts = sorted(getattr(value, "__dict__", {}).items())
         return Shape("object", [("class", cls), *parts])
+
+
+def _package_of(value: FunctionType) -> str:
+    return str(value.__globals__.get("__package__") or "")
+
+
+def _uses_globals(value: FunctionType) -> bool:
+    return any(used is builtins.globals for used in loaded_by(value))
+
+
+def _plain_path(value: Any) -> str:
+    """ "module.name" of a function; empty for anything else."""
+    if not isinstance(value, FunctionType | BuiltinFunctionType):
+        return ""
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def _value_in_context(variable: ContextVar[Any]) -> Any:
+    """The value of a context variable or its default; None where it has neither."""
+    try:
+        return variable.get()
+    except LookupError:
+        return None

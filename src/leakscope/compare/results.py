@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from leakscope.stats.estimate import Estimate
+from leakscope.types import Prose
 
 LeakageMeasure = Literal["auc", "advantage", "tpr", "record_advantage", "bits"]
 Outcome = Literal["helped", "worse", "mixed", "no difference"]
@@ -71,7 +72,7 @@ class RunSummary:
     seed: int | tuple[int, ...]
     recipe: Mapping[str, Any]
     bank_sha256: str
-    hygiene_failed: tuple[str, ...]
+    hygiene_failed: tuple[Prose, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class LeftOut:
     attacks: tuple[str, ...]
     fpr_budgets: tuple[float, ...]
     groups: tuple[str, ...]
-    parts: tuple[str, ...]
+    parts: tuple[Prose, ...]
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class DifferenceFigure:
     difference: float | None
     low: float | None
     high: float | None
-    method: str
+    method: Prose
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class RunComparison:
     """
 
     run: str
-    recipe_differences: tuple[str, ...]
+    recipe_differences: tuple[Prose, ...]
     is_paired: bool
     leakage: tuple[LeakageDifference, ...]
     accuracy: AccuracyDifferences | None

@@ -13,6 +13,7 @@ from typing import Literal
 
 from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
+from leakscope.types import Prose
 
 Status = Literal["consistent", "refuted", "not testable"]
 
@@ -51,14 +52,14 @@ class Evidence:
             whole test counts.
     """
 
-    name: str
+    name: Prose
     epsilon: float
     confidence: float
     ceiling: float
-    method: str
+    method: Prose
     canaries: int
     runs: int
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[Prose, ...] = ()
     growth: tuple[Growth, ...] = ()
 
 
@@ -81,7 +82,7 @@ class ClaimVerdict:
     delta: float
     confidence: float
     evidence: tuple[Evidence, ...]
-    needed: str = ""
+    needed: Prose = ""
 
     def write_report(self, folder: Path | str) -> None:
         """Writes a page about the claim: report.html, report.md and figures/."""
@@ -117,7 +118,7 @@ class ClaimFigures:
     verdict: ClaimVerdict
     supposing_gaussian: tuple[Evidence, ...]
     power: float
-    needed: str
+    needed: Prose
 
 
 def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") -> ClaimVerdict:

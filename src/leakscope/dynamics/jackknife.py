@@ -26,7 +26,7 @@ from leakscope.dynamics.grid import SIDE, is_vulnerable
 from leakscope.dynamics.metrics import Arrays, metrics, over_repeats
 from leakscope.dynamics.plane import ENTROPY_CELLS, Trajectories, trajectories
 from leakscope.errors import InputError
-from leakscope.types import Design, Signals
+from leakscope.types import Design, Prose, Signals
 
 PUBLISHED_LIMIT = 0.15
 """The publication requires a smaller coefficient of variation."""
@@ -52,8 +52,8 @@ class AdvantageVariation:
     coefficient: float | None
     record_standard_error: float | None
     vulnerable_coefficient: float | None
-    reason: str
-    method: str
+    reason: Prose
+    method: Prose
     published_limit: float
 
 

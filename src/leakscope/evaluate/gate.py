@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from leakscope.errors import InputError, did_you_mean
+from leakscope.types import Prose
 
 GateOutcome = Literal["passed", "failed", "inconclusive"]
 Preset = Literal["release", "research", "internal"]
@@ -93,7 +94,7 @@ class LimitOutcome:
     bound: float | None
     attack: str | None
     outcome: GateOutcome
-    sentence: str
+    sentence: Prose
 
 
 @dataclass(frozen=True)

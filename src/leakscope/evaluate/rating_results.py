@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from leakscope.types import Prose
+
 Level = Literal["none found", "low", "moderate", "high", "severe", "inconclusive"]
 
 
@@ -25,7 +27,7 @@ class RatingPart:
     """
 
     about: Literal["auc", "advantage", "tpr", "worst", "canaries", "exposed", "gate"]
-    what: str
+    what: Prose
     level: Level
     at_most: Level
     value: float | None
@@ -48,4 +50,4 @@ class Rating:
     level: Level
     at_most: Level
     parts: tuple[RatingPart, ...]
-    reason: str | None
+    reason: Prose | None

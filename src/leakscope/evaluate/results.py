@@ -19,6 +19,7 @@ from leakscope.evaluate.text_results import TextFigures
 from leakscope.leakage.checkpoints import LeakageFigures
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.stats.estimate import Estimate
+from leakscope.types import Prose
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class TprAtFpr(TprFigure):
         precision: one entry per prior.
     """
 
-    reason: str | None = field(kw_only=True)
+    reason: Prose | None = field(kw_only=True)
     precision: tuple[Precision, ...] = field(kw_only=True)
 
 
@@ -94,7 +95,7 @@ class CalibratedRate:
     fpr_budget: float
     tpr: Figure
     fpr: Figure
-    reason: str | None
+    reason: Prose | None
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ class EpsilonFigure:
     """
 
     value: float | None
-    reason: str | None
+    reason: Prose | None
     delta: float
     confidence: float
-    method: str
+    method: Prose
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class SetTpr(TprFigure):
         reason: why the rate cannot be measured; None where it can.
     """
 
-    reason: str | None = field(kw_only=True)
+    reason: Prose | None = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class SetFigures:
     auc: Figure
     advantage: Figure
     tpr_at_fpr: tuple[SetTpr, ...]
-    reason: str | None
+    reason: Prose | None
 
 
 @dataclass(frozen=True)
@@ -332,10 +333,10 @@ class ExposedRecords:
     share: float | None
     at_most: float
     false_discovery_rate: float
-    decision: str
+    decision: Prose
     tested: int
     fewest_detectable: int
-    reason: str | None
+    reason: Prose | None
 
 
 @dataclass(frozen=True)
@@ -370,7 +371,7 @@ class AuditResults:
     fit: tuple[CheckpointFit, ...]
     headline: Headline
     attacks: Mapping[str, AttackFigures]
-    groups_left_out: Mapping[str, str]
+    groups_left_out: Mapping[str, Prose]
     leakage: LeakageFigures
     hygiene: tuple[Outcome, ...]
     exposed: ExposedRecords | None

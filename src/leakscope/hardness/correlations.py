@@ -15,6 +15,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
 from leakscope.stats.correlation import Correlation, partial_correlation, pearson, spearman
+from leakscope.types import Prose
 
 BINS = 20
 
@@ -35,7 +36,7 @@ class CorrelationFigure:
     low: float | None
     high: float | None
     n: int
-    reason: str
+    reason: Prose
 
     def __str__(self) -> str:
         if self.r is None:

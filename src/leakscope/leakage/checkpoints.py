@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_record
 from leakscope.stats.estimate import TwoEstimates
-from leakscope.types import Design, Signals
+from leakscope.types import Design, Prose, Signals
 
 LEAKAGE_SIGNALS = ("log_odds", "scaled_residual")
 """Signals close enough to Gaussian over models, the preferred first: of a classifier, of a regression."""
@@ -59,7 +59,7 @@ class LeakageFigures:
 
     signal: str | None
     unit: Literal["bits"]
-    reason: str | None
+    reason: Prose | None
     checkpoints: tuple[CheckpointLeakage, ...]
 
 

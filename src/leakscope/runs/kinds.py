@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ KINDS = {
     "study scaling": "leakscope.studies.scaling.study",
 }
 """Kind of run, as in run.json -> its module."""
+
+_WRITTEN = (
+    "run.json", "results.json", "parts.json", "recommended.toml", "redaction.key", "report*.html",
+    "report.md", "submission_*.csv", "*.parquet", "*.npy", "*.npz", "figures", "banks", "parts", "blocks",
+    "validation", "private", "experiments", "accuracy", "complexity", "uncertainty",
+)  # fmt: skip
+
+
+def is_of_a_run(name: str) -> bool:
+    """Whether a path in a run folder is one that runs write; others are the user's, such as notes."""
+    return any(fnmatchcase(name.partition("/")[0], pattern) for pattern in _WRITTEN)
 
 
 def kind_module(kind: str) -> Any:

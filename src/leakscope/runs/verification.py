@@ -6,23 +6,32 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import leakscope
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.damage import file_damage
 from leakscope.bank.manifest import MANIFEST
-from leakscope.bank.results import parse_results, results_json
-from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, read_json
+from leakscope.bank.results import figures_json, parse_results, results_json, version_of
+from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, files_outside_banks, read_json
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.runs.kinds import read_kind
+from leakscope.runs.kinds import is_of_a_run, read_kind
 
 _TOLERANCE = 1e-9
 """Relative; another BLAS may differ in the last bits."""
 
 
 class Verification(NamedTuple):
-    """What was checked, and what was found wrong."""
+    """What was checked, and what was found.
+
+    Attributes:
+        checked: what was checked.
+        problems: what is wrong.
+        undecided: what differs in undamaged files although nothing need be wrong, because another version
+            of leakscope computed the results. The first entry says so.
+    """
 
     checked: list[str]
     problems: list[str]
+    undecided: tuple[str, ...] = ()
 
 
 def verify_run(folder: Path) -> Verification:
@@ -40,13 +49,19 @@ def verify_run(folder: Path) -> Verification:
         return Verification(checked, problems)
     results = _verify_results(folder, module, config)
     others = _verify_files(folder)
+    checked += [*others.checked, *results.checked]
+    if results.undecided and not others.problems:
+        return Verification(checked, [], (*results.undecided, *results.problems))
     # Where numbers differ, it goes without saying that the file does not match its checksum.
     own = [p for p in others.problems if not results.problems or not p.startswith(f"{folder / RESULTS}:")]
-    return Verification([*checked, *others.checked, *results.checked], [*results.problems, *own])
+    return Verification(checked, [*results.problems, *own])
 
 
 def _verify_files(folder: Path) -> Verification:
-    """Every file outside the banks against the checksum it had when the run ended."""
+    """Every file outside the banks against the checksum it had when the run ended.
+
+    Files that the user has put there are named, not checked.
+    """
     try:
         checksums = read_json(folder / SEAL)
     except (InputError, CorruptBankError) as error:
@@ -54,7 +69,14 @@ def _verify_files(folder: Path) -> Verification:
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in checksums):
         return Verification([], [f"{folder / SEAL}: names files outside the run folder"])
     problems = [f"{folder / damage.file}: {damage.what}" for damage in file_damage(folder, checksums)]
-    return Verification([f"{len(checksums)} files of the run"], problems)
+    present = [path.relative_to(folder).as_posix() for path in files_outside_banks(folder)]
+    unsealed = [name for name in present if name not in checksums]
+    # A file whose checksum was taken out would otherwise never be compared again.
+    problems += [f"{folder / name}: has no checksum in {SEAL}" for name in unsealed if is_of_a_run(name)]
+    foreign = [name for name in unsealed if not is_of_a_run(name)]
+    more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
+    left_out = f" (not checked: {', '.join(foreign[:5])}{more})" if foreign else ""
+    return Verification([f"{len(checksums)} files of the run{left_out}"], problems)
 
 
 def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> Verification:
@@ -67,14 +89,33 @@ def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> Verifi
         return Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]])
     try:
         results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
-        recomputed = results_json(module.recompute(folder, results.config))
+    except (InputError, CorruptBankError) as error:
+        return Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"], _doubt(stored))
+    try:
+        recomputed = module.recompute(folder, results.config)
     except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
         return Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"])
     except NOT_OURS as error:  # a configuration or facts that no run of ours has written
         said = f"{type(error).__name__}: {error}"
         return Verification([], [f"{folder / RESULTS}: cannot be computed again ({said})"])
-    problems = [f"{folder / RESULTS}: {d}" for d in _differing(stored, recomputed)[:10]]
-    return Verification([f"{_n_numbers(recomputed):,} numbers of {RESULTS}"], problems)
+    differing = _differing(figures_json(results), figures_json(recomputed))
+    checked = [f"{_n_numbers(results_json(recomputed)):,} numbers of {RESULTS}"]
+    if not differing:
+        return Verification(checked, [])
+    return Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]], _doubt(stored))
+
+
+def _doubt(stored: dict[str, Any]) -> tuple[str, ...]:
+    """Why results that differ may be right all the same; empty where this version computed them."""
+    version, here = version_of(stored), leakscope.__version__
+    if version == here:
+        return ()
+    made_by = f"leakscope {version}" if version else "an earlier version of leakscope"
+    command = f"pip install leakscope=={version}" if version else "install it"
+    return (
+        f"{RESULTS} was computed by {made_by}, and this is {here}, so numbers may differ; "
+        f"to check them, verify the run with the version that computed them ({command})",
+    )
 
 
 def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:

@@ -13,6 +13,7 @@ from typing import Literal
 from leakscope.data.predictions import Kind
 from leakscope.errors import InputError
 from leakscope.stats.estimate import Estimate
+from leakscope.types import Prose
 
 READINGS = {
     "entropy": ("modified", "adjusted"),
@@ -147,7 +148,7 @@ class AucFigure:
     value: float
     low: float
     high: float
-    interval: str
+    interval: Prose
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,10 @@ class TprFigure(Estimate):
     """
 
     fpr: float
-    interval: str
+    interval: Prose
     fpr_reached: float | None
     threshold: float | None
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from leakscope.array_types import FloatArray
+from leakscope.types import Prose
 
 Status = Literal["ok", "warning", "unreliable", "failed", "not checked"]
 
@@ -32,9 +33,9 @@ class Outcome:
 
     name: str
     status: Status
-    sentence: str
+    sentence: Prose
     numbers: dict[str, float] = field(default_factory=dict)
-    causes: tuple[str, ...] = ()
+    causes: tuple[Prose, ...] = ()
 
 
 CAUSES = (

@@ -16,7 +16,7 @@ from leakscope.defences.registry import defence_classes, resolve_defence, streng
 from leakscope.errors import InputError, did_you_mean
 from leakscope.evaluate.utility import UtilityName
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.types import Records
+from leakscope.types import Prose, Records
 
 NONE = "none"
 ATTACKS = ("loss", "lira", "eb_lira", "label_only_lira")
@@ -60,7 +60,7 @@ class LeftOutDefence:
     """
 
     label: str
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)

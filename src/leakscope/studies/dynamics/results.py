@@ -17,6 +17,7 @@ from leakscope.dynamics.noise_floor import Floor
 from leakscope.hardness.correlations import HardnessFigures
 from leakscope.hardness.over_training import EarlyCorrelations
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
+from leakscope.types import Prose
 
 Number = float | None
 Series = tuple[Number, ...]
@@ -95,7 +96,7 @@ class Transitions:
         counts: number of records that move from one cell to another, for each step.
     """
 
-    cells: tuple[str, ...]
+    cells: tuple[Prose, ...]
     overall: tuple[Series, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
 
@@ -130,7 +131,7 @@ class RunResults:
     early_hardness: Mapping[str, EarlyCorrelations]
     entropy_by_resolution: tuple[EntropyFigure, ...]
     complexity: float | None
-    undefined: tuple[str, ...]
+    undefined: tuple[Prose, ...]
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class DynamicsResults:
 
     experiment: Literal["dynamics of membership exposure"]
     config: DynamicsConfig
-    conventions: Mapping[str, str]
+    conventions: Mapping[str, Prose]
     runs: Mapping[str, RunResults]
     populations: Mapping[str, PopulationSpread]
     runtime: Mapping[str, str]

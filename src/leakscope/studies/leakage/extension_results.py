@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakscope.types import Prose
+
 
 @dataclass(frozen=True)
 class LimitPoint:
@@ -31,10 +33,10 @@ class LimitPoint:
     leakage: float | None
     leakage_low: float | None
     leakage_high: float | None
-    method: str
+    method: Prose
     likelihood_ratio: float
     informed: float
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ class AtSameError:
     likelihood_ratio: float | None
     likelihood_ratio_low: float | None
     likelihood_ratio_high: float | None
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)

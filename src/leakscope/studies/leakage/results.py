@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from leakscope.studies.leakage.config import LeakageConfig
 from leakscope.studies.leakage.extension_results import Limits, Privacy, Regularized, Theory
+from leakscope.types import Prose
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class OverRecords:
     """
 
     infinite: int
-    reason: str
+    reason: Prose
     mean: float | None
     mean_low: float | None
     mean_high: float | None
@@ -97,7 +98,7 @@ class RoundedLeakage(Leakage):
             "Gaussian fit" of the rounded parameters.
     """
 
-    method: str
+    method: Prose
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class OutputLeakage:
     relative_difference_half_width: float | None
     is_poor: bool | None
     beyond_parameters: int
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ class Trend:
 
     spearman: float | None
     holds: bool | None
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)
@@ -326,7 +327,7 @@ class Control:
     analytic: float
     ratio: float | None
     total_variation: float
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)
@@ -339,9 +340,9 @@ class Check:
         detail: the numbers behind it.
     """
 
-    statement: str
+    statement: Prose
     holds: bool | None
-    detail: str
+    detail: Prose
 
 
 @dataclass(frozen=True)
@@ -366,7 +367,7 @@ class Compared:
     advantage_half_width: float | None
     neighbours: float | None
     neighbours_half_width: float | None
-    reason: str
+    reason: Prose
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Literal
 from leakscope.stats.correlation import Coefficient
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.scaling.config import ScalingConfig
+from leakscope.types import Prose
 
 Favored = Literal["gap", "size", "neither", "undefined"]
 Verdict = Literal["gap", "size", "neither", "undecided", "no success", "undefined"]
@@ -44,7 +45,7 @@ class DescribedCorrelation(Correlation):
         description: what is correlated with what.
     """
 
-    description: str
+    description: Prose
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,8 @@ class GapOrSize:
     mean_auc: Estimate
     over: tuple[OverWidths, ...]
     verdict: Verdict
-    answer: str
-    evidence: str
+    answer: Prose
+    evidence: Prose
 
 
 @dataclass(frozen=True)
