@@ -32,12 +32,17 @@ _TOO_VAGUE = LEVELS.index("high")
 
 
 class Rated(NamedTuple):
-    """The figures of an audit that its rating reads."""
+    """The figures of an audit that its rating reads.
+
+    Attributes:
+        leakage: bits of the audited models; None where they are those of reference models, which say how much
+            the recipe leaks, and nothing about the model that was audited.
+    """
 
     headline: Headline
     attacks: Mapping[str, AttackFigures]
     population: PopulationFigures
-    leakage: LeakageFigures
+    leakage: LeakageFigures | None
     exposed: ExposedRecords | None
     gate: GateResult | None
     hygiene: tuple[Outcome, ...]
@@ -84,7 +89,7 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
     if tprs:
         decisive = max(tprs, key=lambda part: (LEVELS.index(part.level), _separation(part)))
         yield decisive._replace(at_most=highest([part.at_most for part in tprs])).named()
-    checkpoints = rated.leakage.checkpoints
+    checkpoints = () if rated.leakage is None else rated.leakage.checkpoints
     if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
         yield _worst_part(checkpoints[-1].most_exposed, rated.noun)
     canaries = rated.headline.canaries
