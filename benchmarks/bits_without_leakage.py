@@ -4,6 +4,9 @@ The truth is 0. Models of other records: linear classifiers and regressions whos
 never seen. The mean over records of the measured bits, averaged over populations, should be 0 within two
 standard errors. Mixed: planted outputs, where half of the records leak and the row is about the other half.
 Bits of a record borrow strength from records with similar outputs, so there the mean is above 0.
+
+`--intervals` counts how often an interval lies above 0 where nothing leaks, with few models and with few
+members: 2.5% of the populations should have one. Its last column is what a rating reads.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.design import make_design
-from leakscope.leakage.bits import bits_per_record
+from leakscope.evaluate.rating import WORST_BITS
+from leakscope.leakage.bits import RecordBits, bits_per_record
 from leakscope.signals.residuals import LINEAR_SPREADS, label_spread
 
 N_RECORDS, N_FEATURES, N_OTHERS, N_TRAINED = 200, 20, 300, 100
@@ -61,6 +65,11 @@ def mixed(rng: np.random.Generator, in_mask: BoolArray) -> FloatArray:
     return rng.normal(size=N_RECORDS) + rng.normal(size=in_mask.shape) + GAP * (in_mask & leaks)
 
 
+def of_noise(rng: np.random.Generator, in_mask: BoolArray) -> FloatArray:
+    """Gaussian outputs around the difficulty of each record."""
+    return rng.normal(size=in_mask.shape[1]) + rng.normal(size=in_mask.shape)
+
+
 CASES: dict[str, tuple[Callable[[np.random.Generator, BoolArray], FloatArray], slice]] = {
     "classifiers of other records": (of_classifiers, slice(None)),
     "regressions of other records": (of_regressions, slice(None)),
@@ -77,11 +86,40 @@ def mean_bits(case: str, n_models: int, seed: int) -> float:
     return float(bits_per_record(values_of(rng, in_mask), in_mask, seed, has_steps).bits[records].mean())
 
 
+def of_share(case: str, n_models: int, share: float, seed: int) -> RecordBits:
+    """Bits of one population without leakage, whose models have this share of the records, each by a coin."""
+    values_of = of_noise if case == "noise" else CASES[case][0]
+    rng = np.random.default_rng([seed, n_models, round(1000 * share)])
+    in_mask = rng.random((n_models, N_RECORDS)) < share
+    return bits_per_record(values_of(rng, in_mask), in_mask, seed, has_steps=False)
+
+
+def print_intervals(n: int) -> None:
+    """Prints how many intervals lie above 0, a row per case, number of models and share of members."""
+    print("| records | models | members | without interval | mean above 0 | most exposed above 0 | rated |")
+    print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    for case in ("noise", "classifiers of other records"):
+        for n_models in (4, 5, 6, 7, 8, 12, 16):
+            for share in (0.5, 0.3, 0.1, 0.05):
+                found = [of_share(case, n_models, share, seed) for seed in range(n)]
+                mean = np.array([one.means["bits"].low for one in found], dtype=np.float64)
+                worst = np.array([one.most_exposed.low for one in found], dtype=np.float64)
+                above = [np.isnan(worst).sum(), (mean > 0).sum(), (worst > 0).sum()]
+                above.append((worst >= WORST_BITS["low"]).sum())
+                counts = " | ".join(f"{number} of {n}" for number in above)
+                print(f"| {case} | {n_models} | {share:.0%} | {counts} |", flush=True)
+
+
 def main() -> None:
     """Prints a row per case and number of models."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--populations", type=int, default=48)
-    n = parser.parse_args().populations
+    parser.add_argument("--intervals", action="store_true")
+    given = parser.parse_args()
+    n = given.populations
+    if given.intervals:
+        print_intervals(n)
+        return
     print("| models | records | mean bits | standard error |\n|---:|---|---:|---:|")
     for n_models in (8, 16, 64):
         for case in CASES:

@@ -78,6 +78,27 @@ def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
     assert verify_run(tmp_path).problems == []
 
 
+def test_what_references_reveal_is_named_and_does_not_rate_the_model(tmp_path: Path) -> None:
+    """Bits are measured without the audited model, so they are a figure of its recipe."""
+    verdict = leakscope.audit(SavedPredictions(saved(n_references=8)), out=tmp_path)
+    last = verdict.results.leakage.checkpoints[-1]
+    assert last.most_exposed.low is not None and last.most_exposed.low > 0.15
+    assert "worst" not in {part.about for part in verdict.results.rating.parts}
+    (sentence,) = [one for one in verdict.summary() if " bits about " in one]
+    assert sentence.startswith(
+        "How much models trained like this one reveal was estimated on the 8 reference models alone; it does "
+        "not count for the rating of this model. An output reveals "
+    )
+
+
+def test_too_few_references_for_an_interval_of_bits_say_so(tmp_path: Path) -> None:
+    verdict = leakscope.audit(SavedPredictions(saved(n_references=4)), out=tmp_path)
+    assert verdict.results.leakage.checkpoints[-1].bits.low is None
+    assert "(4 models are too few for an interval, which takes at least 6; 1 bit is certainty)" in str(
+        verdict
+    )
+
+
 def test_swapped_labels_are_no_verdict_although_all_models_agree(tmp_path: Path) -> None:
     """The references are as wrong as the target, so a comparison with them shows nothing."""
     given = saved(n_references=8)

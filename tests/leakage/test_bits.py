@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from leakscope.errors import InputError
+from leakscope.evaluate.rating import WORST_BITS
 from leakscope.leakage.bits import bits_per_record, measures, most_exposed_mean
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
@@ -237,7 +239,22 @@ def test_three_models_have_a_value_but_no_interval():
     found = bits_per_record(rng.normal(size=(3, 50)), in_mask)
     assert np.isfinite(found.means["bits"].value)
     assert np.isnan(found.means["bits"].low)
-    assert found.reason == "3 models are too few for an interval"
+    assert found.reason == "3 models are too few for an interval, which takes at least 6"
+
+
+@pytest.mark.parametrize("n_models", [4, 6, 8])
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_few_models_or_members_that_leak_nothing_rarely_seem_to(n_models, share):
+    """A lower end above 0 should be in 2.5% of the populations, and is in 1 of 4 with 4 models of 5%."""
+    n_populations, mean, worst = 40, 0, 0
+    for seed in range(n_populations):
+        rng = np.random.default_rng([seed, n_models])
+        in_mask = rng.random((n_models, 200)) < share
+        found = bits_per_record(rng.normal(size=200) + rng.normal(size=in_mask.shape), in_mask)
+        mean += found.means["bits"].low > 0
+        worst += found.most_exposed.low >= WORST_BITS["low"]
+    most = stats.binom.isf(0.001, n_populations, 0.025)
+    assert mean <= most and worst <= most
 
 
 def test_shapes_must_agree():

@@ -12,6 +12,7 @@ from torch import nn
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.coordinates import Coordinates
+from leakscope.dp.draws import SeenDraws
 from leakscope.dp.hooks import CanaryRows, Sighting, Tally, along, rows_of_samples
 from leakscope.dp.one_run import audit_scores
 from leakscope.dp.planted import MOST_CANARIES, PlantedDataset, canaries_in, placeholder
@@ -77,6 +78,7 @@ class Canaries:
         self._current: torch.Tensor | None = None
         self._sightings: list[Sighting] = []
         self._is_seen = np.zeros(number, dtype=np.bool_)
+        self._draws = SeenDraws(number)
         self._n_inserted, self._has_samples = 0, False
         self._tally = Tally()
 
@@ -198,6 +200,7 @@ class Canaries:
             # Gradients of other records, and updates that were not stored, hide what kind of noise there is.
             white_box=values is not None or claim.is_gaussian,
             updates=values,
+            drawn=self._draws.of_updates(updates.n_stored),
             layers=self._coordinates.tensor if self._coordinates else None,
             assumed=assumed,
         )
@@ -299,6 +302,7 @@ class Canaries:
                 "object, too. Plant in the training set as it was before"
             )
         self._is_seen[sighting.canaries] = True
+        self._draws.notice(self._attached().n_steps, sighting.canaries)
         self._has_samples |= any(getattr(p, "grad_sample", None) is not None for p in self._parameters)
         self._sightings = [*self._sightings[-_REMEMBERED:], sighting]
 

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.dp.draws import pattern_evidence, why_draws_depend
 from leakscope.dp.gaussian_sum import NO_DELTA, gaussian_sum_evidence, why_not_gaussian_noise
 from leakscope.dp.missing_noise import bare_evidence, bare_updates
 from leakscope.dp.seen_settings import Values, settings_evidence, why_noise_is_not_gaussian
@@ -31,6 +32,10 @@ GAUSSIAN = (
 )
 BoundOf = Callable[..., EpsilonBound]
 _MOST_CANARIES = 100_000
+_NEEDED_DRAWS = (
+    "Draw each record independently in each update, or account for the batches as they are drawn and claim "
+    "that epsilon."
+)
 
 
 def audit_scores(
@@ -41,6 +46,7 @@ def audit_scores(
     name: str = "one run",
     white_box: bool = False,
     updates: FloatArray | None = None,
+    drawn: BoolArray | None = None,
     layers: IntArray | None = None,
     assumed: Sequence[str] = (),
 ) -> ClaimVerdict:
@@ -54,6 +60,7 @@ def audit_scores(
         white_box: whether scores are sums of noisy gradients, so that they may be Gaussian.
         updates: float64 (updates, canaries), the noisy gradients themselves, with nothing but noise for
             canaries that are not drawn.
+        drawn: bool (updates, canaries), who was in the batches of each update, where that is known.
         layers: int64 (canaries,), the parameter tensor of each; one for all by default.
         assumed: what else has to be true, in sentences.
 
@@ -73,23 +80,53 @@ def audit_scores(
         evidence.append(_unused(of_sums, why_not) if why_not and of_sums.ceiling else of_sums)
     used = [way for way, bound in zip(ways, evidence, strict=False) if bound.ceiling]
     if updates is not None:
-        evidence.append(_of_updates(Values(updates, is_in), layers, claim, each, name))
+        evidence.append(_of_updates(Values(updates, is_in), drawn, layers, claim, each, name))
+    doubt = "" if drawn is None else _doubt(drawn[:, is_in])
+    assumed = [*assumed, doubt] if doubt else assumed
     evidence = [replace(e, assumed=(COINS, *assumed, *e.assumed)) for e in evidence]
+    if doubt and claim.supposes_sampling:
+        return judge_claim(claim, evidence, _NEEDED_DRAWS, is_supported=False)
     is_testable = any(bound.ceiling > claim.claimed_epsilon() for bound in evidence)
     return judge_claim(claim, evidence, "" if is_testable else needed(claim, used, each))
 
 
+def _doubt(drawn: BoolArray) -> str:
+    """What is wrong with counting on random sampling, in a sentence; empty where nothing is."""
+    reason = why_draws_depend(drawn)
+    if not reason:
+        return ""
+    return (
+        f"Batches are not Poisson samples: {reason}. An epsilon that was accounted for Poisson sampling says "
+        "nothing about this training."
+    )
+
+
 def _of_updates(
-    values: Values, layers: IntArray | None, claim: Claim, confidence: float, name: str
+    values: Values,
+    drawn: BoolArray | None,
+    layers: IntArray | None,
+    claim: Claim,
+    confidence: float,
+    name: str,
 ) -> Evidence:
     """The higher of two bounds from single updates; each pays with half of the error, and spares the rest."""
-    of_settings = settings_evidence(values, claim, confidence, name)
+    of_settings = _of_sampling(values, drawn, claim, confidence, name)
     layers = np.zeros(len(values.is_in), dtype=np.int64) if layers is None else layers
     bare = bare_updates(values.values, values.is_in, layers)
     if bare is None:
         return of_settings
     of_bare = replace(bare_evidence(bare, claim, (1 + confidence) / 2, name), confidence=confidence)
     return max(of_bare, of_settings, key=lambda evidence: evidence.epsilon)
+
+
+def _of_sampling(
+    values: Values, drawn: BoolArray | None, claim: Claim, confidence: float, name: str
+) -> Evidence:
+    """The bound from settings; where batches are seen to be no Poisson samples, from their patterns."""
+    why_dependent = "" if drawn is None else why_draws_depend(drawn[:, values.is_in])
+    if drawn is None or not why_dependent:
+        return settings_evidence(values, claim, confidence, name)
+    return pattern_evidence(values, drawn, claim, confidence, name, why_dependent)
 
 
 def _ways_to_bound(claim: Claim, white_box: bool) -> list[BoundOf]:

@@ -17,6 +17,7 @@ from leakscope.report.page import Badge, Page, Section
 _HEAD = ("test", "lower bound", "ceiling", "confidence", "budget")
 _BADGES: dict[Status, Badge] = {
     "refuted": Badge("Claim refuted", "bad"),
+    "unsupported": Badge("Claim unsupported", "bad"),
     "not testable": Badge("Claim not testable", "bad"),
     "consistent": Badge("Claim not refuted"),  # never green: a claim that stands is not confirmed
 }

@@ -31,6 +31,12 @@ def verdict_sentence(verdict: ClaimVerdict) -> str:
             f"The tests are consistent with the claim of {claimed}: the highest lower bound on epsilon is "
             f"{best.epsilon:.3g}. A lower bound can refute a claim, and cannot confirm one."
         )
+    if verdict.status == "unsupported":
+        return (
+            f"The claim of {claimed} is unsupported: it was accounted for records that are drawn "
+            "independently in each update, and this training draws them otherwise. The highest lower bound "
+            f"on epsilon is {best.epsilon:.3g}."
+        )
     ceiling = max(evidence.ceiling for evidence in verdict.evidence)
     return (
         f"The claim of {claimed} is not testable with this budget: even if every guess had been right, the "

@@ -60,6 +60,11 @@ class Updates:
             values: FloatArray = self._coordinates.read(tensors).double().cpu().numpy()
         return values
 
+    @property
+    def n_stored(self) -> int:
+        """How many updates are stored, the first ones."""
+        return len(self._values)
+
     def values(self) -> FloatArray | None:
         """What each update showed of each canary, (updates, canaries); None: they are too many to store."""
         if len(self._values) < self.n_steps:

@@ -1,4 +1,4 @@
-"""What a test of a claim says: consistent, refuted, or not testable with this budget.
+"""What a test of a claim says: consistent, refuted, unsupported, or not testable with this budget.
 
 Nothing here calls a claim proven. A lower bound on epsilon below the claim says that this test, with these
 canaries and models, found no contradiction.
@@ -15,7 +15,7 @@ from leakscope.errors import InputError
 from leakscope.privacy.claim import Claim
 from leakscope.types import Prose
 
-Status = Literal["consistent", "refuted", "not testable"]
+Status = Literal["consistent", "refuted", "unsupported", "not testable"]
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,15 @@ class ClaimVerdict:
     """The outcome.
 
     Attributes:
-        status: "refuted": a bound is above the claim. "not testable": no test could have refuted the claim,
-            even had every guess been right. "consistent": a test could have, and did not.
+        status: "refuted": a bound is above the claim. "unsupported": no bound is, but the training was seen
+            not to draw records as the accounting of the claim supposes. "not testable": no test could have
+            refuted the claim, even had every guess been right. "consistent": a test could have, and did not.
         epsilon: the claimed epsilon.
         delta: the claimed delta.
         confidence: of a refutation.
         evidence: the tests, the highest bound first.
-        needed: what would make a claim testable, in a sentence; empty where it is.
+        needed: what would make a claim testable, or support it, in a sentence; empty where nothing is
+            lacking.
     """
 
     status: Status
@@ -121,13 +123,16 @@ class ClaimFigures:
     needed: Prose
 
 
-def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") -> ClaimVerdict:
+def judge_claim(
+    claim: Claim, evidence: Sequence[Evidence], needed: str = "", is_supported: bool = True
+) -> ClaimVerdict:
     """The verdict on a claim.
 
     Args:
         claim: what was claimed.
         evidence: the tests; the errors of their bounds may not exceed the claim's together.
-        needed: what would make the claim testable, used where it is not.
+        needed: what would make the claim testable, or support it; used where it is not.
+        is_supported: false where the training does not do what the accounting of the claim supposes.
 
     Raises:
         InputError: no evidence, or bounds whose errors exceed the claim's together.
@@ -142,10 +147,12 @@ def judge_claim(claim: Claim, evidence: Sequence[Evidence], needed: str = "") ->
     status: Status = "consistent"
     if any(bound.epsilon > claimed for bound in evidence):
         status = "refuted"
+    elif not is_supported:
+        status = "unsupported"
     elif all(bound.ceiling <= claimed for bound in evidence):
         status = "not testable"
     ranked = tuple(sorted(evidence, key=lambda bound: -bound.epsilon))
-    needed = needed if status == "not testable" else ""
+    needed = needed if status in ("not testable", "unsupported") else ""
     return ClaimVerdict(status, claimed, claim.delta, claim.confidence, ranked, needed)
 
 

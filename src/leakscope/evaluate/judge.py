@@ -109,12 +109,11 @@ def judge(
     claim = None
     if config.claim is not None and not any(check.status == "failed" for check in hygiene):
         claim = figures_of_claim(bank, config.claim, config.targets, canaries)
+    own_leakage = leakage.figures if config.targets is None else None  # not that of the references
     results = AuditResults(
         experiment="audit",
         config=config,
-        rating=rate(
-            Rated(headline, attacks, population, leakage.figures, exposed, gate, hygiene, config.noun)
-        ),
+        rating=rate(Rated(headline, attacks, population, own_leakage, exposed, gate, hygiene, config.noun)),
         population=population,
         accuracy=accuracy_figures(signals, design, sample),
         error=error_figures(signals, design, sample),

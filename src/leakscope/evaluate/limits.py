@@ -29,6 +29,7 @@ _FEWEST_FALSE_POSITIVES = 5
 
 _OF_CLAIMS: dict[Status, GateOutcome | None] = {
     "refuted": "failed",
+    "unsupported": "inconclusive",
     "not testable": "inconclusive",
     "consistent": None,  # a claim that stands is no pass
 }

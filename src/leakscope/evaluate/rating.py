@@ -33,12 +33,17 @@ _TOO_VAGUE = LEVELS.index("high")
 
 
 class Rated(NamedTuple):
-    """The figures of an audit that its rating reads."""
+    """The figures of an audit that its rating reads.
+
+    Attributes:
+        leakage: bits of the audited models; None where they are those of reference models, which say how much
+            the recipe leaks, and nothing about the model that was audited.
+    """
 
     headline: Headline
     attacks: Mapping[str, AttackFigures]
     population: PopulationFigures
-    leakage: LeakageFigures
+    leakage: LeakageFigures | None
     exposed: ExposedRecords | None
     gate: GateResult | None
     hygiene: tuple[Outcome, ...]
@@ -93,7 +98,7 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
     if tprs:
         clearest = max(tprs, key=lambda part: (LEVELS.index(part.level), _separation(part)))
         yield clearest._replace(at_most=highest([part.at_most for part in tprs])).named()
-    checkpoints = rated.leakage.checkpoints
+    checkpoints = () if rated.leakage is None else rated.leakage.checkpoints
     if checkpoints and _known(checkpoints[-1].most_exposed.low) is not None:
         yield _worst_part(checkpoints[-1].most_exposed, rated.noun)
     canaries = rated.headline.canaries

@@ -13,7 +13,6 @@ from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
-from leakscope.stats.estimate import TwoEstimates
 
 _MOST_NAMED = 5
 
@@ -283,14 +282,23 @@ def leakage_sentences(results: AuditResults) -> list[str]:
     bits, most_exposed = checkpoints[-1].bits, checkpoints[-1].most_exposed
     noun = results.config.noun
     what = "An output" if noun == RECORD else f"The mean output on the records of one {noun.one}"
-    if results.is_of_one_model:
-        what = f"Over all {results.population.models} models, {what[0].lower()}{what[1:]}"
     membership = noun.say("a record's membership")
     return [
-        f"{what} reveals {max(bits.value or 0, 0):.3f} bits about {membership} on average "
-        f"({_bits_interval(bits, noun)}; 1 bit is certainty). The most exposed {most_exposed.share:.0%} of "
-        f"{noun.many} reveal {max(most_exposed.value or 0, 0):.2f} bits."
+        f"{_whose_bits(results)}{what} reveals {max(bits.value or 0, 0):.3f} bits about {membership} on "
+        f"average ({_bits_interval(results)}; 1 bit is certainty). The most exposed "
+        f"{most_exposed.share:.0%} of {noun.many} reveal {max(most_exposed.value or 0, 0):.2f} bits."
     ]
+
+
+def _whose_bits(results: AuditResults) -> str:
+    """Which models the bits were measured on, where the audited model is not among them."""
+    if not results.is_of_one_model:
+        return ""
+    n_references = results.population.models - results.population.targets
+    return (
+        "How much models trained like this one reveal was estimated on the "
+        f"{n_references} reference models alone; it does not count for the rating of this model. "
+    )
 
 
 def diverged_sentences(results: AuditResults) -> list[str]:
@@ -325,9 +333,10 @@ def limitations(results: AuditResults) -> list[str]:
     ]
 
 
-def _bits_interval(bits: TwoEstimates, noun: Noun) -> str:
+def _bits_interval(results: AuditResults) -> str:
+    bits, noun = results.leakage.checkpoints[-1].bits, results.config.noun
     if None in (bits.low, bits.high, bits.these_low, bits.these_high):
-        return "no interval: too few models"
+        return results.leakage.reason or "no interval: too few models"
     low, high, these_low, these_high = (
         f"{max(end or 0, 0):.3f}" for end in (bits.low, bits.high, bits.these_low, bits.these_high)
     )

@@ -72,7 +72,9 @@ _MOST_GROUPS = 16
 _JACKKNIFED_PERMUTATIONS, _JACKKNIFED_RECORDS = 3, 1_024
 _SHARE_OF_RECORDS = 1 / 6  # of what models differ in, due to single training records
 _LEAST_TRUST, _MUCH_LEAKAGE = 1 / 3, 0.5  # in the jackknife where nothing leaks; bits from which it is full
-_LEAST_FOR_INTERVAL = 4  # models
+# Models. The variance without leakage comes from other orders of the models. 4 models have 24, which differ
+# little where members are few: benchmarks/bits_without_leakage.py --intervals counts what follows.
+_LEAST_FOR_INTERVAL = 6
 _HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
 _LIMITS = (
     (-np.inf, 1.0),
@@ -152,9 +154,7 @@ def bits_per_record(
         means=dict(zip(MEASURES, means, strict=True)),
         most_exposed=most_exposed,
         floor=floor,
-        reason=""
-        if len(values) >= _LEAST_FOR_INTERVAL
-        else f"{len(values)} models are too few for an interval",
+        reason=_why_no_interval(len(values)),
     )
 
 
@@ -277,6 +277,12 @@ def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -
 
     floors = over_blocks(n_records, fill, values, in_mask)
     return above_floor, sum(floors) / n_records
+
+
+def _why_no_interval(n_models: int) -> str:
+    if n_models >= _LEAST_FOR_INTERVAL:
+        return ""
+    return f"{n_models} models are too few for an interval, which takes at least {_LEAST_FOR_INTERVAL}"
 
 
 def _n_not_finite(values: AnyArray) -> int:

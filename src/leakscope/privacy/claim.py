@@ -47,6 +47,11 @@ class Claim:
         """Whether the claim is that no more is revealed than by a Gaussian mechanism."""
         return self.tradeoff == "gaussian" or self.noise_multiplier is not None
 
+    @property
+    def supposes_sampling(self) -> bool:
+        """Whether epsilon was accounted for batches that records join independently, not all of them."""
+        return self.sampling_rate is not None and self.sampling_rate < 1
+
     def claimed_epsilon(self) -> float:
         """Epsilon as claimed, or of the claimed settings by the accountant."""
         if self.epsilon is not None:

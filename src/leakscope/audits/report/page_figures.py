@@ -260,6 +260,11 @@ def bits_section(results: AuditResults) -> Section:
         "attacker can exceed it. All figures are bias-corrected with permuted designs; intervals are for "
         "records like these, and approximate."
     )
+    if results.is_of_one_model:
+        note += (
+            " The models are the references alone: this is what models trained like the audited one reveal, "
+            "and it does not count for the rating."
+        )
     return Section("bits", "Bits", body, say(note))
 
 
