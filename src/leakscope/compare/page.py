@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from leakscope.compare.coarse import shareable
 from leakscope.compare.results import ComparisonResults, Outcome, RunComparison, RunSummary
 from leakscope.compare.sentences import (
     headline,
@@ -42,6 +43,7 @@ _BADGES: Mapping[Outcome, Badge] = {
 
 def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> None:
     """Writes report.html, report.md and figures/differences.png, or the redacted page."""
+    results = shareable(results)
     comparisons = results.comparisons
     sections = [_differences_section(results)]
     if all(comparison.accuracy for comparison in comparisons):

@@ -116,7 +116,7 @@ def attack_figures(
     figures = AttackFigures(
         auc=auc,
         advantage=advantage,
-        balanced_accuracy=_balanced_accuracy(advantage),
+        balanced_accuracy=balanced_accuracy(advantage),
         tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
@@ -257,7 +257,8 @@ def _counts_in_halves(of_records: BoolArray, is_second: BoolArray) -> IntArray:
     return np.stack([of_records.sum(axis=1) - n_second, n_second])
 
 
-def _balanced_accuracy(advantage: Figure) -> Figure:
+def balanced_accuracy(advantage: Figure) -> Figure:
+    """(1 + advantage) / 2, with its intervals."""
     ends = (advantage.value, advantage.low, advantage.high, advantage.these_low, advantage.these_high)
     value, low, high, these_low, these_high = (None if end is None else (1 + end) / 2 for end in ends)
     sd = None if advantage.sd is None else advantage.sd / 2
@@ -266,11 +267,11 @@ def _balanced_accuracy(advantage: Figure) -> Figure:
 
 def _tpr_at_fpr(tpr: Figure, fpr: float, first: SplitScores) -> TprAtFpr:
     reason = why_unresolvable(fpr, len(first.members), len(first.nonmembers))
-    precision = tuple(_precision(tpr, fpr, prior) for prior in PRIORS)
+    precision = tuple(precision_of(tpr, fpr, prior) for prior in PRIORS)
     return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
 
 
-def _precision(tpr: Figure, fpr: float, prior: float) -> Precision:
+def precision_of(tpr: Figure, fpr: float, prior: float) -> Precision:
     """Precision rises with the TPR, so the interval's ends map to ends."""
     rates = np.array([tpr.value, tpr.low, tpr.high], dtype=np.float64)
     value, low, high = precision_at_prior(rates, fpr, prior).tolist()

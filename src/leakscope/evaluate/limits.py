@@ -20,6 +20,7 @@ from leakscope.evaluate.results import (
     Figure,
     TprAtFpr,
 )
+from leakscope.stats.rounding import Rounding
 
 _SURE, _ABOUT_SURE = " with 99% confidence", " with about 99% confidence"
 """For these records, and for records like these, on which no model was trained."""
@@ -86,6 +87,27 @@ def why_approximate(fpr: float, n_nonmembers: int) -> str | None:
     rests_on = f"about {number} {'non-member' if number == 1 else 'non-members'} per target"
     at = f"{100 * fpr:g}% FPR"
     return f"The TPR at {at}, calibrated or not, rests on {rests_on}, so its interval is approximate."
+
+
+def limited(limit: LimitOutcome, figures: AttackFigures) -> Figure | EpsilonFigure:
+    """The figure of an attack that a limit is on."""
+    if limit.limit_on == "max_tpr":
+        return _tpr_at(figures, limit.fpr or 0.0)
+    if limit.limit_on == "max_epsilon":
+        return figures.epsilon.general
+    return figures.auc if limit.limit_on == "max_auc" else figures.advantage
+
+
+def with_bound(limit: LimitOutcome, bound: float | None, rounding: Rounding) -> LimitOutcome:
+    """The same outcome with a rounded bound, which stays on its side of the limit."""
+    sentence = rounding.counts_in(limit.sentence)
+    if limit.bound is None or bound is None:
+        return replace(limit, sentence=sentence)
+    bound = min(bound, limit.limit) if limit.bound <= limit.limit else max(bound, limit.limit)
+    shown = _number if limit.limit_on in ("max_auc", "max_epsilon") else _percent
+    for before in ("at least", "up to"):
+        sentence = sentence.replace(f"{before} {shown(limit.bound)}", f"{before} {shown(bound)}")
+    return replace(limit, bound=bound, sentence=sentence)
 
 
 def _marked(limit: LimitOutcome, n_nonmembers: int | None) -> LimitOutcome:

@@ -393,3 +393,8 @@ class AuditResults:
     def is_of_one_model(self) -> bool:
         """True for an audit of one given model, false for one of a whole population."""
         return self.config.targets is not None
+
+    @property
+    def is_rounded(self) -> bool:
+        """True where figures and counts of members are rounded; see `leakscope.evaluate.coarse`."""
+        return False

@@ -144,7 +144,8 @@ def population_sentence(results: AuditResults) -> str:
     if not results.is_of_one_model:
         planted = f", and of {_canaries(population.canaries)}" if population.canaries else ""
         return f"{population.models} models were each trained on a random half of {records}{planted}."
-    members = f"{population.members:,} of them members of its training set"
+    about = "about " if results.is_rounded else ""
+    members = f"{about}{population.members:,} of them members of its training set"
     sentence = f"One model was audited by its outputs on {records}, {members}"
     n_references = population.models - 1
     if not n_references:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakscope.errors import InputError, printable
+from leakscope.evaluate.coarse import shareable
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.verdict import Verdict
 from leakscope.stats.estimate import Estimate
@@ -56,7 +57,7 @@ def model_card(verdict: Verdict, model: str) -> str:
     Raises:
         InputError: a check of the audit failed, so that no figure of it should be quoted.
     """
-    results = verdict.results
+    results = shareable(verdict.results)
     if verdict.rating == "inconclusive":
         raise InputError(
             f"{verdict.folder}: the rating is inconclusive ({results.rating.reason}); a model card should "

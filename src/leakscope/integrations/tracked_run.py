@@ -20,6 +20,7 @@ from leakscope.audits.report.page import headline
 from leakscope.bank.run_folder import RESULTS
 from leakscope.disclosure import FEWEST_RECORDS, is_redacted
 from leakscope.errors import InputError
+from leakscope.evaluate.coarse import shareable
 from leakscope.evaluate.results import AuditResults, SetFigures
 from leakscope.evaluate.sentences import seeds_text
 from leakscope.evaluate.verdict import Verdict
@@ -59,12 +60,15 @@ def tracked_run(verdict: Verdict) -> TrackedRun:
     Raises:
         InputError: the run has no page that may be sent; `leakscope report` writes it.
     """
-    results, is_private = verdict.results, not is_redacted(verdict.folder)
+    results, is_private = shareable(verdict.results), not is_redacted(verdict.folder)
     return TrackedRun(
         name=verdict.folder.resolve().name,
         metrics={f"{PREFIX}{name}": value for name, value in _metrics(results, is_private)},
         params={f"{PREFIX}{name}": shown(value, LONGEST_VALUE) for name, value in _params(results)},
-        tags={f"{PREFIX}{name}": shown(value, LONGEST_TEXT) for name, value in _tags(verdict, is_private)},
+        tags={
+            f"{PREFIX}{name}": shown(value, LONGEST_TEXT)
+            for name, value in _tags(verdict, results, is_private)
+        },
         files=_files(verdict.folder, is_private, results),
     )
 
@@ -163,8 +167,7 @@ def _params(results: AuditResults) -> Iterator[tuple[str, Any]]:
             yield f"gate/{name}", value
 
 
-def _tags(verdict: Verdict, is_private: bool) -> Iterator[tuple[str, Any]]:
-    results = verdict.results
+def _tags(verdict: Verdict, results: AuditResults, is_private: bool) -> Iterator[tuple[str, Any]]:
     yield "rating", verdict.rating
     yield "rating_at_most", results.rating.at_most
     yield "gate", "not set" if results.gate is None else results.gate.outcome

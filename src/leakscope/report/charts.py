@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,14 @@ from markupsafe import Markup
 
 from leakscope.array_types import FloatArray
 from leakscope.bank.run_folder import to_jsonable
-from leakscope.report.blocks import Heading, Table, body_html, body_markdown, image
+from leakscope.report.blocks import Block, Body, Heading, Table, body_html, body_markdown, image
 from leakscope.report.templates import template
 
 PlotlyFigure = dict[str, Any]
 """`data` and `layout`, a trace, or an axis, as plotly reads them."""
 N_COLOURS = 7
 _LONGEST_LABEL = 60
+_DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,30 @@ class Grid:
         if not self.png:
             return body_markdown(self.charts)
         return image(self.png, "; ".join(chart.title or chart.alt for chart in self.charts))
+
+
+def rounded_charts(body: Body) -> Body:
+    """The blocks with the numbers of their charts to four digits: more say nothing to the eye, and may
+    identify what they were computed from."""
+    return [_rounded_chart(block) for block in body]
+
+
+def _rounded_chart(block: Block | str) -> Block | str:
+    if isinstance(block, Grid):
+        return replace(block, charts=[_rounded(chart) for chart in block.charts])
+    return _rounded(block) if isinstance(block, Chart) else block
+
+
+def _rounded(chart: Chart) -> Chart:
+    return replace(chart, figure=_to_digits(to_jsonable(chart.figure)))
+
+
+def _to_digits(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _to_digits(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_digits(part) for part in value]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
 def axis(title: str, **settings: Any) -> PlotlyFigure:

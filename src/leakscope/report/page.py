@@ -42,7 +42,7 @@ from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, is_redacted, re
 from leakscope.disk.second_process import Job
 from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Definitions, body_html, body_markdown, plain
-from leakscope.report.charts import Chart, Grid
+from leakscope.report.charts import Chart, Grid, rounded_charts
 from leakscope.report.embed import Embeddable, embedded, packed
 from leakscope.report.gauge import Gauge
 from leakscope.report.levels import Levels
@@ -74,6 +74,10 @@ class Section:
     def html(self) -> Markup:
         """The body on the page."""
         return body_html(self.body)
+
+    def rounded(self) -> Section:
+        """The same with the numbers of its charts to a few digits."""
+        return replace(self, body=rounded_charts(self.body))
 
     def markdown(self) -> str:
         """The section in report.md; empty where its body is."""
@@ -158,7 +162,8 @@ class Page:
     def render(self) -> str:
         """The whole page as text."""
         code = [asset(name) for name in ("page.js", "words.js", "charts.js", *self.scripts)]
-        bodies = [section.html() for section in self.sections]
+        shown = [section.rounded() if self.redacted else section for section in self.sections]
+        bodies = [section.html() for section in shown]
         notes = [section.note for section in self.sections]
         return template(
             "page.html.j2",

@@ -10,6 +10,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import RECORDS_AT_ONCE, over_blocks
 from leakscope.stats.roc import SplitScores, split_scores
+from leakscope.stats.rounding import Rounding
 from leakscope.types import Design, Scores
 
 _POINTS = 200
@@ -39,6 +40,19 @@ def roc_bands(
 ) -> dict[str, RocBand]:
     """One band per attack; at the measurable ones of these false positive rates only, if any are given."""
     return {label: _band(attack_scores, design, rates) for label, attack_scores in scores.items()}
+
+
+def rounded_bands(bands: Mapping[str, RocBand], rounding: Rounding) -> dict[str, RocBand]:
+    """The same points with rounded rates: exact ones are multiples of one over the number of members."""
+
+    def rounded(rates: FloatArray) -> FloatArray:
+        return np.array([rounding.nearest(rate) for rate in rates.tolist()])
+
+    def of(band: RocBand) -> RocBand:
+        yes = None if band.yes is None else (rounding.nearest(band.yes[0]), rounding.nearest(band.yes[1]))
+        return RocBand(band.fpr, rounded(band.mean), rounded(band.low), rounded(band.high), yes)
+
+    return {label: of(band) for label, band in bands.items()}
 
 
 def tpr_on_grid(sides: SplitScores, grid: FloatArray) -> FloatArray:

@@ -181,10 +181,12 @@ def recompute(folder: Path, config: AttackConfig) -> AttackResults:
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) -> None:
     """Writes one of the reports, from the results and the scores on disk."""
+    from leakscope.single_model.coarse import coarse_findings
     from leakscope.single_model.page import page
     from leakscope.single_model.report import attack_context
 
     redacted = disclosure.redacted is True
+    results = coarse_findings(results) if redacted else results
     page(results, folder, attack_context(results, redacted), redacted).write(folder)
 
 

@@ -17,6 +17,7 @@ from leakscope.report.gauge import Gauge
 from leakscope.report.page import Page, Section
 from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.single_model.attack import IS_MEMBER, PRIVATE, VALIDATION
+from leakscope.single_model.coarse import rounding_of
 from leakscope.single_model.report import (
     DEFINITIONS,
     HEADINGS,
@@ -33,6 +34,7 @@ from leakscope.single_model.report import (
     validation_sentence,
 )
 from leakscope.single_model.results import AttackFindings
+from leakscope.stats.estimate import Estimate
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.roc import Roc, operating_point, roc
 
@@ -53,7 +55,7 @@ def page(
 
     Each step of a ROC curve is one record, so a redacted page has a table of rates in its place. Nor does it
     have the lowest and the highest score, each of which is one record's, or hashes that depend on who is a
-    member of the target.
+    member of the target. The figures come rounded.
     """
     truth = context.truth
     validation: Body = [Table(HEADINGS, validation_rows(findings)), Bullets(notes(findings))]
@@ -70,7 +72,7 @@ def page(
     return Page(
         f"{TITLE}: {context.subject}",
         headline(findings, truth),
-        [*context.facts, *_facts(findings)],
+        [*context.facts, *_facts(findings, "about " if redacted else "")],
         sections,
         _limits(findings, truth),
         [] if redacted else folder_facts(folder),
@@ -119,10 +121,13 @@ def _gauge(findings: AttackFindings, truth: PrivateTruth | None) -> Gauge:
     return Gauge(label, auc.value, auc.low, auc.high, start, 1.0, reference=0.5)
 
 
-def _facts(findings: AttackFindings) -> list[tuple[str, str]]:
+def _facts(findings: AttackFindings, about: str) -> list[tuple[str, str]]:
     public, split = findings.public, findings.split
     return [
-        ("Public records", f"{public.records:,}, of which {public.members:,} are members ({public.kind})"),
+        (
+            "Public records",
+            f"{public.records:,}, of which {about}{public.members:,} are members ({public.kind})",
+        ),
         ("Split", f"{split.training:,} to fit on, {split.validation:,} to evaluate on"),
         ("Private records", f"{findings.private.records:,}"),
         ("Attackers", ", ".join(findings.attackers)),
@@ -173,7 +178,7 @@ def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool, redacted
     if not curves:
         return [Absent("The run folder no longer holds the scores, so no curve can be drawn.")]
     unknown = Absent("The membership of the private records is unknown, so they have no curve.")
-    numbers = _rates(curves)
+    numbers = _rates(curves, redacted)
     if redacted:
         return [numbers]
     drawn = Chart("roc-chart", _figure(curves, attackers), _alt(curves), numbers, 520, png="roc")
@@ -194,9 +199,12 @@ def _alt(curves: Sequence[tuple[Scored, Roc]]) -> str:
     return f"ROC curve of every attacker on {counts}, on log axes.{styles}"
 
 
-def _rates(curves: Sequence[tuple[Scored, Roc]]) -> Table:
+def _rates(curves: Sequence[tuple[Scored, Roc]], redacted: bool) -> Table:
     head = ("attacker, records", *(f"TPR at {100 * fpr:g}% FPR" for fpr in _FPRS))
-    rows = [[f"{one.attacker}, {one.part}", *(_tpr(curve, fpr) for fpr in _FPRS)] for one, curve in curves]
+    rows = [
+        [f"{one.attacker}, {one.part}", *(_tpr(curve, fpr, redacted) for fpr in _FPRS)]
+        for one, curve in curves
+    ]
     return Table(head, rows)
 
 
@@ -210,9 +218,13 @@ def _line(one: Scored, curve: Roc, k: int, smallest: float) -> PlotlyFigure:
                 hovertemplate="FPR %{x:.2%}, TPR %{y:.2%}")  # fmt: skip
 
 
-def _tpr(curve: Roc, fpr: float) -> str:
+def _tpr(curve: Roc, fpr: float, redacted: bool) -> str:
     point = operating_point(curve, fpr)
     if point.reason:
         return "not resolvable"
     ends = clopper_pearson(round(point.tpr * curve.n_members), curve.n_members)
-    return f"{100 * point.tpr:.2f}% ({100 * ends.low:.2f} to {100 * ends.high:.2f})"
+    tpr = Estimate(point.tpr, ends.low, ends.high)
+    if redacted:
+        tpr = rounding_of(curve.n_members, curve.n_nonmembers).figure(tpr)
+    value, low, high = (100 * (end or 0.0) for end in (tpr.value, tpr.low, tpr.high))
+    return f"{value:.2f}% ({low:.2f} to {high:.2f})"

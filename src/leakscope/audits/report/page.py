@@ -27,6 +27,7 @@ from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.dp.page import claim_badge, claim_section
 from leakscope.evaluate.attacked import Attacked
+from leakscope.evaluate.coarse import rounding_of, shareable
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
@@ -46,8 +47,9 @@ from leakscope.privacy.settings import PrivacySpent
 from leakscope.report.gauge import Gauge
 from leakscope.report.levels import Levels
 from leakscope.report.page import Badge, Page, Section
-from leakscope.report.roc_bands import roc_bands
+from leakscope.report.roc_bands import roc_bands, rounded_bands
 from leakscope.stats.estimate import Estimate
+from leakscope.stats.rounding import round_up
 
 _SHOWN_HASH = 16
 _AUC = "Chance to rank a member above a non-member (AUC)"
@@ -57,34 +59,38 @@ _LIMITATIONS = (
 )
 
 
-def write_report(results: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
+def write_report(exact: AuditResults, attacked: Attacked, disclosure: Disclosure) -> None:
     """Writes report.html, report.md and figures/roc.png to the folder of the bank, or the redacted page."""
+    results = exact if disclosure.with_membership else shareable(exact)
     bank, redacted = attacked.bank, disclosure.redacted is True
     is_secret = results.is_of_one_model and not disclosure.with_membership
     scores = {label: attacked.scores[label] for label in results.attacks}
     bands = roc_bands(scores, attacked.memberships, results.config.fpr_budgets if is_secret else ())
+    if is_secret:
+        bands = rounded_bands(bands, rounding_of(exact))
     rows = RecordRows() if redacted else record_rows(results, attacked, is_secret)
     records = redacted_records_section(results, bank.folder) if redacted else records_section(rows, results)
+    sections = [
+        what_to_do_section(results),
+        sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
+        *_claim_sections(results, redacted),
+        roc_section(results, bands, is_secret),
+        precision_section(results),
+        scores_section(results, attacked, is_secret),
+        *text_sections(results, exact.text, bank.folder, redacted),
+        records,
+        groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
+        bits_section(results),
+        checks_section(results),
+        bounds_section(results),
+        method_section(results, disclosure),
+        reproduce_section(results, bank, disclosure),
+    ]
     Page(
         title=title(results),
         headline=headline(results),
         facts=facts(results),
-        sections=[
-            what_to_do_section(results),
-            sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
-            *_claim_sections(results, redacted),
-            roc_section(results, bands, is_secret),
-            precision_section(results),
-            scores_section(results, attacked, is_secret),
-            *text_sections(results, bank.folder, redacted, is_secret),
-            records,
-            groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
-            bits_section(results),
-            checks_section(results),
-            bounds_section(results),
-            method_section(results, disclosure),
-            reproduce_section(results, bank, disclosure),
-        ],
+        sections=[section.rounded() if is_secret else section for section in sections],
         limits=[*limitations(results), *map(results.config.noun.say, _LIMITATIONS)],
         provenance=provenance(bank, is_secret),
         arrays=rows.arrays,
@@ -122,6 +128,7 @@ def headline(results: AuditResults) -> list[str]:
 def facts(results: AuditResults) -> list[tuple[str, str]]:
     """What was audited."""
     population = results.population
+    about = "about " if results.is_rounded else ""
     is_saved, per_model = "saved" in population.recipe, " per model" if population.targets > 1 else ""
     known = [
         (results.config.noun.say("Records"), _who(results)),
@@ -129,7 +136,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Columns to check", results.config.source.facts.get("columns to check", "")),
         ("Documents", results.config.source.facts.get("documents", "")),
         ("Documents to check", results.config.source.facts.get("documents to check", "")),
-        ("Members", f"{population.members:,}{per_model}"),
+        ("Members", f"{about}{population.members:,}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),
         ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
@@ -276,7 +283,7 @@ def _of_limit(outcome: LimitOutcome, results: AuditResults) -> Gauge:
     value, low, high = estimate.value, estimate.low, estimate.high
     if outcome.limit_on == "max_auc":
         return Gauge(label, value, low, high, 0.5, 1.0, limit, passed, 0.5, percent=True)
-    end = _round_up(1.25 * max(x for x in (limit, value, high) if x is not None))
+    end = round_up(1.25 * max(x for x in (limit, value, high) if x is not None))
     end = end if is_epsilon else min(end, 1.0)
     return Gauge(label, value, low, high, 0.0, end, limit, passed, percent=not is_epsilon)
 
@@ -297,13 +304,3 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, 
     if outcome.limit_on == "max_advantage":
         return figures.advantage, f"Advantage ({outcome.attack})"
     return figures.auc, _AUC
-
-
-def _round_up(value: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
-    power = 1e-6
-    while True:
-        for factor in (1, 2, 5):
-            if factor * power >= value:
-                return factor * power
-        power *= 10

@@ -21,6 +21,11 @@ from leakscope.report.study_page import Command, options
 from leakscope.report.templates import template
 
 _TONES = {"ok": "good", "warning": "bad", "unreliable": "bad", "failed": "bad"}
+_ROUNDED = (
+    "Figures and numbers of members are rounded, and more so where they are about fewer records: from exact "
+    "ones, a reader could compute how many members a group has. Intervals allow for the rounding. The exact "
+    "figures are in results.json, in the run folder."
+)
 _SOURCES: dict[SourceKind, str] = {
     "population": "All models were trained for this audit.",
     "given model": "The target's weights were given; its reference models were trained for this audit.",
@@ -214,7 +219,12 @@ def _unit_definition(results: AuditResults) -> list[tuple[str, str]]:
 
 
 def _disclosure_text(results: AuditResults, disclosure: Disclosure) -> str:
-    """What the page reveals about single records."""
+    """What the page reveals about single records, and that its figures are rounded for that."""
+    text = _single_records(results, disclosure)
+    return f"{text} {_ROUNDED}" if results.is_rounded else text
+
+
+def _single_records(results: AuditResults, disclosure: Disclosure) -> str:
     if disclosure.redacted:
         return (
             "This page has figures of many records together. It has no row about a single record, says "

@@ -8,7 +8,7 @@ from pathlib import Path
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.text_results import TextFigures, WithAndWithout
-from leakscope.evaluate.text_sentences import text_sentences, without_few
+from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.report.blocks import Absent, Body, Bullets, Table
 from leakscope.report.documents import TokenPreviews
 from leakscope.report.page import Section
@@ -21,27 +21,28 @@ _FEW = (
 _HEAD = ("", "models trained with the document", "models trained without it", "the base")
 
 
-def text_sections(results: AuditResults, folder: Path, redacted: bool, is_secret: bool) -> list[Section]:
-    """One section where the models are language models, else none.
+def text_sections(
+    results: AuditResults, measured: TextFigures | None, folder: Path, redacted: bool
+) -> list[Section]:
+    """One section where the models are language models, else none; a redacted one shows no text.
 
-    A redacted one shows no text. Where the members of a given model are secret, it has no figures of few
-    documents.
+    `measured` has all figures. The results lack those of few documents where a model's members are secret.
     """
-    if results.text is None:
+    if results.text is None or measured is None:
         return []
     return [
         Section(
             "text",
             "Text",
-            [*_figures(results.text, is_secret), *_documents(folder, redacted)],
+            [*_figures(results.text, measured), *_documents(folder, redacted)],
             "What outputs reveal beside membership. The base shows what does not come from fine-tuning.",
         )
     ]
 
 
-def _figures(text: TextFigures, is_secret: bool) -> Body:
-    shown = without_few(text) if is_secret else text
-    left_out = [] if shown == text else [Absent(_FEW)]
+def _figures(shown: TextFigures, measured: TextFigures) -> Body:
+    lacks = (shown.secrets is None, shown.extraction is None)
+    left_out = [] if lacks == (measured.secrets is None, measured.extraction is None) else [Absent(_FEW)]
     rows = [[name, *cells] for name, cells in _rows(shown)]
     if not rows:
         none = Absent("No secret was planted, and no document is long enough to be continued.")

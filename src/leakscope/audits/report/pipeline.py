@@ -1,7 +1,7 @@
 """An audit for a CI pipeline: its decisions as test cases, and a summary for the page of a job.
 
-Both contain what a redacted page contains at most: figures of all records together. Whoever can read the log
-of a pipeline can read them.
+Both contain what a redacted page contains at most: figures of all records together, rounded for a
+given model. Whoever can read the log of a pipeline can read them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakscope.audits.report.cells import attack_table, remarks
+from leakscope.evaluate.coarse import shareable
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.rating_sentences import rating_sentence
@@ -30,7 +31,7 @@ _OF_CLAIMS: dict[str, CaseOutcome] = {"refuted": "failed", "consistent": "passed
 
 def audit_junit(results: AuditResults) -> bytes:
     """The audit as a JUnit file; it has a failure or an error exactly where the exit code is not 0."""
-    return junit_xml(f"leakscope audit of {results.config.records}", audit_cases(results))
+    return junit_xml(f"leakscope audit of {results.config.records}", audit_cases(shareable(results)))
 
 
 def audit_cases(results: AuditResults) -> tuple[Case, ...]:
@@ -57,6 +58,7 @@ def _outcome_of(check: Outcome) -> CaseOutcome:
 
 def job_summary(results: AuditResults) -> str:
     """Markdown for the page of a CI job."""
+    results = shareable(results)
     decided = [case for case in audit_cases(results) if case.group in ("gate", "claim")]
     rows = [[case.name, case.outcome, case.sentence] for case in decided]
     doubts = [check for check in results.hygiene if check.status in ("failed", "unreliable", "warning")]

@@ -216,7 +216,9 @@ def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> 
 def write_reports(folder: Path, results: EnsembleResults, disclosure: Disclosure) -> None:
     """Writes one of the reports, from the results, the outputs and the scores on disk."""
     from leakscope.single_model.page import page
+    from leakscope.studies.ensemble.coarse import coarse
     from leakscope.studies.ensemble.report import study_context
 
     redacted = disclosure.redacted is True
+    results = coarse(results) if redacted else results
     page(results, folder, study_context(results, folder, redacted), redacted).write(folder)
