@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,6 +75,12 @@ class Waits:
                     nanoseconds = (thread / "schedstat").read_text().split()[1]
                     waits[process["id"], thread.name] = int(nanoseconds) / 1e6
         return waits
+
+
+@pytest.fixture
+def open_page(open_page: Open) -> Open:
+    """Every page in a process that has compiled nothing before."""
+    return partial(open_page, fresh=True)
 
 
 @pytest.fixture(scope="module", params=["one run", "three runs"])
