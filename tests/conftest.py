@@ -1,4 +1,4 @@
-"""Shared by all tests: thread counts, flushing, quick audits, and which tests `make test` leaves out."""
+"""Shared by all tests: threads, processes, flushing, quick audits, and which tests `make test` leaves out."""
 
 import compileall
 import importlib
@@ -78,6 +78,12 @@ def no_flushing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda number: None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_second_process() -> None:
+    """With matplotlib here, no audit starts a second process, which would load it again each time."""
+    importlib.import_module("matplotlib.figure")
 
 
 @pytest.fixture
