@@ -75,14 +75,23 @@ def first_tab(browser: Browser) -> Tab:
 def open_page(browser: Browser, first_tab: Tab) -> Iterator[Callable[..., Page]]:
     """`open_page(path, width=1280, height=860, dark=False, fresh=False)`; no request or complaint may follow.
 
-    The second page of a test, and one that is to be `fresh`, is in a new tab.
+    The second page of a test, and one that is to be `fresh`, is in a new tab. A `script` for a fresh one runs
+    before the page's own.
     """
     tabs: list[Tab] = []
 
     def opened(
-        path: Path, width: int = 1280, height: int = 860, dark: bool = False, fresh: bool = False
+        path: Path,
+        width: int = 1280,
+        height: int = 860,
+        dark: bool = False,
+        fresh: bool = False,
+        script: str | None = None,
     ) -> Page:
         tab = new_tab(browser) if fresh or first_tab in tabs else first_tab
+        if script is not None:
+            assert fresh
+            tab.page.add_init_script(script)
         tabs.append(tab)
         tab.page.set_viewport_size({"width": width, "height": height})
         tab.page.emulate_media(media="null", color_scheme="dark" if dark else "light")
