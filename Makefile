@@ -17,8 +17,9 @@ demo: $(INSTALLED)        ## train 64 models on digits, attack them, say what le
 test: $(INSTALLED)        ## the quick tests, on all cores: what to run after a change
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not ($(REST))"
 
+# One process more than there are cores: these tests wait for clusters, browsers and other processes.
 test-rest: $(INSTALLED)   ## what `make test` leaves out
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "$(REST)"
+	$(BIN)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal -m "$(REST)"
 
 test-all: test test-rest  ## every test
 

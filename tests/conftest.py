@@ -1,6 +1,7 @@
-"""Shared by all tests: thread counts, flushing, quick audits, and which tests `make test` leaves out."""
+"""Shared by all tests: threads, processes, flushing, quick audits, and which tests `make test` leaves out."""
 
 import compileall
+import gc
 import importlib
 import os
 import sys
@@ -43,14 +44,20 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """Stores the test modules with their rewritten assertions, even if Python is set to store no bytecode.
 
     Rewriting all modules takes 10 CPU seconds in every process that collects them. Where nothing is stored
-    yet, every second process begins with the last module, so that two of them do half of it each.
+    yet, every second process begins with the last module, so that two of them do half of it each. What is
+    collected stays to the end: looking through it for garbage again and again would double the time.
     """
     number = getattr(session.config, "workerinput", {}).get("workerid", "gw0").removeprefix("gw")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "dont_write_bytecode", False)
-        if int(number) % 2:
-            _import_from_the_end(session.config)
-        return (yield)
+        gc.disable()
+        try:
+            if int(number) % 2:
+                _import_from_the_end(session.config)
+            return (yield)
+        finally:
+            gc.freeze()
+            gc.enable()
 
 
 def _import_from_the_end(config: pytest.Config) -> None:
@@ -78,6 +85,12 @@ def no_flushing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda number: None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_second_process() -> None:
+    """With matplotlib here, no audit starts a second process, which would load it again each time."""
+    importlib.import_module("matplotlib.figure")
 
 
 @pytest.fixture

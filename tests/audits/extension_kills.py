@@ -1,8 +1,7 @@
 """Kills an extension at every single write, rename and removal, and lets a rerun finish it.
 
 Run as a script in a process of its own, because it forks: `python -m tests.audits.extension_kills FOLDER`
-prints the number of deaths survived for each moment of dying. Modules that an audit would load on its way are
-imported here, once for all children.
+prints the number of deaths survived for each moment of dying.
 """
 
 from __future__ import annotations
@@ -15,22 +14,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import plotly.offline  # noqa: F401
-import polars  # noqa: F401
-import sklearn.ensemble
-import sklearn.model_selection  # noqa: F401
-import torch
-
-import leakscope.evaluate.hygiene.shift
-import leakscope.evaluate.judge
-import leakscope.runs.verification  # noqa: F401
-from leakscope.audits import extension  # noqa: F401
-from leakscope.audits.report import page
 from leakscope.audits.run import audit
 from leakscope.engine import request
 from tests.engine.small_population import RECIPE, contents, records
 from tests.faults.injections import Process, verified
 from tests.faults.kill_points import MOMENTS
+from tests.faults.loaded import write_no_pages
 
 _KILLED = 9
 
@@ -82,9 +71,8 @@ def deaths_survived(root: Path, start: Path, models: int, die: Callable[[int], N
 
 def main(root: Path) -> None:
     """This process computes nothing itself, as threads would not survive a fork."""
-    torch.set_num_threads(1)
     os.fsync = lambda number: None  # a killed process, unlike a power cut, loses nothing it has written
-    page.write_report = lambda *_: None  # what is written from the results is not at stake
+    write_no_pages()
     request.BLOCK_SIZES = (4, 4)
     finish(root / "4", 4)
     shutil.copytree(root / "4", root / "8")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.code_identity.project import Project
 from tests.code_identity.test_edits import REFUSED, REUSED, signals_of
+from tests.warm_start import run_python
 
-COMMAND = "from leakscope.cli.main import main; main()"
+COMMAND = """
+from leakscope.cli.main import main
+from tests.quick_audits import few_permutations, quick_audits
+with quick_audits(), few_permutations():
+    main()
+"""
 AUDIT_ALL = """
 import sys
 from pathlib import Path
@@ -58,18 +62,8 @@ if __name__ == "__main__":
 """
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python with these arguments, in the folder."""
-    root = Path(__file__).resolve().parents[2]
-    path = os.pathsep.join([str(root), *filter(None, sys.path)])
-    return subprocess.run(
-        [sys.executable, "-B", *arguments],
-        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
-    )  # fmt: skip
-
-
 def audit(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "-c", COMMAND, "audit", "audit.toml", "--quiet", *options)
+    return run_python(folder, "-c", COMMAND, "audit", "audit.toml", "--quiet", *options)
 
 
 def configured(folder: Path, model: str) -> Project:
@@ -89,11 +83,11 @@ def test_edits_are_noticed_from_process_to_process(tmp_path: Path) -> None:
     for what in edits:
         (tmp_path / what).mkdir()
         projects[what] = Project(tmp_path / what)
-    first = run(tmp_path, "-c", AUDIT_ALL)
+    first = run_python(tmp_path, "-c", AUDIT_ALL)
     assert first.stdout.splitlines() == [f"{what}: done" for what in edits], first.stderr
     for what, edit in edits.items():
         projects[what].edit(*edit[1:])
-    second = run(tmp_path, "-c", AUDIT_ALL)
+    second = run_python(tmp_path, "-c", AUDIT_ALL)
     refused, reused = [f"{what}: refused" for what in REFUSED], [f"{what}: done" for what in REUSED]
     assert second.stdout.splitlines() == [*refused, *reused], second.stderr
 
@@ -129,6 +123,6 @@ def test_the_call_of_an_audit_in_a_script_may_change_but_not_what_it_trains(tmp_
         (SCRIPT.replace("WEIGHT * values", "WEIGHT + values").replace("models=4", "models=6"), 1),
     ):
         script.write_text(text)
-        ended = run(tmp_path, "my_script.py")
+        ended = run_python(tmp_path, "my_script.py")
         assert ended.returncode == returncode, ended.stderr
         assert ("were trained by other code" in ended.stderr) == bool(returncode)

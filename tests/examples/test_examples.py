@@ -5,6 +5,8 @@ from __future__ import annotations
 import runpy
 import shutil
 import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,18 @@ def run_script(name: str) -> int:
         assert isinstance(end.code, int)
         return end.code
     return 0
+
+
+@pytest.fixture
+def noise_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Opacus, for the same training: else it takes most of the time of every model."""
+    engine = pytest.importorskip("opacus.privacy_engine", reason="opacus is not installed")
+    monkeypatch.setattr(engine, "get_noise_multiplier", _cached(engine.get_noise_multiplier))
+
+
+@cache
+def _cached(function: Callable[..., Any]) -> Callable[..., Any]:
+    return cache(function)
 
 
 def run_config(name: str, folder: Path) -> str:
@@ -137,8 +151,8 @@ def test_a_network_of_your_own_in_25_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("noise_is_computed_once")
 def test_a_training_loop_of_your_own_with_opacus(tmp_path: Path) -> None:
-    pytest.importorskip("opacus", reason="opacus is not installed")
     (tmp_path / "opacus_training.py").write_text((EXAMPLES / "opacus_training.py").read_text())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns about the generator of its noise
@@ -194,20 +208,32 @@ CONFIGS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of all, with the tables and pictures that some of them read."""
+    folder = tmp_path_factory.mktemp("examples") / "copy"
+    shutil.copytree(EXAMPLES, folder)
+    for maker in ("make_people.py", "make_pictures.py"):
+        runpy.run_path(str(folder / maker))
+    return folder
+
+
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_plan_from_any_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_from_any_folder(
+    name: str,
+    examples: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     """A plan accepts what an audit accepts; where a download is missing, both say so in the same line."""
     short_trials(monkeypatch)
     monkeypatch.setenv("LEAKSCOPE_DATA", str(tmp_path / "empty"))
-    examples = tmp_path / "copy"
-    shutil.copytree(EXAMPLES, examples)
-    for maker in ("make_people.py", "make_pictures.py"):
-        runpy.run_path(str(examples / maker))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     if name == "opacus_training.toml":
-        pytest.importorskip("opacus", reason="opacus is not installed")
+        request.getfixturevalue("noise_is_computed_once")
         monkeypatch.setattr(warnings, "warn", lambda *_, **__: None)  # Opacus does, about its generators
     planned = run_command("plan", examples / name)
     if name == "fashion_cnn.toml":

@@ -6,16 +6,9 @@ import os
 from pathlib import Path
 
 import numpy as np
-import plotly.offline  # noqa: F401, here and not in every fork
-import polars  # noqa: F401
-import torch
 from sklearn.tree import DecisionTreeClassifier
 
-import leakscope.evaluate.hygiene.shift
-import leakscope.evaluate.judge
-import leakscope.runs.verification  # noqa: F401
 from leakscope.audits.predictions import SavedPredictions
-from leakscope.audits.report import page as audit_report
 from leakscope.audits.run import audit
 from leakscope.data.predictions import Predictions
 from leakscope.engine import local, request
@@ -28,9 +21,9 @@ from leakscope.studies.scaling import study as scaling
 from tests.engine.functions import slow
 from tests.engine.small_population import RECIPE, records
 from tests.faults.injections import Case, Expected, undisturbed
+from tests.faults.loaded import write_no_pages
 from tests.faults.lost_nodes import CLUSTER
 
-torch.set_num_threads(1)  # a fork keeps no threads
 _ATTACKS = ("correctness", "lira")
 
 
@@ -102,7 +95,8 @@ def make_small() -> None:
     """Blocks of two models, few draws, no pages: what is written from the results is not what is at stake."""
     request.BLOCK_SIZES, request.MODELS_PER_BLOCK = (2, 2), 4
     scaling_judge._N_DRAWS = 50
-    for report in (audit_report, scaling_report, leakage_report):
+    write_no_pages()
+    for report in (scaling_report, leakage_report):
         report.write_report = lambda *given: None  # type: ignore[attr-defined]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from leakscope.studies.scaling import judge
 from tests.cli.command import Outcome, files_under, run_command
 
 STUDY = ("study", "scaling", "--widths", "4,6", "--n-repeats", "2", "--n-shadow", "1", "--n-reference", "2",
@@ -39,6 +40,11 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
     yield mounted
     if at.is_mount():
         subprocess.run(["umount", at], check=True)
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "_N_DRAWS", 50)
 
 
 def run_study(out: Path) -> Outcome:

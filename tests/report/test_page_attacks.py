@@ -21,7 +21,6 @@ from leakscope.data.predictions import Predictions
 from leakscope.design import make_design
 from leakscope.disclosure import Disclosure, keyed_ids
 from leakscope.disk.parquet import read_stored
-from leakscope.leakage.bits import bits_per_record
 from leakscope.report.page import PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.run import open_run
@@ -169,7 +168,7 @@ def test_nobody_tells_members_of_a_given_model_from_its_report(tmp_path: Path) -
         by_bits.append(target.accuracy(reader.members_by_bits(shown_bits(page), *known)))
         outputs = np.concatenate([target.outputs[None], target.references])
         sides = np.concatenate([target.is_member[None], target.in_mask])
-        of_all_models = bits_per_record(outputs, sides).bits
+        of_all_models = reader.bits_alone(outputs, sides)
         by_all_bits.append(target.accuracy(reader.members_by_bits(of_all_models, *known)))
 
         scores = open_run(folder).scores("lira").values[0]

@@ -103,13 +103,13 @@ def offline_fits(blocks: Blocks, records: IntArray, n_types: int) -> list[Offlin
     def fitted(fold: tuple[IntArray, IntArray]) -> list[OfflineFit]:
         kinds = _out_kinds(blocks, sample, records, fold, n_types)
         fits = []
-        for row in fold[0]:
-            target = int(blocks.targets[row])
-            partner = None if sample.partners is None else sample.partners[row]
+        for target in np.unique(blocks.targets[fold[0]]):
+            rows = fold[0][blocks.targets[fold[0]] == target]  # a model may be a target more than once
+            partner = None if sample.partners is None else sample.partners[rows[0]]
             references = left_out_sums(sums, sample.values, sample.in_mask, target, partner)
             means = out_means(kinds, references)
             law = target_law(kinds, means, sample.values[target])
-            fits.append(OfflineFit(np.array([row]), fit, centre, size, kinds, law))
+            fits.append(OfflineFit(rows, fit, centre, size, kinds, law))
         return fits
 
     folds = list(cross_fit_folds(blocks.design.n_models, blocks.targets, _MOST_FOLDS))
