@@ -197,3 +197,11 @@ def test_ordinary_values_are_known(code: Code) -> None:
     identity = code.identity()
     assert identity.unknown == ()
     assert code.identity() == identity
+
+
+def test_equal_lambdas_of_one_line_count(code: Code) -> None:
+    """They become the same code object where every statement is one line."""
+    code.write(user_main="STEPS = (lambda x: x + 1, lambda x: x + 1)\ndef train():\n    return STEPS\n")
+    one = code.identity()
+    code.write(user_main="STEPS = (lambda x: x + 1, lambda x: x + 2)\ndef train():\n    return STEPS\n")
+    assert one.unknown == () and one.values != code.identity().values

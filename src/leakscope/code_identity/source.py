@@ -13,6 +13,7 @@ import ast
 import dis
 import hashlib
 import linecache
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, reduce
 from operator import or_
@@ -129,7 +130,19 @@ def _plain_codes(text: str, future_flags: int) -> dict[_Key, CodeType]:
         plain = compile(tree, "<code>", "exec", future_flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    return {_key(code): same for code, same in zip(_all_codes(written), _all_codes(plain), strict=True)}
+    return dict(_paired(_all_codes(written), _all_codes(plain)))
+
+
+def _paired(written: Iterable[CodeType], plain: Iterable[CodeType]) -> Iterator[tuple[_Key, CodeType]]:
+    """Each code object with its plain one, in order; equal lambdas of one line are the same plain one."""
+    by_name: dict[str, list[CodeType]] = {}
+    for code in plain:
+        by_name.setdefault(code.co_qualname, []).append(code)
+    seen: Counter[str] = Counter()
+    for code in written:
+        same = by_name[code.co_qualname]
+        yield _key(code), same[min(seen[code.co_qualname], len(same) - 1)]
+        seen[code.co_qualname] += 1
 
 
 def _key(code: CodeType) -> _Key:

@@ -171,6 +171,9 @@ class _Walk:
         self._is_in_source = before
 
     def _shape(self, value: Any, where: str) -> Shape:
+        if value is sys.modules:
+            self.unknown.add(f"{where} is sys.modules, and what is taken from it cannot be seen")
+            return Shape("sys.modules")
         if type(value) in (dict, MappingProxyType):
             return mapping(value)
         if type(value) in (list, tuple):
@@ -181,9 +184,6 @@ class _Walk:
             )
         if isinstance(value, ModuleByName):
             return self._module_by_name(value.module, where)
-        if value is sys.modules:
-            self.unknown.add(f"{where} is sys.modules, and what is taken from it cannot be seen")
-            return Shape("sys.modules")
         if isinstance(value, functools.partial):
             return partial(value)
         if isinstance(value, MethodType):
