@@ -75,7 +75,7 @@ def test_limits_of_the_command_line_replace_the_gate_of_the_run(run: Path) -> No
     assert gate["max_tpr"] == [{"fpr": 0.25, "tpr": 1.0}]
     both = run_command("judge", run, "--gate", "release", "--max-auc", "0.9", "--json")
     gate = json.loads(both.out)["config"]["gate"]
-    assert (gate["preset"], gate["max_auc"], gate["max_advantage"]) == ("release", 0.9, None)
+    assert (gate["preset"], gate["max_auc"], gate["max_advantage"]) == ("release", 0.9, 0.1974)
 
 
 def test_a_gate_is_judged_with_its_own_delta(run: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_t_interval_over_targets_would_be_too_narrow_and_the_jackknife_is_not(
         log_odds = difficulty + design.in_mask + noise
         signals = Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(N_RECORDS, dtype=np.int64))
         by_target = aucs_by_target(lira(signals, design).values, design.in_mask)
-        replicated = population_figures(signals, design, spec, {}, np.arange(8))
+        replicated = population_figures(signals, design, spec, {}, np.arange(8), {})
         means.append(replicated.figures[0])
         over_targets.append(by_target.var(ddof=1) / 8)
         over_groups.append(replicated.variance[0])

@@ -99,7 +99,7 @@ def test_the_audit_step_ends_as_the_gate_does_and_fills_the_summary(tmp_path: Pa
     assert "\ninjected" not in failed.stdout
     assert runner.outputs["exit-code"] == "1"
     assert "**Outcome: failed**" in runner.summary.read_text()
-    assert ElementTree.parse(runner.outputs["junit"]).getroot().attrib["failures"] == "2"
+    assert ElementTree.parse(runner.outputs["junit"]).getroot().attrib["failures"] == "3"
     assert (tmp_path / runner.outputs["report"]).name == "report-redacted.html"
     assert (tmp_path / runner.outputs["report"]).exists()
     runner.inputs["predictions"] = "missing.npz"

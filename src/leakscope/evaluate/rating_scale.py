@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.evaluate.levels import LEVELS
+from leakscope.evaluate.rating import highest
 from leakscope.evaluate.rating_results import RatingPart
 from leakscope.evaluate.rating_sentences import threshold
 from leakscope.evaluate.results import AuditResults
@@ -25,11 +26,17 @@ class Placed(NamedTuple):
 
 
 def placed_parts(results: AuditResults) -> list[Placed]:
-    """Every figure of the rating that has a value, an interval and a scale."""
+    """Every figure of the rating that has a value, an interval and a scale.
+
+    The advantage is drawn only where it says more than the AUC: nearly always both say the same.
+    """
+    parts = results.rating.parts
+    of_auc = highest([part.level for part in parts if part.about == "auc"])
     return [
         Placed(part, *(place(part, end) for end in (part.value, part.low, part.high)))
-        for part in results.rating.parts
+        for part in parts
         if part.value is not None and part.low is not None and part.high is not None and _has_scale(part)
+        if part.about != "advantage" or LEVELS.index(part.level) > LEVELS.index(of_auc)
     ]
 
 

@@ -61,12 +61,12 @@ def barriers_of_scores(scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequ
 
 def _tied_share(tops: Sequence[FloatArray], highest: FloatArray, n_allowed: IntArray) -> FloatArray:
     """The share of the ties that uses up what is allowed; `tops`: scores from the lowest barrier on."""
-    pooled = np.sort(np.concatenate(tops))
-    above, reaching = _counts(pooled, highest)
-    for target, own in enumerate(tops):
-        own_above, own_reaching = _counts(own, highest[target])
-        above[target] -= own_above
-        reaching[target] -= own_reaching
+    above, reaching = np.zeros((2, *highest.shape), dtype=np.int64)
+    for target, own in enumerate(tops):  # one after the other: all scores together may not fit into memory
+        of_all = _counts(own, highest)
+        for total, counted in zip((above, reaching), of_all, strict=True):
+            total += counted
+            total[target] -= counted[target]
     return np.asarray(np.clip((n_allowed - above) / np.maximum(reaching - above, 1), 0.0, 1.0))
 
 

@@ -24,6 +24,7 @@ _PICTURE = (
 )
 _NAMES = {
     "auc": "On average over all records (AUC)",
+    "advantage": "At the best threshold, over all records (advantage)",
     "worst": "On the most exposed 1% of records (bits)",
     "canaries": "On canaries (AUC)",
 }
