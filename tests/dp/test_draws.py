@@ -9,7 +9,7 @@ import torch
 import leakscope
 from leakscope.array_types import BoolArray
 from leakscope.dp.draws import REJECT_BELOW, SeenDraws, _epsilon_of_patterns, _epsilon_of_union, _p_of_repeats
-from leakscope.dp.one_run import audit_scores
+from leakscope.dp.one_run import Placed, audit_scores
 from leakscope.dp.verdict import ClaimVerdict
 from leakscope.privacy.claim import Claim
 from leakscope.stats.gdp import gdp_epsilon
@@ -41,7 +41,13 @@ def verdict_of(drawn: BoolArray, claim: Claim, seed: int = 0) -> ClaimVerdict:
     drawn = drawn & is_in
     updates = drawn + NOISE * rng.standard_normal(drawn.shape)
     return audit_scores(
-        updates.sum(axis=0), is_in, claim, white_box=True, updates=updates, drawn=drawn, name="a test"
+        updates.sum(axis=0),
+        is_in,
+        claim,
+        white_box=True,
+        updates=updates,
+        placed=Placed(drawn),
+        name="a test",
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.missing_noise import bare_evidence, bare_updates, lacks_noise
-from leakscope.dp.one_run import audit_scores
+from leakscope.dp.one_run import Placed, audit_scores
 from leakscope.dp.verdict import ClaimVerdict
 from leakscope.privacy.claim import Claim
 
@@ -25,7 +25,7 @@ def coins_and_draws(seed: int = 0, rate: float = RATE) -> tuple[np.random.Genera
 def verdict_of(updates: FloatArray, is_in: BoolArray) -> ClaimVerdict:
     """On epsilon = 8 for any trade-off, which guesses about so few canaries cannot reach."""
     return audit_scores(
-        updates.sum(axis=0), is_in, Claim(8.0), white_box=True, updates=updates, layers=LAYERS
+        updates.sum(axis=0), is_in, Claim(8.0), white_box=True, updates=updates, placed=Placed(layers=LAYERS)
     )
 
 

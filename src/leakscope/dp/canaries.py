@@ -14,7 +14,7 @@ from leakscope.array_types import BoolArray, FloatArray
 from leakscope.dp.coordinates import Coordinates
 from leakscope.dp.draws import SeenDraws
 from leakscope.dp.hooks import CanaryRows, Sighting, Tally, along, rows_of_samples
-from leakscope.dp.one_run import audit_scores
+from leakscope.dp.one_run import Placed, audit_scores
 from leakscope.dp.planted import MOST_CANARIES, PlantedDataset, canaries_in, placeholder
 from leakscope.dp.updates import Updates
 from leakscope.dp.verdict import ClaimVerdict
@@ -200,8 +200,10 @@ class Canaries:
             # Gradients of other records, and updates that were not stored, hide what kind of noise there is.
             white_box=values is not None or claim.is_gaussian,
             updates=values,
-            drawn=self._draws.of_updates(updates.n_stored),
-            layers=self._coordinates.tensor if self._coordinates else None,
+            placed=Placed(
+                self._draws.of_updates(updates.n_stored),
+                self._coordinates.tensor if self._coordinates else None,
+            ),
             assumed=assumed,
         )
 

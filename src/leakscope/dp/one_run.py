@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,22 @@ _NEEDED_DRAWS = (
 )
 
 
+class Placed(NamedTuple):
+    """Where canaries were in the training, as far as that is known.
+
+    Attributes:
+        drawn: bool (updates, canaries), who was in the batches of each update.
+        layers: int64 (canaries,), the parameter tensor of each; one for all by default.
+    """
+
+    drawn: BoolArray | None = None
+    layers: IntArray | None = None
+
+
+NOWHERE = Placed()
+"""Where nothing is known."""
+
+
 def audit_scores(
     scores: FloatArray,
     is_in: BoolArray,
@@ -46,8 +63,7 @@ def audit_scores(
     name: str = "one run",
     white_box: bool = False,
     updates: FloatArray | None = None,
-    drawn: BoolArray | None = None,
-    layers: IntArray | None = None,
+    placed: Placed = NOWHERE,
     assumed: Sequence[str] = (),
 ) -> ClaimVerdict:
     """The verdict of one training on a claim.
@@ -60,14 +76,13 @@ def audit_scores(
         white_box: whether scores are sums of noisy gradients, so that they may be Gaussian.
         updates: float64 (updates, canaries), the noisy gradients themselves, with nothing but noise for
             canaries that are not drawn.
-        drawn: bool (updates, canaries), who was in the batches of each update, where that is known.
-        layers: int64 (canaries,), the parameter tensor of each; one for all by default.
+        placed: where canaries were in the training.
         assumed: what else has to be true, in sentences.
 
     Raises:
         InputError: scores and coins that do not fit, or that cannot be those of such a test.
     """
-    scores, is_in = np.asarray(scores, dtype=np.float64), np.asarray(is_in)
+    scores, is_in, drawn = np.asarray(scores, dtype=np.float64), np.asarray(is_in), placed.drawn
     _check(scores, is_in)
     ways = _ways_to_bound(claim, white_box)
     each = 1 - (1 - claim.confidence) / (len(ways) + white_box + (updates is not None))
@@ -80,7 +95,7 @@ def audit_scores(
         evidence.append(_unused(of_sums, why_not) if why_not and of_sums.ceiling else of_sums)
     used = [way for way, bound in zip(ways, evidence, strict=False) if bound.ceiling]
     if updates is not None:
-        evidence.append(_of_updates(Values(updates, is_in), drawn, layers, claim, each, name))
+        evidence.append(_of_updates(Values(updates, is_in), placed, claim, each, name))
     doubt = "" if drawn is None else _doubt(drawn[:, is_in])
     assumed = [*assumed, doubt] if doubt else assumed
     evidence = [replace(e, assumed=(COINS, *assumed, *e.assumed)) for e in evidence]
@@ -103,15 +118,14 @@ def _doubt(drawn: BoolArray) -> str:
 
 def _of_updates(
     values: Values,
-    drawn: BoolArray | None,
-    layers: IntArray | None,
+    placed: Placed,
     claim: Claim,
     confidence: float,
     name: str,
 ) -> Evidence:
     """The higher of two bounds from single updates; each pays with half of the error, and spares the rest."""
-    of_settings = _of_sampling(values, drawn, claim, confidence, name)
-    layers = np.zeros(len(values.is_in), dtype=np.int64) if layers is None else layers
+    of_settings = _of_sampling(values, placed.drawn, claim, confidence, name)
+    layers = np.zeros(len(values.is_in), dtype=np.int64) if placed.layers is None else placed.layers
     bare = bare_updates(values.values, values.is_in, layers)
     if bare is None:
         return of_settings
