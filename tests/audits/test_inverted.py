@@ -59,6 +59,15 @@ def test_members_in_a_band_are_rated_by_the_advantage(tmp_path: Path) -> None:
     assert verdict.results.gate is not None and verdict.results.gate.outcome == "failed"
 
 
+def test_what_could_have_been_missed_is_the_highest_advantage_of_an_attack(tmp_path: Path) -> None:
+    """Every answer is right, so `correctness` has an advantage of exactly 0, and says least."""
+    confidence, is_member = answers(4, (0.6, 0.99), (0.6, 0.99))
+    results = audited(tmp_path / "run", confidence.round(1), is_member).results
+    (part,) = (part for part in results.rating.parts if part.about == "advantage")
+    assert part.level == "none found"
+    assert part.high == max(figures.advantage.high or 0.0 for figures in results.attacks.values())
+
+
 def test_a_comparison_counts_what_leaks_in_either_direction(tmp_path: Path) -> None:
     safe, is_member = answers(2, (0.6, 0.99), (0.6, 0.99))
     lower = np.where(is_member, 0.6 + 0.3 * (safe - 0.6), safe)

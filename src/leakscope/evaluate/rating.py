@@ -87,7 +87,7 @@ def _parts(rated: Rated) -> Iterator[RatingPart]:
         if _known(figures.advantage.low) is not None
     ]
     if advantages:
-        decisive = max(advantages, key=lambda part: part.low or 0.0)
+        decisive = max(advantages, key=_clearness)
         yield replace(decisive, at_most=highest([part.at_most for part in advantages]))
     tprs = [
         _tpr_part(label, point, point.fpr)
@@ -136,6 +136,11 @@ def _auc_part(about: Literal["auc", "canaries"], what: str, auc: Figure) -> Rati
     value, low, high = _known(auc.value) or 0.0, _known(auc.low) or 0.0, _end(auc.high)
     surest = value - _WIDER * (value - low)
     return RatingPart(about, what, level(low, surest), level(high, high), value, auc.low, auc.high, None)
+
+
+def _clearness(part: RatingPart) -> tuple[float, float]:
+    """By the lower end where something was found; else by the upper one, which says what was missed."""
+    return (0.0 if part.level == "none found" else part.low or 0.0), _end(part.high)
 
 
 def _advantage_part(attack: str, advantage: Figure) -> RatingPart:
