@@ -198,6 +198,36 @@ def test_the_longest_run_of_a_setting_decides(sgd: DynamicsResults) -> None:
     assert verdict("early_now", short).outcome is Outcome.NOT_TESTABLE  # no checkpoint at epoch 150
 
 
+def _with_models(results: DynamicsResults, models: int) -> DynamicsResults:
+    (run,) = results.runs.values()
+    setting, population = replace(run.setting, models=models), replace(run.population, models=models)
+    return replace(results, runs={"own": replace(run, setting=setting, population=population)})
+
+
+def test_populations_of_one_setting_are_averaged_with_what_they_differ_by(sgd: DynamicsResults) -> None:
+    first, second = (
+        changed(
+            sgd, {"peak_entry": number(value, 0.003, 0.03)}, optimizer="adamw", dataset="mnist", seed=seed
+        )
+        for seed, value in ((0, 0.059), (1, 0.044))
+    )
+    alone, both = verdict("peak_entry_mnist", first), verdict("peak_entry_mnist", first, second)
+    assert "of those outside 5.9% (5.3 to 6.5)" in alone.ours
+    # A mean of 5.15 with a standard error of 1.06 / sqrt(2), the spread of both values: wider than either.
+    assert "of those outside 5.1% (3.7 to 6.6)" in both.ours
+    assert both.protocol.startswith("2 populations of 20 models")
+    fewer = _with_models(second, 10)  # more noise: another figure
+    assert verdict("peak_entry_mnist", first, fewer).ours == alone.ours
+    assert verdict("peak_entry_mnist", fewer, first).ours == alone.ours
+
+
+def test_populations_that_agree_have_a_smaller_error_together() -> None:
+    both = Interval.of_populations([number(0.05, 0.003), number(0.0501, 0.003)])
+    assert both.high - both.value == pytest.approx(1.96 * 0.003 / math.sqrt(2))
+    unknown = Interval.of_populations([number(0.05), Figure(0.04, None, Floor(0.0, 0.0, 0.0))])
+    assert math.isnan(unknown.high) and unknown.value == pytest.approx(0.045)
+
+
 def test_the_published_factor_contradicts_the_published_values(sgd: DynamicsResults) -> None:
     entry = verdict("entropy_factor", sgd)
     assert entry.outcome is Outcome.REFUTED

@@ -7,6 +7,7 @@ nothing here can decide says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from leakscope.studies.claims import Claim, Outcome, Settled, StudyClaims, complete
 from leakscope.studies.dynamics import claims_of_hardness as hardness
@@ -102,8 +103,7 @@ def _peak_entry(find: Callable[[Evidence], Run], published: float, step: float) 
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         own = find(evidence)
-        figures = own.run.figures
-        of_all, outside = (Interval.of(f) for f in (figures.peak_entry_of_all, figures.peak_entry))
+        of_all, outside = own.interval(lambda f: f.peak_entry_of_all), own.interval(lambda f: f.peak_entry)
         outcomes = [level_outcome(reading, published, step) for reading in (outside, of_all)]
         agreeing = [o for o in outcomes if o in (Outcome.REPRODUCED, Outcome.NOISE)]
         outcome = agreeing[0] if agreeing else outcomes[0]
@@ -121,10 +121,10 @@ def _level(find: Callable[[Evidence], Run], figure: str, published: float, step:
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         own = find(evidence)
-        ours = Interval.of(getattr(own.run.figures, figure))
+        ours = own.interval(attrgetter(figure))
         beside = ""
         if figure == "net_displacement":
-            path = Interval.of(own.run.figures.path_length)
+            path = own.interval(attrgetter("path_length"))
             beside = f"; along its path {path.text(1, unit, 1)}{' (noise)' if path.is_noise else ''}"
         text = f"{ours.text(1, unit, 2 if figure == 'entropy_change' else 1)}{beside}"
         return Settled(claim, level_outcome(ours, published, step), text, own.protocol, _beside_floor(ours))
@@ -137,7 +137,7 @@ def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: Pu
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         first, second = (own(evidence) for own in find)
-        values = [Interval.of(getattr(own.run.figures, figure)) for own in (first, second)]
+        values = [own.interval(attrgetter(figure)) for own in (first, second)]
         above = [max(v.value - v.floor, 0.0) for v in values]
         excess = f"; above the noise floors {above[0] / above[1]:.1f}" if above[1] > 0 else ""
         scale, unit = (100, "%") if figure == "peak_entry" else (1, "%")
@@ -163,12 +163,12 @@ def _entropy_factor(claim: Claim, _evidence: Evidence) -> Settled:
 def _mnist_low(claim: Claim, evidence: Evidence) -> Settled:
     """On MNIST no more records are in the corner than by chance, or at most half as many as on CIFAR-10."""
     own = _mnist(evidence)
-    share = Interval.of(own.run.figures.vulnerable.last)
-    advantage = Interval.of(own.run.figures.advantage.last)
+    share = own.interval(lambda figures: figures.vulnerable.last)
+    advantage = own.interval(lambda figures: figures.advantage.last)
     outcome = Outcome.REPRODUCED if share.is_noise else Outcome.NOT_REPRODUCED
     beside = ""
     if not share.is_noise:
-        other = Interval.of(_baseline(evidence).run.figures.vulnerable.last)
+        other = _baseline(evidence).interval(lambda figures: figures.vulnerable.last)
         beside = f"; on CIFAR-10 {other.text(100, '%', 1)}"
         outcome = Outcome.SAME_DIRECTION if share.high < other.low / 2 else outcome
     ours = f"in the corner {share.text(100, '%', 1)}; mean advantage {advantage.text()}{beside}"
@@ -178,7 +178,7 @@ def _mnist_low(claim: Claim, evidence: Evidence) -> Settled:
 def _sam_not_slower(claim: Claim, evidence: Evidence) -> Settled:
     """SAM exposes fewer records although its models fit their members as well."""
     sgd, sam = (evidence.longest("cifar10", "wide_resnet", o) for o in ("sgd", "sam"))
-    exposed = [Interval.of(own.run.figures.vulnerable.last) for own in (sgd, sam)]
+    exposed = [own.interval(lambda figures: figures.vulnerable.last) for own in (sgd, sam)]
     fits = [own.run.accuracy.members[-1] for own in (sgd, sam)]
     if fits[0] is None or fits[1] is None:
         raise MissingResultsError("the accuracy on members is not in these results")

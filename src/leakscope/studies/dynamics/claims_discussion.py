@@ -30,6 +30,9 @@ _RULES = (
     "A published ratio is known within the rounding of its two values. Ours is reproduced if its interval "
     "overlaps with that range, and has the same direction if the interval lies on the same side of 1.",
     "A correlation is strong from 0.7 and weak below 0.3.",
+    "Several runs of one setting are independent populations, on the same records. Their mean counts, and "
+    "its interval includes what they differ by beyond the jackknife's errors. With two populations, that "
+    "difference is itself uncertain.",
     "The publication does not say whether a peak entry is a share of all records or of those outside the "
     "corner. Both are given, and agreement of either counts.",
     "Displacements are in percent of the plane's side, and the diagonal is 141 long. The publication gives "

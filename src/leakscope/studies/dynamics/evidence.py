@@ -9,16 +9,20 @@ The rules:
   that range; it has the same direction if its interval lies on the same side of 1. A ratio of two values that
   are both noise is noise.
 - A correlation is strong from 0.7 and weak below 0.3.
+- Several runs of one setting are independent populations. Their mean counts, and its standard error includes
+  what they differ by beyond the errors of each (the random effects of DerSimonian and Laird 1986): the errors
+  come from a jackknife over models, which misses part of the spread of a maximum over checkpoints.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from leakscope.studies.claims import Outcome
-from leakscope.studies.dynamics.results import DynamicsResults, Figure, Number, RunResults
+from leakscope.studies.dynamics.results import DynamicsResults, Figure, Number, RunFigures, RunResults
 from leakscope.studies.dynamics.settings import Setting
 
 STRONG, WEAK = 0.7, 0.3
@@ -51,6 +55,24 @@ class Interval(NamedTuple):
         half = math.nan if error is None else _Z * error
         mean, high = (math.nan if end is None else end for end in (floor.mean, floor.high))
         return cls(value, value - half, value + half, mean, high)
+
+    @classmethod
+    def of_populations(cls, figures: Sequence[Figure[Number]]) -> Interval:
+        """The interval of the mean over independent populations, or of the only one.
+
+        Raises:
+            MissingResultsError: a figure is undefined.
+        """
+        each = [cls.of(figure) for figure in figures]
+        n, mean = len(each), sum(one.value for one in each) / len(each)
+        if n == 1:
+            return each[0]
+        of_each = sum(((one.high - one.value) / _Z) ** 2 for one in each) / n
+        of_values = sum((one.value - mean) ** 2 for one in each) / (n - 1)
+        # NaN where one has no error: max() would hide it.
+        half = math.nan if math.isnan(of_each) else _Z * math.sqrt(max(of_each, of_values) / n)
+        floor, floor_high = (sum(ends) / n for ends in zip(*(one[3:] for one in each), strict=True))
+        return cls(mean, mean - half, mean + half, floor, floor_high)
 
     @property
     def is_noise(self) -> bool:
@@ -134,10 +156,19 @@ def strength_outcome(r: float, low: float, high: float) -> Outcome:
 
 
 class Run(NamedTuple):
-    """One run, and the results it belongs to."""
+    """One run, and the results it belongs to.
+
+    Attributes:
+        run: of one population.
+        results: to which it belongs.
+        number: from 1 on, among the runs of this setting.
+        again: other populations of the same setting and size.
+    """
 
     run: RunResults
     results: DynamicsResults
+    number: int = 1
+    again: tuple[RunResults, ...] = ()
 
     @property
     def setting(self) -> Setting:
@@ -147,17 +178,28 @@ class Run(NamedTuple):
     @property
     def label(self) -> str:
         """The name of the run with what tells it from others of the same setting."""
-        return f"{self.setting.name} ({self.run.population.records:,} records, {self.run.epochs[-1]} epochs)"
+        number = f", population {self.number}" if self.number > 1 else ""
+        size = f"{self.run.population.records:,} records, {self.run.epochs[-1]} epochs"
+        return f"{self.setting.name} ({size}{number})"
 
     @property
     def protocol(self) -> str:
         """What was trained and how it was judged, in words."""
         own, population, epochs = self.setting, self.run.population, self.run.epochs
         every = f", checkpoints every {epochs[1] - epochs[0]}" if len(epochs) > 1 else ""
+        each = f"{1 + len(self.again)} populations of " if self.again else ""
         return (
-            f"{population.models} models, {own.net}, {own.dataset} ({population.records:,} records), "
+            f"{each}{population.models} models, {own.net}, {own.dataset} ({population.records:,} records), "
             f"{own.optimizer}, {epochs[-1]} epochs{every}"
         )
+
+    def interval(self, figure: Callable[[RunFigures], Figure[Number]]) -> Interval:
+        """A figure, over all populations of the setting.
+
+        Raises:
+            MissingResultsError: it is undefined.
+        """
+        return Interval.of_populations([figure(run.figures) for run in (self.run, *self.again)])
 
     def at_epoch(self, series: Figure[tuple[Number, ...]], epoch: int) -> Interval:
         """A figure at a checkpoint.
@@ -187,10 +229,15 @@ class Evidence(NamedTuple):
     @classmethod
     def of(cls, all_results: Sequence[DynamicsResults]) -> Evidence:
         """Every run, those of independent populations included."""
-        return cls(tuple(Run(run, results) for results in all_results for run in results.runs.values()))
+        runs: list[Run] = []
+        for results in all_results:
+            for run in results.runs.values():
+                number = 1 + sum(_is_of_setting(own.run, run) for own in runs)
+                runs.append(Run(run, results, number))
+        return cls(tuple(runs))
 
     def longest(self, dataset: str, net: str, optimizer: str) -> Run:
-        """The run of this setting with the most epochs, then the most records.
+        """The run of this setting with the most epochs, then the most records and models, and its repetitions.
 
         Raises:
             MissingResultsError: there is none.
@@ -198,8 +245,21 @@ class Evidence(NamedTuple):
         fitting = self.where(lambda s: (s.dataset, s.net, s.optimizer) == (dataset, net, optimizer))
         if not fitting:
             raise MissingResultsError(f"no results of {net} on {dataset} with {optimizer}")
-        return max(fitting, key=lambda own: (own.run.epochs[-1], own.run.population.records))
+        sizes = [
+            (own.run.epochs[-1], own.run.population.records, own.run.population.models) for own in fitting
+        ]
+        first, *others = (own for own, size in zip(fitting, sizes, strict=True) if size == max(sizes))
+        return first._replace(again=tuple(own.run for own in others if _is_of_setting(own.run, first.run)))
 
     def where(self, condition: Callable[[Setting], bool]) -> list[Run]:
         """The first populations of the settings that meet a condition."""
         return [own for own in self.runs if not own.setting.population and condition(own.setting)]
+
+
+def _is_of_setting(one: RunResults, other: RunResults) -> bool:
+    """Whether both runs trained alike, on as many records; not whether they have as many models."""
+    first, second = (replace(run.setting, bank="", seed=0, models=4, universe=None) for run in (one, other))
+    return first == second and (one.epochs, one.population.records) == (
+        other.epochs,
+        other.population.records,
+    )
