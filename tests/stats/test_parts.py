@@ -147,16 +147,32 @@ def test_what_another_sample_changes_in_all_models_does_not_average_out(n_models
     rng = np.random.default_rng(5)
     variances = []
     for _ in range(200):
-        values = rng.normal(0, 0.3, (n_models, 1)) + rng.normal(0, 5, 60) + rng.normal(0, 0.1, (n_models, 60))
+        values = rng.normal(0, 0.3, (n_models, 1)) + rng.normal(0, 0.1, (n_models, 60))
         counted = np.ones(values.shape, dtype=bool)
         without = _leave_out_each(values, counted)
         parts = rate_parts(values, counted)
-        variances.append(two_way_variance(parts, without, None, 60, n_models, uses_references=False))
-    # The mean of 200 estimates with 7 degrees of freedom has a standard error of 4%. `sampled` is the upper
-    # end of a one-sided interval for the same variance: 1 / 0.608 of it with 7 degrees, 1 / 0.820 with 31.
+        far = NoLeakage(-100.0)  # a figure that leaks so much that nothing is limited
+        variances.append(two_way_variance(parts, without, None, 60, n_models, False, far))
+    # The mean of 200 estimates with 7 degrees of freedom has a standard error of 4%. `sampled` is half of the
+    # upper end of a one-sided interval for the same variance, 1 / 0.608 of it with 7 degrees of freedom and
+    # 1 / 0.820 with 31.
     assert np.mean([own.common for own in variances]) == pytest.approx(0.09 / n_models, rel=0.15)
     upper = {8: 0.09 / 0.608, 32: 0.09 / 0.820}[n_models]
-    assert np.mean([own.sampled for own in variances]) == pytest.approx(upper, rel=0.15)
+    assert np.mean([own.sampled for own in variances]) == pytest.approx(upper / 2, rel=0.15)
+
+
+@pytest.mark.parametrize("no_leakage", [None, NoLeakage(-100.0)])
+def test_models_that_seem_equal_do_not_promise_that_another_sample_changes_none(
+    no_leakage: NoLeakage | None,
+) -> None:
+    """All models give the same outputs: what differs from record to record counts for both of its roles."""
+    values = np.broadcast_to(np.random.default_rng(9).normal(size=40), (8, 40))
+    counted = np.ones(values.shape, dtype=bool)
+    without = _leave_out_each(values, counted)
+    variance = two_way_variance(rate_parts(values, counted), without, None, 40, 8, False, no_leakage)
+    assert variance.common == pytest.approx(0, abs=1e-12)
+    assert variance.sampled == pytest.approx(variance.like_these)
+    assert variance.like_these == pytest.approx(values[0].var(ddof=1) / 40)
 
 
 def _parts_of_each_target(rng: np.random.Generator, n_models: int) -> FloatArray:

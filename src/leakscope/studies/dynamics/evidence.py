@@ -237,7 +237,7 @@ class Evidence(NamedTuple):
         return cls(tuple(runs))
 
     def longest(self, dataset: str, net: str, optimizer: str) -> Run:
-        """The run of this setting with the most epochs, then the most records and models, and its repetitions.
+        """The run of this setting with the most epochs, then records, then models; with its repetitions.
 
         Raises:
             MissingResultsError: there is none.
