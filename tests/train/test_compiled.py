@@ -73,6 +73,7 @@ def parameters(
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
         steps.run_epoch(order, None, None, lr, 0, lambda _: None)
+    steps.finish()
     return stack.parameters
 
 
@@ -228,6 +229,23 @@ def test_no_byte_depends_on_threads_neighbours_or_steps_taken_together(
     monkeypatch.setattr(compiled, "PRODUCTS_AT_ONCE", 1.0)
     assert signals_of([*range(7)], recipe) == together
     assert {model: signals_of([model], recipe)[model] for model in range(7)} == together
+
+
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() != "AVX512", reason="this processor has no wider vectors"
+)
+@pytest.mark.parametrize("privacy", [None, PRIVACY], ids=["plain", "private"])
+def test_no_byte_depends_on_the_width_of_vectors(
+    privacy: Privacy | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines of a cluster may differ in it."""
+    recipe = mlp_recipe(optimizer="adam", epochs=4, options={"width": 70, "depth": 2}, privacy=privacy)
+    wide = signals_of([*range(7)], recipe)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    narrow = load(tmp_path, "perceptrons", is_right)
+    assert narrow is not None
+    monkeypatch.setattr(compiled, "_library", lambda: narrow)
+    assert signals_of([*range(7)], recipe) == wide
 
 
 def test_a_model_that_diverges_is_not_finite() -> None:

@@ -33,6 +33,7 @@ from leakscope.types import Design
 
 MOST_PARAMETERS = 50_000  # of one model; torch is as fast from about twice as many on
 PRODUCTS_AT_ONCE = 20e9  # multiplications in one call, about a second: training is saved between calls
+PRODUCTS_WORTH_A_CALL = 1e9  # shorter epochs are taken together, as far as nobody looks in between
 _PRODUCTS_OF_A_THREAD = 2e6  # less work is done before another thread has begun
 _PARTS_PER_THREAD = 4  # on a busy machine, one thread gets further than another
 _ACTIVATIONS: dict[type[nn.Module] | None, int] = {None: 0, nn.ReLU: 1, nn.Tanh: 2}
@@ -131,6 +132,23 @@ class CompiledSteps(Steps):
             n_numbers = len(plan.models) * plan.batch * x[0].numel()
             self._together = min(self._together, max(1, GATHERED_AT_ONCE // n_numbers))
         self._pool: ThreadPoolExecutor | None = None
+        self._waiting: list[tuple[AnyArray, list[float]]] = []
+        # Batches of DP-SGD are of different widths; records on disk are read for one epoch at a time.
+        self._can_wait = self._noise is None and read is None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs that were run are over."""
+        return not self._waiting
+
+    def finish(self) -> None:
+        """Takes the steps of the epochs that wait."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        order, lr = (np.concatenate(each) for each in zip(*waiting, strict=True))
+        weight = np.concatenate([self._plan.weights(own) for own, _ in waiting])
+        self._take(order, weight, np.zeros(len(order)), np.tile(self._plan.idle, (len(waiting), 1)), lr)
 
     def _described(self, smoothing: float) -> _Training:
         """All but the batches."""
@@ -170,8 +188,21 @@ class CompiledSteps(Steps):
         first: int,
         after_step: AfterStep,
     ) -> None:
-        """One epoch from step `first` on; nothing is said between steps that are taken together."""
+        """One epoch from step `first` on; nothing is said between steps that are taken together.
+
+        A short epoch waits for others, until there is enough to do or `finish` is called.
+        """
         assert views is None and mixes is None, "other recipes are launched by the host"
+        if self._can_wait and not first:
+            self._waiting.append((order, lr))
+            n_steps = sum(len(own) for own, _ in self._waiting)
+            if n_steps * self._products_per_step < min(PRODUCTS_WORTH_A_CALL, PRODUCTS_AT_ONCE):
+                return
+            if len(self._waiting) > 1:
+                self.finish()
+                return
+            self._waiting = []
+        self.finish()
         weight, clip = self._plan.weights(order), self._clips(order)
         for start in range(first, len(order), self._together):
             some = slice(start, start + self._together)
@@ -187,7 +218,7 @@ class CompiledSteps(Steps):
         return np.full(order.shape, privacy.clip) if part is None else privacy.clip * part
 
     def _take(
-        self, order: AnyArray, weight: AnyArray, clip: AnyArray, idle: AnyArray, lr: list[float]
+        self, order: AnyArray, weight: AnyArray, clip: AnyArray, idle: AnyArray, lr: list[float] | AnyArray
     ) -> None:
         """Takes these steps with all models; of records on disk, only those of the steps are in memory."""
         if self._read is not None:
@@ -298,5 +329,6 @@ def _agrees(loaded: ctypes.CDLL, recipe: Recipe, activation: type[nn.Module], is
     compiled = CompiledSteps(loaded, stacks[1], x, y, plan, recipe)
     for steps in (by_torch, compiled):
         steps.run_epoch(order, None, None, [recipe.lr] * plan.steps, 0, lambda _: None)
+        steps.finish()
     pairs = zip(*(stack.parameters for stack in stacks), strict=True)
     return all(bool(((a - b).abs() < _TOLERANCE).all()) for a, b in pairs)

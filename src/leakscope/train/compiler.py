@@ -26,8 +26,9 @@ from leakscope.disk.cache import cache_folder
 SWITCH = "LEAKSCOPE_COMPILE"
 _FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math")
 _FLAGS_OF_MACHINES = {"x86_64": ("-mavx2", "-mfma"), "aarch64": (), "arm64": ()}
-"""Machines whose vectors are wide enough to beat torch -> flags. None for one processor only: machines of a
-cluster may share the cache folder."""
+"""Machines whose vectors are wide enough to beat torch -> flags. Machines of a cluster may share the cache
+folder: the name of a library depends on its flags."""
+_FLAGS_OF_WIDE_VECTORS = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512")
 _SECONDS_TO_COMPILE = 60
 _UNUSABLE = "unusable"
 
@@ -51,7 +52,8 @@ def load(folder: Path, name: str, check: Check) -> ctypes.CDLL | None:
     has_vectors = machine != "x86_64" or capability.startswith("AVX")
     if os.name != "posix" or machine not in _FLAGS_OF_MACHINES or not has_vectors:
         return None
-    flags = (*_FLAGS, *_FLAGS_OF_MACHINES[machine])
+    wide = _FLAGS_OF_WIDE_VECTORS if capability == "AVX512" else ()
+    flags = (*_FLAGS, *_FLAGS_OF_MACHINES[machine], *wide)
     source = resources.files("leakscope.train").joinpath(f"{name}.c").read_bytes()
     digest = _digest(source + " ".join((platform.system(), machine, *flags)).encode())
     try:

@@ -283,13 +283,18 @@ def train_stages(
     `own` is the design of the block's models; what early stages read is read before they are yielded.
     """
     stack: Stack | None = None
+    evaluated = set(recipe.evaluated_epochs)
+
+    def is_looked_at(stage: int, epoch: int) -> bool:
+        return epoch in evaluated or stages.reads(stage, epoch) is not None
+
     for number, size in enumerate(stages.sizes):
         plan, labels = stages.plan(number), stages.labels(number)
         given = inputs if labels is None else replace(inputs, y=torch.from_numpy(labels).to(inputs.y.device))
         if stack is None or size.first == 0:
             stack = new_stack(inputs, plan, recipe, trainer)
         with _own_randomness(plan, inputs.x.device) if trainer == "serial" else nullcontext():
-            for epoch in train(stack, given, plan, recipe, state, size.epochs):
+            for epoch in train(stack, given, plan, recipe, state, size.epochs, partial(is_looked_at, number)):
                 signal = stages.reads(number, epoch)
                 if signal is not None:
                     unfiltered = replace(inputs, outputs=NO_FILTER)  # early stages see what nobody else does
@@ -334,10 +339,12 @@ def train(
     recipe: Recipe,
     state: TrainingState | None = None,
     until: int | None = None,
+    is_looked_at: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[int]:
     """Trains epoch by epoch until the recipe or `until` ends; yields the number of epochs done.
 
-    On CUDA, they are at least queued. A state that was saved earlier is resumed.
+    On CUDA, they are at least queued. A state that was saved earlier is resumed. Of epochs so short that
+    several are taken together, those are yielded that `is_looked_at` names, the last, and few others.
     """
     state = state or unsaved(len(plan.models))
     steps = steps_of(stack, inputs, plan, recipe, state.notes.append)
@@ -345,7 +352,8 @@ def train(
         return
     first, first_step = state.epoch, state.step
     mixes = drawn_mixes(recipe.mixup, plan, first) if recipe.mixup and isinstance(plan, BatchPlan) else None
-    epochs = epochs_of(plan, recipe, first, until or recipe.epochs, steps.ranks_draws)
+    last = until or recipe.epochs
+    epochs = epochs_of(plan, recipe, first, last, steps.ranks_draws)
     for epoch, (order, views) in enumerate(epochs, first):
         stack.objective.begin_epoch(epoch)
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
@@ -353,7 +361,10 @@ def train(
         steps.start(epoch * plan.steps + begin)
         mixed = None if mixes is None else next(mixes)
         steps.run_epoch(order, views, mixed, lr, begin, partial(_after_step, state, epoch))
-        yield epoch + 1
+        if epoch + 1 == last or is_looked_at(epoch + 1):
+            steps.finish()
+        if steps.is_done:
+            yield epoch + 1
 
 
 def _after_step(state: TrainingState, epoch: int, step: int) -> None:

@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __AVX512F__
+#define LANES 16
+#else
 #define LANES 8
+#endif
 #define LINE 16 /* numbers in a line of the cache */
 #define TILE_ROWS 6 /* times two vectors: twelve sums, and the rest of sixteen registers for what is added */
 #define NARROW_TILE_ROWS 12 /* times one vector */
@@ -23,6 +27,7 @@
 
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t lanes __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef float octet __attribute__((vector_size(32), aligned(4))); /* for sums that must not depend on LANES */
 
 enum { LINEAR, RELU, TANH };
 enum { SGD, ADAM, ADAMW };
@@ -270,9 +275,9 @@ static void sum_slopes(int64_t rows, layer *l, const float *below)
 static float sum_of_squares(const float *numbers, int64_t n)
 {
     float total = 0;
-    vector sum = {0};
-    for (int64_t i = 0; i < n; i += LANES) sum += *(const vector *)(numbers + i) * *(const vector *)(numbers + i);
-    for (int i = 0; i < LANES; i++) total += sum[i];
+    octet sum = {0};
+    for (int64_t i = 0; i < n; i += 8) sum += *(const octet *)(numbers + i) * *(const octet *)(numbers + i);
+    for (int i = 0; i < 8; i++) total += sum[i];
     return total;
 }
 

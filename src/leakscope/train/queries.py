@@ -8,7 +8,8 @@ model, record and query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -25,6 +26,7 @@ from leakscope.signals.functions import classification_signals, regression_signa
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
 from leakscope.train.adapters.documents import Speakers, evaluate_documents
+from leakscope.train.dense import DenseStack
 from leakscope.train.queries_again import block_label_robustness, block_query_log_odds
 from leakscope.types import Design
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 EVALUATED_AT_ONCE = 8_000_000  # numbers fed to the models at once when they are evaluated
 _MORE_ON_CUDA = 8  # times as many: with small batches a GPU waits for launches
+_FEW_NUMBERS = 5_000_000  # activations of all models on all records; about 10 ms with one thread
 RANDOM_INPUTS = 256
 
 
@@ -93,6 +96,35 @@ def evaluate(
     """The block's signals on every column of the design; (models, columns[, classes or queries]) each."""
     if inputs.records is not None and inputs.records.is_language:
         return evaluate_documents(cast(Speakers, stack), inputs, design, signal_names)
+    with _threads_for(stack, design):
+        return _evaluate(stack, inputs, design, signal_names, at_random)
+
+
+@contextmanager
+def _threads_for(stack: Stack, design: Design) -> Iterator[None]:
+    """One thread of torch where little is computed.
+
+    Threads of OpenMP that are done spin for milliseconds, on the cores that train the next block.
+    """
+    n_numbers = design.in_mask.size * sum(stack.sizes) if isinstance(stack, DenseStack) else _FEW_NUMBERS
+    before = torch.get_num_threads()
+    if n_numbers >= _FEW_NUMBERS or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _evaluate(
+    stack: Stack,
+    inputs: Inputs,
+    design: Design,
+    signal_names: tuple[str, ...],
+    at_random: RandomQueries | None,
+) -> dict[str, AnyArray]:
     n_models, n_columns = design.in_mask.shape
     columns = None if design.columns is None else torch.from_numpy(design.columns).to(inputs.x.device)
     at_once = EVALUATED_AT_ONCE * (_MORE_ON_CUDA if inputs.x.device.type == "cuda" else 1)

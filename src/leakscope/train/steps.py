@@ -80,6 +80,14 @@ class Steps:
             own = stack.in_own_shapes(stack.parameters)
             self._noise = noise_of(plan.seed, plan.models, own, scale)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs that were run are over, or at least queued on the device."""
+        return True
+
+    def finish(self) -> None:
+        """Ends the epochs that are not over."""
+
     def start(self, step: int) -> None:
         """The next step is number `step` of the training."""
         if self._noise is not None:
