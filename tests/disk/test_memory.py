@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import textwrap
 
 import pytest
 
-from leakscope.disk.memory import is_left_to_the_user
+from leakscope.disk.memory import collect_rarely, is_left_to_the_user
 
 SCRIPT = """
     import platform, resource, sys
@@ -52,3 +53,17 @@ def test_the_user_decides() -> None:
     assert is_left_to_the_user({"MALLOC_TRIM_THRESHOLD_": "0"})
     assert is_left_to_the_user({"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1"})
     assert not is_left_to_the_user({"PATH": "/bin"})
+
+
+@pytest.mark.parametrize(("chosen", "within"), [(700, 100_000), (0, 0), (200_000, 200_000)])
+def test_garbage_is_looked_for_rarely_in_the_block_alone(chosen: int, within: int) -> None:
+    """A user who never wants it, or more rarely still, has it so."""
+    before = gc.get_threshold()
+    gc.set_threshold(chosen, 10, 10)
+    try:
+        with pytest.raises(KeyError), collect_rarely():
+            assert gc.get_threshold() == (within, 10, 10)
+            raise KeyError
+        assert gc.get_threshold() == (chosen, 10, 10)
+    finally:
+        gc.set_threshold(*before)

@@ -25,7 +25,7 @@ from leakscope.bank.run_folder import RESULTS, clear_run_folder, locked_run_fold
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.standardise import standardised
 from leakscope.disclosure import Disclosure, is_redacted, redaction_key
-from leakscope.disk.memory import reuse_memory
+from leakscope.disk.memory import collect_rarely, reuse_memory
 from leakscope.disk.second_process import second_process
 from leakscope.disk.storage import storage_errors
 from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
@@ -190,7 +190,7 @@ def run_audit(
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
     reuse_memory()
-    with second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
+    with collect_rarely(), second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
         prepared = prepare(settings, source)  # before anything is written
         _check_out(out)
         with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):

@@ -28,6 +28,7 @@ from leakscope.cli import (
     waiting,
 )
 from leakscope.cli.app import App
+from leakscope.disk.memory import collect_rarely
 from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
@@ -137,7 +138,8 @@ def main() -> None:
     waiting.choose_waiting()
     try:
         _require_address_space()
-        app()
+        with collect_rarely():
+            app()
     except LeakscopeError as error:
         print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)

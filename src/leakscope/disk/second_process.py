@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from leakscope.disk.memory import reuse_memory
+from leakscope.disk.memory import collect_rarely, reuse_memory
 from leakscope.disk.scratch import divide_threads
 
 MOST_BYTES = 1 << 26
@@ -176,7 +176,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     reuse_memory()
-    with divide_threads(_PROCESSES):
+    with collect_rarely(), divide_threads(_PROCESSES):
         while True:
             try:
                 function, arguments = pickle.load(sys.stdin.buffer)

@@ -90,12 +90,12 @@ def judge(
     metadata = None if metadata is None else metadata.without_canaries()
     evidence = everyone.without(canaries)
     signals, design, targets = evidence.signals, evidence.design, evidence.targets
+    bits = _begun_bits(*_models_of_bits(evidence, config))
     groups, groups_left_out = _evaluated_groups(metadata, design.units, config)
     risk = _risk(evidence.scores, evidence.memberships.rows(targets))
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
     exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
     hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
-    bits = _begun_bits(*_models_of_bits(evidence, config))
     sample = Sample.of(signals, design, targets, sampled_scores=sampled_scores)
     attacks, headline = figures_of_attacks(
         everyone, evidence, everyone.units_of(canaries), config, groups, sampled_scores
