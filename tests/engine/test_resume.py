@@ -108,6 +108,13 @@ def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.fixture
+def long_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs of such small networks are taken all at once; here one by one, as long ones are."""
+    monkeypatch.setattr("leakscope.train.compiled.PRODUCTS_WORTH_A_CALL", 0.0)
+
+
+@pytest.mark.usefixtures("long_epochs")
 def test_a_block_in_training_resumes_and_progress_adds_up(tmp_path: Path) -> None:
     complete(tmp_path / "undisturbed", LONG)
     folder = tmp_path / "interrupted"
@@ -122,6 +129,7 @@ def test_a_block_in_training_resumes_and_progress_adds_up(tmp_path: Path) -> Non
     assert contents(folder) == contents(tmp_path / "undisturbed"), "the states are gone as well"
 
 
+@pytest.mark.usefixtures("long_epochs")
 def test_training_time_counts_all_processes(tmp_path: Path) -> None:
     class Pause(Stop):
         def __call__(self, models: float) -> None:
