@@ -286,7 +286,8 @@ class Killer:
         outcome.lost_models.append(lost)
         n_processes = 2 if case.in_processes else 1
         if not case.is_network:
-            if lost > n_processes:  # those that had ended and were just being written
-                outcome.problems.append(f"{lost:.2f} finished models lost")
+            if lost > n_processes:  # more than had ended and were just being written: stored together
+                first_lost = next(entry for entry in before if entry.models > after[0].models)
+                outcome.add_loss(before[-1].time - first_lost.time)
         elif case.in_processes:  # each saves for itself
             outcome.add_loss(lost * self.training_seconds[outcome.case] / N_MODELS / n_processes)
