@@ -7,14 +7,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from sklearn.dummy import DummyClassifier
 
+import leakscope
 from leakscope.compare.compare import Comparison, compare
+from leakscope.compare.records import _change, _Exposure
 from leakscope.compare.results import LeakageDifference, LeftOut, RunComparison
 from leakscope.compare.tables import figure_name
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.runs.verification import verify_run
+from leakscope.stats.differences import record_change_p_values
 from tests.made_up_audits import N_RECORDS, made_up_audit
 
 
@@ -227,3 +232,36 @@ def test_alike_populations_are_rarely_called_different(tmp_path: Path) -> None:
         comparison = compare([tmp_path / f"{2 * k}", tmp_path / f"{2 * k + 1}"], tmp_path / f"out-{k}")
         alarms += only(comparison).outcome != "no difference"
     assert alarms <= 1
+
+
+def test_a_record_that_no_run_detects_has_not_changed() -> None:
+    """Decisions about a record share references, so that all of a side may be wrong together."""
+    inverted, undecided = np.array([[0], [8], [8], [8]]), np.array([[4], [8], [1], [8]])
+    first, second = (
+        _Exposure(np.array(["a"]), counts[0] / 8 - counts[2] / 8, *np.zeros((2, 1), bool), counts)
+        for counts in (inverted, undecided)
+    )
+    assert record_change_p_values(inverted, undecided)[0] < 1e-4
+    assert _change(first, second).p_value[0] > 0.1
+    exposed = np.array([[8], [8], [0], [8]])
+    detected = _Exposure(np.array(["a"]), np.ones(1), *np.zeros((2, 1), bool), exposed)
+    assert _change(first, detected).p_value[0] < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["most_frequent", "prior"])
+def test_two_audits_of_a_model_that_learns_nothing_change_no_record(strategy: str, tmp_path: Path) -> None:
+    """A fifth of the records were reported as changed."""
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(400, 3)), (rng.random(400) < 0.5).astype(int)
+    for seed in (10, 11):
+        leakscope.audit(
+            X=features,
+            y=labels,
+            estimator=DummyClassifier(strategy=strategy),
+            out=tmp_path / str(seed),
+            models=16,
+            seed=seed,
+            attacks=["loss", "eb_lira"],
+        )
+    assert changes(only(compare([tmp_path / "10", tmp_path / "11"], tmp_path / "out"))) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leakscope.data.columns import Roles
+from leakscope.data.file_table import read_file_table
 from leakscope.data.files import read_table
 from leakscope.errors import InputError
+from leakscope.types import Records
 
 TABLE = {
     "patient": ["p1", "p2", "p3", "p4"],
@@ -369,3 +373,20 @@ def test_a_lone_array_and_a_foreign_member_are_refused(tmp_path: Path) -> None:
         archive.writestr("notes.txt", "hello")
     with pytest.raises(InputError, match=r"notes\.txt is not an array saved by numpy"):
         read_table(tmp_path / "foreign.npz")
+
+
+PEOPLE = "person,family,x,y\n007,01,1.5,a\n07,1,2.5,b\n7,01,0.5,a\n12345678901234567890,1,3.5,b\n"
+
+
+def _as_table_of_estimators(path: Path, *roles: Any) -> Records:
+    return read_file_table(path, Roles(*roles, None, "auto"))
+
+
+@pytest.mark.parametrize("read", [read_table, _as_table_of_estimators])
+def test_who_somebody_is_is_text(tmp_path: Path, read: Callable[..., Records]) -> None:
+    """Zeros at the start, and digits beyond what a number holds, tell people apart."""
+    path = tmp_path / "people.csv"
+    path.write_text(PEOPLE)
+    records = read(path, "y", "person", ("family",))
+    assert records.ids.tolist() == ["007", "07", "7", "12345678901234567890"]
+    assert records.groups["family"].tolist() == ["01", "1", "01", "1"]

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.attacks.spec import resolve
 from leakscope.attacks.thresholds import LossThreshold
+from leakscope.design import make_design
 from leakscope.disk.scratch import IN_MEMORY, Scratch, small_blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.figure import UNDEFINED
 from leakscope.evaluate.record_sets import RecordSet, figures_in_set
-from leakscope.evaluate.results import AttackFigures
+from leakscope.evaluate.results import AttackFigures, SetFigures
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping
@@ -208,3 +211,21 @@ def test_threads_that_share_arrays_on_disk_change_no_bit(tmp_path: Path) -> None
     with small_blocks(16_384, n_threads=8):
         found = figures(shared, in_mask, scratch=on_disk)
     assert repr(found) == repr(expected)  # every digit; NaN, where a rate is not measurable, equals NaN
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_of_a_constant_prediction_contains_its_value(seed: int) -> None:
+    """It was that of the first target alone, whose AUC may be far from the mean over all."""
+    labels = (np.arange(120) % 10 < 3).astype(np.int64)
+    correct = np.broadcast_to(labels == 0, (8, 1, 120)).copy()
+    design = make_design("balanced", 8, 120, seed)
+    sample = Sample.of(Signals({"correct": correct}, (1,), labels), design, np.arange(8))
+    replicates = sample.replicates(resolve("correctness"))
+    everyone = Scored(replicates.whole.values, design.in_mask, replicates, sample.units)
+    config = EvaluationConfig("records", ("correctness",), (0.1,))
+    nothing = SetFigures("", 0, UNDEFINED, UNDEFINED, (), "not measured here")
+    own = attack_figures(everyone, config, {}, nothing).auc
+    assert own.value == pytest.approx(0.5)
+    assert own.low is not None and own.high is not None
+    assert own.these_low is not None and own.these_high is not None
+    assert own.low <= own.these_low < 0.5 < own.these_high <= own.high

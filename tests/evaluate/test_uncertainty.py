@@ -9,9 +9,12 @@ from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.registry import attack_classes
 from leakscope.attacks.spec import resolve
 from leakscope.design import make_design
+from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.signals.registry import CLASSIFICATION
+from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import rate_parts
+from leakscope.stats.two_way import Variance
 from leakscope.testing import planted_bank
 from leakscope.types import Design, Signals
 
@@ -82,3 +85,14 @@ def test_models_whose_complement_is_gone_are_left_out_alone() -> None:
 def test_pairs_that_are_too_few_are_left_out_model_by_model(n_models: int, n_groups: int) -> None:
     in_mask = make_design("pairs", n_models, 80, 0).in_mask
     assert len(_sample(in_mask).replicates_of(np.zeros(in_mask.shape)).without) == n_groups
+
+
+def test_the_interval_for_other_records_contains_that_for_these() -> None:
+    """Also where only the variance for these records is 0, and its interval comes from elsewhere."""
+    variance = Variance(0.0, 0.0, 1e-7, 0.0, 7)
+    figure = figure_of_targets(
+        np.full(8, 0.999), variance, lambda rate, level: clopper_pearson(round(rate * 20), 20, level)
+    )
+    assert figure.these_low == pytest.approx(clopper_pearson(20, 20, 0.95).low)
+    assert figure.low <= figure.these_low and figure.high >= figure.these_high
+    assert figure.high_99 >= figure.these_high_99

@@ -282,3 +282,27 @@ def test_a_million_records_without_leakage_have_none():
     in_mask = rng.random((64, 1_000_000), dtype=np.float32) < 0.5
     found = bits_per_record(values, in_mask)
     assert found.means["bits"].low <= 0 <= found.means["bits"].high
+
+
+def _rare_deviations(rng, in_mask, rate=0.1):
+    """Most models give a record the same output, and a few another, trained on it or not."""
+    return np.where(rng.random(in_mask.shape) < rate, rng.normal(size=in_mask.shape), 0.0)
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_outputs_that_no_gaussian_describes_have_no_bits(has_steps):
+    """They looked a whole bit apart without any leakage, or 0.0001 bits apart where records were exposed."""
+    rng = np.random.default_rng(0)
+    in_mask = rng.random((16, 300)).argsort(axis=0) < 8
+    bits = bits_per_record(_rare_deviations(rng, in_mask), in_mask, has_steps=has_steps)
+    assert bits.is_undefined
+    assert "the same output from nearly all models" in bits.reason
+
+
+def test_a_few_records_with_equal_residuals_spoil_a_regression_alone():
+    rng = np.random.default_rng(1)
+    in_mask = rng.random((16, 300)).argsort(axis=0) < 8
+    values = rng.normal(size=in_mask.shape)
+    values[:, :30] = _rare_deviations(rng, in_mask[:, :30])
+    assert bits_per_record(values, in_mask, has_steps=False).is_undefined
+    assert not bits_per_record(values, in_mask).is_undefined  # as of a forest, where some records are easy

@@ -91,6 +91,14 @@ def test_a_folder_with_one_file_per_checkpoint_holds_the_same(arrays: dict[str, 
         ({"epochs": np.array([10, 5])}, "whole numbers of at least 1 that increase"),
         ({"design": np.full((8, 60), 2)}, "give bool"),
         ({"epistemic": np.zeros((60, 2))}, "epistemic has shape"),
+        ({"log_odds": np.full((8, 2, 60), np.inf)}, "log_odds holds NaN or infinity"),
+        (
+            {"log_odds": np.zeros((8, 2, 60), dtype=complex)},
+            "log_odds has type complex128; give real numbers",
+        ),
+        ({"labels": np.full(60, "a")}, "labels has type <U1; give real numbers"),
+        ({"labels": np.full(60, 0.5)}, "labels are not whole numbers"),
+        ({"correct": np.full((8, 2, 60), 3)}, "correct holds other values than 0 and 1"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(
@@ -100,6 +108,25 @@ def test_arrays_that_do_not_fit_are_refused(
     np.savez(tmp_path / "outputs.npz", **wrong)
     with pytest.raises(InputError, match=complaint):
         read_given_bank(tmp_path / "outputs.npz")
+
+
+@pytest.mark.parametrize(
+    ("file", "shape", "complaint"),
+    [
+        ("log_odds_epoch010.npy", (8, 59), "the files of log_odds have different shapes"),
+        ("logits_epoch010.npy", (8, 60), r"logits_epoch010.npy has shape \(8, 60\)"),
+    ],
+)
+def test_files_of_a_folder_that_do_not_fit_are_refused(
+    file: str, shape: tuple[int, ...], complaint: str, arrays: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in ("design", "labels"):
+        np.save(tmp_path / f"{name}.npy", arrays[name])
+    for epoch in (5, 10):
+        np.save(tmp_path / f"log_odds_epoch{epoch:03d}.npy", np.zeros((8, 60)))
+    np.save(tmp_path / file, np.zeros(shape))
+    with pytest.raises(InputError, match=complaint):
+        read_given_bank(tmp_path)
 
 
 def test_options_that_the_bank_decides_are_refused(arrays: dict[str, Any], tmp_path: Path) -> None:

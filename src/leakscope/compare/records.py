@@ -24,7 +24,7 @@ from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.record_metadata import Column, nullable, write_tables
 from leakscope.stats.differences import record_change_p_values
 from leakscope.stats.estimate import Estimate
-from leakscope.stats.per_record import false_discovery
+from leakscope.stats.per_record import false_discovery, risk_of_counts
 
 _FALSE_DISCOVERY_RATE = 0.05
 _KINDS = {"n_in": "i", "n_out": "i", "tpr": "f", "fpr": "f", "advantage": "f"}
@@ -123,7 +123,13 @@ def _columns(name: str, first: _Exposure, second: _Exposure) -> dict[str, Column
 
 
 def _change(first: _Exposure, second: _Exposure) -> _Change:
-    p_value = record_change_p_values(first.counts, second.counts)
+    """The decisions about a record share references, so their four rates vary together.
+
+    Where it leaks in neither run, that alone can make them differ. But then members and non-members may be
+    exchanged, which makes Fisher's test valid: a record has changed only if one of the runs detects it.
+    """
+    detected = np.minimum(*(risk_of_counts(one.counts).column("p_value") for one in (first, second)))
+    p_value = np.maximum(record_change_p_values(first.counts, second.counts), np.minimum(2 * detected, 1))
     is_significant = false_discovery(p_value, _FALSE_DISCOVERY_RATE)
     return _Change(second.advantage - first.advantage, p_value, is_significant)
 

@@ -32,6 +32,12 @@ class Roles(NamedTuple):
     features: tuple[str, ...] | None
     task: Task
 
+    @property
+    def names_of_people(self) -> tuple[str, ...]:
+        """Columns that say who somebody is: text, however much it looks like numbers (007 is not 7)."""
+        others = {self.label, *(self.features or ())}
+        return tuple(name for name in (self.id, *self.groups) if name is not None and name not in others)
+
 
 class EncodedLabels(NamedTuple):
     """Labels as `Records` wants them."""

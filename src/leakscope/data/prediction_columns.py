@@ -62,7 +62,7 @@ class _Labels(NamedTuple):
 
 def read_prediction_columns(path: Path, given: PredictionColumns = BY_NAME) -> Predictions:
     """The predictions of a csv or parquet file; see `leakscope.data.predictions.read_predictions`."""
-    with _opened(path) as file, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with _opened(path, given) as file, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         roles = _without_repeated_index(file, table_roles(file.names, given), given)
         target, classes = _target(file, roles, given)
         model = model_column(file.names, given)
@@ -77,9 +77,9 @@ def read_prediction_columns(path: Path, given: PredictionColumns = BY_NAME) -> P
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[ColumnFile]:
+def _opened(path: Path, given: PredictionColumns) -> Iterator[ColumnFile]:
     try:
-        with column_file(path) as file:
+        with column_file(path, ["id" if given.id is None else given.id]) as file:
             yield file
     except InputError as error:
         if "where the header has" in str(error):

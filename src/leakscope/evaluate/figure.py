@@ -72,9 +72,19 @@ def figure_with_intervals(
         return low, high
 
     low, high = ends(LEVEL, these_records=False)
-    figure = Figure(value, low, high, sd, high_99=ends(GATE_LEVEL, these_records=False)[1])
+    high_99 = ends(GATE_LEVEL, these_records=False)[1]
     if not several:
-        return figure
-    low, high = ends(LEVEL, these_records=True)
-    high_99 = ends(GATE_LEVEL, these_records=True)[1]
-    return replace(figure, these_low=low, these_high=high, these_high_99=high_99)
+        return Figure(value, low, high, sd, high_99=high_99)
+    these_low, these_high = ends(LEVEL, these_records=True)
+    these_high_99 = ends(GATE_LEVEL, these_records=True)[1]
+    # Another sample can change no less. It would seem to where only one of the two variances is 0.
+    return Figure(
+        value,
+        min(low, these_low),
+        max(high, these_high),
+        sd,
+        these_low,
+        these_high,
+        max(high_99, these_high_99),
+        these_high_99,
+    )

@@ -130,7 +130,10 @@ def _folder_arrays(folder: Path) -> dict[str, AnyArray]:
             arrays |= _of_logits(files, epochs, arrays)
         elif sorted(files) == epochs:
             axis = 0 if name in UNCERTAINTIES else 1
-            arrays[name] = np.stack([_file(files[epoch]) for epoch in epochs], axis=axis)
+            each = [_file(files[epoch]) for epoch in epochs]
+            if len({values.shape for values in each}) > 1:
+                raise InputError(f"the files of {name} have different shapes")
+            arrays[name] = np.stack(each, axis=axis)
         else:
             raise InputError(f"{name} and log_odds are of different epochs")
     return arrays
@@ -152,6 +155,10 @@ def _of_logits(
         if epoch not in files:
             continue
         logits = _file(files[epoch])
+        if logits.ndim != 3 or logits.shape[:2] != design.shape:
+            raise InputError(
+                f"{files[epoch].name} has shape {logits.shape}, expected {design.shape} and the classes"
+            )
         for name, values in uncertainty_at_checkpoints(logits[:, None], ~design).items():
             known[name][at] = values[0]
         correct = logits.argmax(axis=2) == labels
@@ -186,10 +193,8 @@ def _given_bank(name: str, arrays: Mapping[str, AnyArray]) -> GivenBank:
         "accuracy": (len(epochs), 2),
     }
     for array, shape in shapes.items():
-        if array in arrays and arrays[array].shape != shape:
-            raise InputError(f"{array} has shape {arrays[array].shape}, expected {shape}")
-    if np.isnan(arrays["log_odds"]).any():
-        raise InputError("log_odds holds NaN; leave out models that diverged")
+        if array in arrays:
+            _check_array(array, arrays[array], shape)
     return GivenBank(
         name,
         Design(in_mask.astype(np.bool_)),
@@ -199,6 +204,20 @@ def _given_bank(name: str, arrays: Mapping[str, AnyArray]) -> GivenBank:
         {part: arrays[part].astype(np.float32) for part in UNCERTAINTIES if part in arrays},
         _accuracy(arrays, in_mask.astype(np.bool_), len(epochs)),
     )
+
+
+def _check_array(name: str, values: AnyArray, shape: tuple[int, ...]) -> None:
+    """Refuses what would be read as something else."""
+    if values.shape != shape:
+        raise InputError(f"{name} has shape {values.shape}, expected {shape}")
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{name} has type {values.dtype}; give real numbers")
+    if name == "labels" and not (values == np.floor(values)).all():
+        raise InputError("labels are not whole numbers; give the index of each record's class")
+    if name == "correct" and not np.isin(values, (0, 1)).all():
+        raise InputError("correct holds other values than 0 and 1; give bool")
+    if name == "log_odds" and not np.isfinite(values).all():
+        raise InputError("log_odds holds NaN or infinity; leave out models that diverged")
 
 
 def _accuracy(arrays: Mapping[str, AnyArray], in_mask: BoolArray, n_checkpoints: int) -> FloatArray:
