@@ -282,7 +282,7 @@ def _again(results: Results) -> Iterator[str]:
         yield "\n".join(table)
     if waiting:
         names = "; ".join(", ".join(key.split("|")) for key in waiting)
-        yield f"Not measured again, for lack of time: {names}."
+        yield f"Not measured again: {names}."
     yield "## All cells"
 
 
