@@ -112,7 +112,7 @@ def refuse_absurd_text(path: Path) -> None:
 
 def read_column_file(path: Path, roles: Roles) -> Records:
     """The records of a csv or parquet file; see `leakscope.data.files.read_table`."""
-    with column_file(path, roles.names_of_people) as file:
+    with column_file(path, roles.read_as_text) as file:
         label = check_roles(file, roles)
         taken = {label, roles.id, *roles.groups}
         columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features

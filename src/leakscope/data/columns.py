@@ -33,8 +33,8 @@ class Roles(NamedTuple):
     task: Task
 
     @property
-    def names_of_people(self) -> tuple[str, ...]:
-        """Columns that say who somebody is: text, however much it looks like numbers (007 is not 7)."""
+    def read_as_text(self) -> tuple[str, ...]:
+        """Ids and groups, which are text even where they look like numbers: 007 is not 7."""
         others = {self.label, *(self.features or ())}
         return tuple(name for name in (self.id, *self.groups) if name is not None and name not in others)
 

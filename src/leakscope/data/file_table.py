@@ -32,7 +32,7 @@ def read_file_table(path: Path, roles: Roles) -> Records:
         InputError: names the file, every column that cannot be read, and the remedy.
     """
     try:
-        with column_file(path, roles.names_of_people) as file:
+        with column_file(path, roles.read_as_text) as file:
             features, table = _table(file, roles)
         people = FrameRoles(roles.label, roles.id, roles.groups, features, roles.task, path.stem)
         records = frame_records(table, people)

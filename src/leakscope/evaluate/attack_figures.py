@@ -188,12 +188,8 @@ def _curve_figures(
     def of_rate(rate: float, level: float) -> Interval:
         return clopper_pearson(round(rate * n_members), n_members, level)
 
-    def of_pairs(auc: float, level: float) -> Interval:
-        """As if each member were compared with one non-member."""
-        return clopper_pearson(round(auc * n_members), n_members, level)
-
     aucs = _of_each(auc_of_split, sides)
-    auc = figure(aucs, variances.auc, of_pairs)
+    auc = figure(aucs, variances.auc, of_rate)  # as if each member were compared with one non-member
     if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
         interval, wider = (delong_of_split(sides[0], level).interval for level in (LEVEL, GATE_LEVEL))
         auc = Figure(auc.value, interval.low, interval.high, None, high_99=wider.high)

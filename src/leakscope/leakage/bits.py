@@ -57,6 +57,7 @@ from leakscope.leakage.moderation import (
     moderate,
     moments,
     quantile_bins,
+    why_not_gaussian,
     why_too_few,
 )
 from leakscope.leakage.permuted import partners, random_order
@@ -75,11 +76,6 @@ _LEAST_TRUST, _MUCH_LEAKAGE = 1 / 3, 0.5  # in the jackknife where nothing leaks
 # Models. The variance without leakage comes from other orders of the models. 4 models have 24, which differ
 # little where members are few: benchmarks/bits_without_leakage.py --intervals counts what follows.
 _LEAST_FOR_INTERVAL = 6
-# Share of records whose outputs differ between models, at least, where outputs have steps. Of single trees on
-# digits and on Gaussian classes it was 0.63 and more, of one that is nearly always right 0.014.
-_LEAST_VARIED = 0.5
-# A residual is usual that so many models have, on both sides; so many records may have rare others.
-_USUAL, _MOST_RARE = 0.75, 0.01
 _HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
 _LIMITS = (
     (-np.inf, 1.0),
@@ -143,7 +139,9 @@ def bits_per_record(
         return _undefined(values.shape[1], f"{n_bad} records have infinite or undefined outputs")
     rng = np.random.default_rng(seed)
     sample = _sample(values, in_mask, rng, has_steps)
-    reason = why_too_few(moments(sample.values, sample.in_mask)) or _why_not_gaussian(sample, has_steps)
+    reason = why_too_few(moments(sample.values, sample.in_mask)) or why_not_gaussian(
+        sample.values, sample.in_mask, has_steps
+    )
     if reason:
         return _undefined(values.shape[1], reason)
     null = _null(sample, rng)
@@ -160,33 +158,6 @@ def bits_per_record(
         most_exposed=most_exposed,
         floor=floor,
         reason=_why_no_interval(len(values)),
-    )
-
-
-def _why_not_gaussian(sample: _Sample, has_steps: bool) -> str:
-    """Why no Gaussian describes the outputs: empty where one does.
-
-    Residuals: where nearly all models give a record the same one and a few another, the Gaussian of a side
-    without deviations is a point, and that of the other is not: they look a whole bit apart. Outputs with
-    steps: where most records get the same output from all models, the few others are taken for equally sure.
-    """
-    values, in_mask = sample.values, sample.in_mask
-    is_usual = values == np.sort(values, axis=0)[len(values) // 2]  # what most give is the median, too
-    deviates = ~is_usual.all(axis=0)
-    if has_steps:
-        if not deviates.any() or deviates.mean() >= _LEAST_VARIED:
-            return ""
-        return (
-            f"{(~deviates).sum():,} of {len(deviates):,} records get the same output from all models, and "
-            "the others are too few to learn from"
-        )
-    shares = [(is_usual & side).sum(axis=0) / np.maximum(side.sum(axis=0), 1) for side in (in_mask, ~in_mask)]
-    is_rare = deviates & (np.minimum(*shares) >= _USUAL)
-    if is_rare.sum() <= _MOST_RARE * deviates.sum():
-        return ""
-    return (
-        f"{is_rare.sum():,} of {len(is_rare):,} records get the same output from nearly all models, trained "
-        "on them or not, and another from a few, which no Gaussian describes"
     )
 
 

@@ -193,15 +193,12 @@ class CompiledSteps(Steps):
         A short epoch waits for others, until there is enough to do or `finish` is called.
         """
         assert views is None and mixes is None, "other recipes are launched by the host"
-        if self._can_wait and not first:
+        n_worth_a_call = min(PRODUCTS_WORTH_A_CALL, PRODUCTS_AT_ONCE) / self._products_per_step
+        if self._can_wait and not first and len(order) < n_worth_a_call:
             self._waiting.append((order, lr))
-            n_steps = sum(len(own) for own, _ in self._waiting)
-            if n_steps * self._products_per_step < min(PRODUCTS_WORTH_A_CALL, PRODUCTS_AT_ONCE):
-                return
-            if len(self._waiting) > 1:
+            if sum(len(own) for own, _ in self._waiting) >= n_worth_a_call:
                 self.finish()
-                return
-            self._waiting = []
+            return
         self.finish()
         weight, clip = self._plan.weights(order), self._clips(order)
         for start in range(first, len(order), self._together):
