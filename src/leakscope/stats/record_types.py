@@ -106,12 +106,23 @@ def fit_each(
     sets: Sequence[SideSums], n_types: int, resolution_variances: Sequence[float]
 ) -> list[RecordTypes]:
     """Fits a prior to each of several sets of records; of small sets all at once cost no more than one."""
-    started, records = [_start(sums, n_types) for sums in sets], _by_counts(sets)
+    started = [_start(sums, n_types) for sums in sets]
+    return continued(started, sets, resolution_variances, _N_ROUNDS)
+
+
+def continued(
+    started: Sequence[RecordTypes],
+    sets: Sequence[SideSums],
+    resolution_variances: Sequence[float],
+    n_rounds: int,
+) -> list[RecordTypes]:
+    """Improves a prior of each of several sets of records until it fits, or for so many rounds."""
+    records = _by_counts(sets)
     types = RecordTypes(*(np.stack(parts) for parts in zip(*map(_parts, started), strict=True)))
     overall = np.array([_overall_variance(sums) for sums in sets])
     smallest = np.maximum(_SMALLEST_SHARE * overall, resolution_variances)
     previous, is_fitted = np.full(len(sets), -np.inf), np.zeros(len(sets), dtype=bool)
-    for _ in range(_N_ROUNDS):
+    for _ in range(n_rounds):
         improved, log_likelihood = _improved(types, records, smallest)
         types = _chosen(is_fitted, types, improved) if is_fitted.any() else improved
         is_fitted |= log_likelihood - previous < _TOLERANCE
