@@ -23,7 +23,8 @@ import torch
 from leakscope.design import make_design
 from leakscope.disk.saved_training import Saving
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Follow, inputs_from, train_block
+from leakscope.train.block import Follow
+from leakscope.train.loop import inputs_from, train_block
 from leakscope.types import Records
 
 N_RECORDS, N_MODELS = 512, 4

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from leakscope.studies.scaling.config import ScalingConfig, recipe
 from leakscope.studies.scaling.population import population
-from leakscope.train.compiled import is_right
+from leakscope.train.compiled_check import is_right
 from leakscope.train.compiler import library
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import Inputs, initial_nets, inputs_from, train, train_block

@@ -16,7 +16,7 @@ from leakscope.engine.local import complete_bank
 from leakscope.engine.request import TrainingRequest
 from leakscope.errors import TrainingError
 from leakscope.privacy.settings import Privacy
-from leakscope.train.loop import Progress
+from leakscope.train.block import Progress
 from leakscope.types import DOCUMENT_CLASS, Design, Records
 from text_study_corpus import Corpus
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 import leakscope
@@ -95,7 +94,7 @@ def test_random_values_depend_on_a_record_only_by_the_order_of_classes(recipe: A
         request = small_population.request.TrainingRequest(
             records(), small_population.design(), recipe, 5, ("logits",), "cpu", outputs=outputs
         )
-        return Worker(request, torch.device("cpu")).train(np.arange(3)).signals["logits"][:, -1]
+        return Worker(request, "cpu").train(np.arange(3)).signals["logits"][:, -1]
 
     plain, shown = logits(OutputFilter()), logits(OutputFilter(random_values=True))
     own = plain.argsort(axis=-1, kind="stable")

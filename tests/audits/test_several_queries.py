@@ -25,9 +25,10 @@ from leakscope.errors import BankMismatchError, InputError
 from leakscope.models.given import PredictFunction
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.runs.verification import verify_run
+from leakscope.signals.asked import Query, log_odds_queries
 from leakscope.signals.functions import log_odds
 from leakscope.signals.output_filter import OutputFilter
-from leakscope.signals.queries import Query, changed, log_odds_queries, spread_of
+from leakscope.signals.queries import changed, spread_of
 from leakscope.train.state import TrainingState
 from leakscope.types import Records
 from tests.cli.command import run_command

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -248,7 +247,7 @@ def test_processes_share_one_pickle_of_the_table_and_train_the_same_models() -> 
         while len(ended) < 2:
             ended += pool.completed(60)
     assert Counted.times == N
-    alone = Worker(request, torch.device("cpu")).train(np.arange(2)).signals
+    alone = Worker(request, "cpu").train(np.arange(2)).signals
     for outcome in ended:
         (model,) = outcome.unit.models
         assert outcome.trained is not None

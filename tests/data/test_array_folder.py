@@ -19,6 +19,7 @@ from leakscope.data.files import read_table
 from leakscope.disk import mmap_rows as pages
 from leakscope.errors import InputError
 from leakscope.recipe import Recipe
+from leakscope.train import perceptrons
 from leakscope.types import Records
 
 RNG = np.random.default_rng(2)
@@ -134,9 +135,11 @@ def test_a_folder_is_not_standardised_and_saying_so_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("most_products", [perceptrons.MOST_PRODUCTS, 0])
 def test_an_audit_of_features_on_disk_is_that_of_the_same_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_products: float
 ) -> None:
+    monkeypatch.setattr(perceptrons, "MOST_PRODUCTS", most_products)  # 0: torch trains, block by block
     on_disk = read_table(folder_of(tmp_path))
     in_memory = Records(
         FEATURES.copy(), on_disk.labels, on_disk.ids, "patients", class_names=on_disk.class_names

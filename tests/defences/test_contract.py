@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -97,7 +96,7 @@ def trained(recipe: AnyRecipe, records: Records, outputs: OutputFilter) -> dict[
     signals = SIGNALS if records.is_classification else SIGNALS_OF_NUMBERS
     request = TrainingRequest(records, design, recipe, SEED, signals, "cpu", outputs=outputs)
     check_request(request)
-    block = Worker(request, torch.device("cpu")).train(np.arange(N_MODELS))
+    block = Worker(request, "cpu").train(np.arange(N_MODELS))
     assert (block.diverged_at == 0).all()
     return block.signals
 
@@ -192,7 +191,7 @@ class TestContract:
             records, design, recipe, SEED, ("loss",), "cpu", outputs=defence.outputs(NO_FILTER)
         )
         if defence.why_not(before, records) is None:
-            block = Worker(request, torch.device("cpu")).train(np.arange(2))
+            block = Worker(request, "cpu").train(np.arange(2))
             assert np.isfinite(block.signals["loss"]).all()
         elif name not in ESTIMATORS:  # an estimator would be fitted, if not as it should be
             with pytest.raises(InputError, match="numbers"):

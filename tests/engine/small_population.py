@@ -14,7 +14,7 @@ from leakscope.design import make_design
 from leakscope.engine import local, request
 from leakscope.engine.worker import Worker
 from leakscope.recipe import AnyRecipe, Recipe
-from leakscope.train.loop import BlockSignals, Follow
+from leakscope.train.block import BlockSignals, Follow
 from leakscope.types import Design, Records
 
 N_RECORDS, N_MODELS, SEED = 24, 7, 5

@@ -110,7 +110,8 @@ def _interrupted(*_: object) -> None:
 
 @pytest.fixture
 def long_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Epochs of such small networks are taken all at once; here one by one, as long ones are."""
+    """Such small networks are trained all at once; here by torch and epoch by epoch, as large ones are."""
+    monkeypatch.setattr("leakscope.train.perceptrons.MOST_PRODUCTS", 0.0)
     monkeypatch.setattr("leakscope.train.compiled.PRODUCTS_WORTH_A_CALL", 0.0)
 
 

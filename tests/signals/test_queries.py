@@ -20,13 +20,8 @@ from leakscope.data.predictions import Predictions
 from leakscope.errors import InputError
 from leakscope.models.given import FittedEstimator
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
-from leakscope.signals.queries import (
-    changed,
-    label_queries,
-    label_robustness_of,
-    log_odds_queries,
-    spread_of,
-)
+from leakscope.signals.asked import label_queries, log_odds_queries
+from leakscope.signals.queries import changed, label_robustness_of, spread_of
 from leakscope.train import loop
 from leakscope.types import Records
 from tests.engine.small_population import RECIPE, complete, noise, records, regression_records, use_blocks_of

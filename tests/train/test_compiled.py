@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Recipe
-from leakscope.train import compiled
-from leakscope.train.compiled import CompiledSteps, compiled_steps, is_right
-from leakscope.train.compiler import SWITCH, library, load
+from leakscope.train import compiled, compiler
+from leakscope.train import compiled_steps as adapted
+from leakscope.train.compiled_check import is_right
+from leakscope.train.compiled_steps import CompiledSteps, compiled_steps
+from leakscope.train.compiler import SWITCH, library, load, processor_has
 from leakscope.train.dense import DenseStack
 from leakscope.train.loop import initial_nets, inputs_from, train_block
 from leakscope.train.losses import Objective
@@ -231,9 +233,7 @@ def test_no_byte_depends_on_threads_neighbours_or_steps_taken_together(
     assert {model: signals_of([model], recipe)[model] for model in range(7)} == together
 
 
-@pytest.mark.skipif(
-    torch.backends.cpu.get_cpu_capability() != "AVX512", reason="this processor has no wider vectors"
-)
+@pytest.mark.skipif(not processor_has("AVX512F"), reason="this processor has no wider vectors")
 @pytest.mark.parametrize("privacy", [None, PRIVACY], ids=["plain", "private"])
 def test_no_byte_depends_on_the_width_of_vectors(
     privacy: Privacy | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -241,10 +241,10 @@ def test_no_byte_depends_on_the_width_of_vectors(
     """Machines of a cluster may differ in it."""
     recipe = mlp_recipe(optimizer="adam", epochs=4, options={"width": 70, "depth": 2}, privacy=privacy)
     wide = signals_of([*range(7)], recipe)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setattr(compiler, "processor_has", lambda *features: "AVX512F" not in features)
     narrow = load(tmp_path, "perceptrons", is_right)
     assert narrow is not None
-    monkeypatch.setattr(compiled, "_library", lambda: narrow)
+    monkeypatch.setattr(adapted, "perceptron_library", lambda: narrow)
     assert signals_of([*range(7)], recipe) == wide
 
 

@@ -9,8 +9,8 @@ import torch
 from leakscope.design import make_design
 from leakscope.privacy.settings import Privacy
 from leakscope.recipe import Distillation, Recipe, Treatment
+from leakscope.signals.asked import label_queries
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.queries import label_queries
 from leakscope.train import launch, loop, poisson
 from leakscope.train.loop import choose_trainer, inputs_from, train_block
 from leakscope.types import Records

@@ -20,8 +20,9 @@ from leakscope.disk.sealed import read_sealed, write_sealed
 from leakscope.privacy.settings import Privacy
 from leakscope.randomness import Purpose, generator, skip_float32
 from leakscope.recipe import Distillation, Recipe, Treatment
+from leakscope.train.block import BlockSignals, Follow
 from leakscope.train.compiler import SWITCH
-from leakscope.train.loop import BlockSignals, Follow, inputs_from, train_block
+from leakscope.train.loop import inputs_from, train_block
 from leakscope.train.state import HAS_OWN_STATE
 from leakscope.types import Records
 

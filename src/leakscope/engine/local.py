@@ -14,11 +14,11 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-import torch
 
 import leakscope
 from leakscope.adapter_recipe import AdapterRecipe
@@ -28,12 +28,13 @@ from leakscope.bank.parts import Part
 from leakscope.disk.lock import folder_lock
 from leakscope.disk.saved_training import SECONDS_BETWEEN_SAVES, Saving
 from leakscope.engine.processes import ProcessPool, cores
-from leakscope.engine.request import TrainingRequest, check_request, device_of
+from leakscope.engine.request import TrainingRequest, check_device, check_request, device_of
 from leakscope.engine.schedule import run_units
 from leakscope.engine.worker import (
     TrainedUnit,
     Unit,
     Worker,
+    perceptrons_of,
     threads_limited,
     trains_serially,
     units_of,
@@ -41,7 +42,7 @@ from leakscope.engine.worker import (
 )
 from leakscope.errors import UntrainableError
 from leakscope.recipe import AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
-from leakscope.train.loop import Follow, Progress
+from leakscope.train.block import Follow, Progress
 
 __all__ = ["LocalEngine", "TrainingRequest", "check_request", "complete_bank", "device_of"]
 
@@ -124,7 +125,7 @@ class LocalEngine:
     """This machine: its cores, or its GPUs."""
 
     name = "local"
-    check_device = staticmethod(device_of)
+    check_device = staticmethod(check_device)
 
     def train_blocks(
         self, request: TrainingRequest, blocks: Blocks, follow: Follow
@@ -132,17 +133,17 @@ class LocalEngine:
         """Trains the blocks here, in this process or in several."""
         if not blocks:
             return
-        devices = self.parallel_devices(request)
-        if len(devices) > 1 and len(blocks) > 1:
-            one_per_model = trains_serially(request, torch.device(devices[0]))
+        devices = self.parallel_devices(request) if len(blocks) > 1 else []
+        if len(devices) > 1:
+            one_per_model = trains_serially(request, device_of(devices[0]))
             units = [unit for b, models in blocks for unit in units_of(b, models, one_per_model)]
             n_threads = max(1, cores() // len(devices))
             with ProcessPool(request, devices[: len(units)], n_threads, follow.saving) as pool:
                 yield from run_units(pool, units, follow.progress)
             return
-        worker = Worker(request, device_of(request.device))
-        units = [unit for b, models in blocks for unit in units_of(b, models, worker.trains_serially)]
-        uses_cpu = worker.device.type == "cpu" or isinstance(request.recipe, EstimatorRecipe)
+        worker = Worker(request, request.device)
+        units = [unit for b, models in blocks for unit in worker.units_of(b, models)]
+        uses_cpu = worker.device == "cpu" or isinstance(request.recipe, EstimatorRecipe)
         if worker.trains_serially and uses_cpu:
             yield from self._one_at_a_time(worker, units, follow)
         else:
@@ -175,6 +176,10 @@ class LocalEngine:
         """The GPUs that networks of this request may use, when they may use all."""
         if not isinstance(request.recipe, Recipe) or request.device not in ("auto", "cuda"):
             return []
+        if request.device == "auto" and perceptrons_of(request) is not None:
+            return []
+        import torch
+
         return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
@@ -189,6 +194,8 @@ def engine_named(name: Literal["local", "ray"], address: str | None = None) -> E
 
 def threads_per_model(n_models: int) -> int:
     """Threads of a model trained beside others; does not depend on how many are still to be trained."""
+    import torch
+
     return max(1, min(torch.get_num_threads(), cores() // n_models))
 
 
@@ -207,6 +214,8 @@ def grouped(units: Sequence[Unit], most: int) -> list[Unit]:
 def side_by_side(request: TrainingRequest) -> tuple[int, int]:
     """(processes, threads each) of models that are trained one at a time."""
     if isinstance(request.recipe, EstimatorRecipe):
+        import torch
+
         n_processes = min(request.recipe.processes or cores(), request.design.n_models)
         return n_processes, max(1, min(torch.get_num_threads(), cores() // n_processes))
     n_threads = threads_per_model(request.design.n_models)
@@ -256,7 +265,7 @@ def _provenance(engine: Engine, request: TrainingRequest, committed: list[Traine
         versions={
             "leakscope": leakscope.__version__,
             "python": platform.python_version(),
-            "torch": str(torch.__version__),
+            "torch": version("torch"),
             "numpy": np.__version__,
         },
     )

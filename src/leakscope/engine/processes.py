@@ -32,7 +32,7 @@ from leakscope.engine.schedule import Outcome
 from leakscope.engine.worker import TrainedUnit, Unit, Worker, send_to, sendable, threads_limited
 from leakscope.errors import first_line
 from leakscope.frames.frame import Frame
-from leakscope.train.loop import Follow
+from leakscope.train.block import Follow
 from leakscope.types import Records
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -161,7 +161,6 @@ _worker: Worker | None = None
 def _train(unit: Unit) -> TrainedUnit:
     """In the process: trains one unit."""
     global _worker, _init
-    import torch
 
     if _init is None:
         _init = pickle.loads(parent.sent_at_start)  # by this run's own parent
@@ -174,7 +173,7 @@ def _train(unit: Unit) -> TrainedUnit:
                 frame = pickle.load(file)  # by this run's own parent
             records = _with_inputs(init.request.records, features, frame)
             request = replace(init.request, records=records)
-            _worker = Worker(request, torch.device(init.device))
+            _worker = Worker(request, init.device)
         done = np.memmap(init.progress, np.float64, "r+")
 
         def report(models: float) -> None:

@@ -48,7 +48,7 @@ from leakscope.engine.worker import (
 )
 from leakscope.errors import InputError, TrainingError, first_line
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Follow
+from leakscope.train.block import Follow
 from leakscope.types import Design, Records
 
 _IN_FLIGHT = 2  # units per slot of the cluster: one running, one queued
@@ -229,7 +229,7 @@ def _train(arrays: tuple[Records, Design], unit: Unit, spec: _TaskSpec, reports:
     with threads_limited(spec.needs.cpus):
         if spec.key not in _workers:
             _workers.clear()
-            device = torch.device("cuda" if spec.needs.gpus else "cpu")
+            device = "cuda" if spec.needs.gpus else "cpu"
             settings = pickle.loads(spec.settings)  # by this run's own driver
             request = TrainingRequest(*arrays, **settings)
             _workers[spec.key] = Worker(request, device)

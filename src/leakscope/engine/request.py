@@ -6,21 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
 from leakscope.code_identity.walk import code_identity
 from leakscope.errors import InputError
-from leakscope.models.registry import build, code_of_net, digest_of_net
+from leakscope.models.perceptron import perceptron_of
 from leakscope.privacy.accounting import privacy_spent
 from leakscope.privacy.settings import PRIVACY_SPENT, Sampling
 from leakscope.recipe import OF_CLASSIFIERS, AnyRecipe, EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.signals.asked import Asked, check_queries_of_table, log_odds_queries
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.queries import Asked, check_queries_of_table, log_odds_queries
 from leakscope.signals.registry import (
     CLASSIFICATION,
     QUERY_LOG_ODDS,
@@ -31,11 +31,12 @@ from leakscope.signals.registry import (
     task_of_records,
 )
 from leakscope.train.adapters.checks import check_text
-from leakscope.train.adapters.choice import base_of
 from leakscope.train.estimators import check_estimator
-from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
 from leakscope.train.stages import stages_of
 from leakscope.types import Design, Records
+
+if TYPE_CHECKING:
+    import torch
 
 _STACKED_NUMBERS = 2_000_000  # parameters of one block together: enough to fill the cores, few to lose
 BLOCK_SIZES = (8, 128)
@@ -114,19 +115,15 @@ class TrainingRequest:
         description = {**recipe.description(), "evaluated_epochs": list(recipe.evaluated_epochs)}
         n_parameters, code = None, dict[str, object](own_functions(self.signal_names))
         if isinstance(recipe, AdapterRecipe):
+            from leakscope.train.adapters.choice import base_of
+
             description["base_sha256"] = base_of(recipe, records).sha256
             self._add_privacy(recipe, description)
         elif isinstance(recipe, Recipe):
-            with torch.random.fork_rng(devices=()):  # any random numbers in it must be the same next time
-                torch.manual_seed(0)
-                net = build(recipe, tuple(records.features.shape[1:]), records.n_classes)
-            description["net_sha256"] = digest_of_net(net)
-            n_parameters = sum(p.numel() for p in net.parameters())
-            code |= code_of_net(recipe, net)
-            if recipe.privacy is not None:
-                if has_batch_norm(net):  # the other reasons take records: the worker gives them
-                    raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
-                self._add_privacy(recipe, description)
+            net = describe_net(recipe, tuple(records.features.shape[1:]), records.n_classes)
+            description["net_sha256"], n_parameters = net.sha256, net.n_parameters
+            code |= net.code
+            self._add_privacy(recipe, description)
         else:
             code |= recipe.code
         if self.outputs != NO_FILTER:
@@ -159,12 +156,14 @@ class TrainingRequest:
             description[PRIVACY_SPENT] = asdict(spent)
 
 
-def check_request(request: TrainingRequest, check_device: Callable[[str], object] | None = None) -> Identity:
+def check_request(
+    request: TrainingRequest, check_device_of: Callable[[str], object] | None = None
+) -> Identity:
     """The identity of the bank that `complete_bank` would train; writes nothing.
 
     Args:
         request: what is to be trained.
-        check_device: of the engine that trains it; None: of this machine.
+        check_device_of: of the engine that trains it; None: of this machine.
 
     Raises:
         InputError: the request cannot be trained; the message names the setting.
@@ -172,7 +171,7 @@ def check_request(request: TrainingRequest, check_device: Callable[[str], object
     recipe, features = request.recipe, request.records.features
     if request.seed < 0:
         raise InputError(f"seed={request.seed}: must be 0 or more")
-    (check_device or device_of)(request.device)
+    (check_device_of or check_device)(request.device)
     check_text(recipe, request.records, request.design, request.signal_names)
     if isinstance(recipe, Recipe) and (recipe.flips or recipe.crop) and features.ndim != 4:
         raise InputError(
@@ -229,14 +228,54 @@ def block_size(n_parameters: int | None, n_outputs: int) -> int:
     return min(int(np.clip(_STACKED_NUMBERS // max(n_parameters, 1), *BLOCK_SIZES)), most)
 
 
+class NetDescription(NamedTuple):
+    """What identifies a recipe's network: structure, size, and the code of a user's own."""
+
+    sha256: str
+    n_parameters: int
+    code: Mapping[str, object]
+
+
+def describe_net(recipe: Recipe, input_shape: tuple[int, ...], n_outputs: int) -> NetDescription:
+    """Builds the network once; shipped perceptrons are known without torch.
+
+    Raises:
+        InputError: it cannot be built, or not be trained with DP-SGD.
+    """
+    perceptron = perceptron_of(recipe.net, dict(recipe.net_options), input_shape, n_outputs)
+    if perceptron is not None:
+        return NetDescription(perceptron.sha256, perceptron.n_parameters, {})
+    import torch
+
+    from leakscope.models.registry import build, code_of_net, digest_of_net
+    from leakscope.train.row_by_row import BATCH_NORM, has_batch_norm
+
+    with torch.random.fork_rng(devices=()):  # any random numbers in it must be the same next time
+        torch.manual_seed(0)
+        net = build(recipe, input_shape, n_outputs)
+    if recipe.privacy is not None and has_batch_norm(net):  # other reasons take records: the worker's
+        raise InputError(f"privacy: {recipe.net!r} cannot be trained with DP-SGD: {BATCH_NORM}")
+    n_parameters = sum(p.numel() for p in net.parameters())
+    return NetDescription(digest_of_net(net), n_parameters, code_of_net(recipe, net))
+
+
 def check_device_name(name: str) -> None:
     """Raises InputError when no machine could have a device of this name."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise InputError(f"device={name!r} is unknown; use 'auto', 'cpu', 'cuda' or 'cuda:N'")
 
 
+def check_device(name: str) -> None:
+    """Raises InputError when this machine has no such device; a CPU is there without a look."""
+    check_device_name(name)
+    if name not in ("auto", "cpu"):
+        device_of(name)
+
+
 def device_of(name: str) -> torch.device:
     """The device of this name, "auto" included; raises InputError when this machine has no such device."""
+    import torch
+
     check_device_name(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

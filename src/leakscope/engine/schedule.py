@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from leakscope.engine.worker import TrainedUnit, Unit
 from leakscope.errors import TrainingError
-from leakscope.train.loop import Progress
+from leakscope.train.block import Progress
 
 POLL_SECONDS = 0.2
 MAX_ATTEMPTS = 4

@@ -31,6 +31,8 @@ from leakscope.errors import InputError, first_line
 from leakscope.frames.frame import Frame
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
 from leakscope.models.estimator_file import check_estimator, load_estimator, predicts_numbers
+from leakscope.models.perceptron import perceptron_of
+from leakscope.models.plain_weights import plain_state
 from leakscope.recipe import Option
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.user_code import import_object
@@ -99,6 +101,10 @@ class NetWeights:
             InputError: the model does not fit the records, or its outputs are not one finite number per
                 record and class.
         """
+        plain = self._plain_outputs(features, len(class_names) or 1)
+        if plain is not None:
+            outputs = _joined_outputs([plain], len(features), class_names, f"net={self.net!r}")
+            return ModelOutputs(outputs.astype(np.float32), "logits" if class_names else "outputs")
         import torch
 
         from leakscope.models.weights import load_net
@@ -123,6 +129,23 @@ class NetWeights:
             facts["pixel_mean"] = ",".join(map(repr, self.pixel_mean))
             facts["pixel_std"] = ",".join(map(repr, self.pixel_std))
         return facts
+
+    def _plain_outputs(self, features: AnyArray, n_outputs: int) -> AnyArray | None:
+        """Outputs of a small perceptron, without torch; None for any other network, file, device or input."""
+        shape, is_cpu = tuple(features.shape[1:]), self.device in ("auto", "cpu")
+        net = perceptron_of(self.net, self.net_options, shape, n_outputs)
+        if net is None or not is_cpu or features.dtype != np.float32 or self.pixel_mean is not None:
+            return None
+        state = plain_state(Path(self.weights).expanduser())
+        if state is None or {name: array.shape for name, array in state.items()} != net.shapes:
+            return None
+        parameters = [state[name] for name in net.shapes]
+        with np.errstate(all="ignore"):  # what is not finite is reported
+            parts = [
+                net.outputs(parameters, features[rows].reshape(rows.stop - rows.start, -1))
+                for rows in blocks(len(features), BATCH_SIZE)
+            ]
+        return np.concatenate(parts)
 
     def _inputs(self, batch: torch.Tensor) -> torch.Tensor:
         """float32 inputs of the network; pixels are divided by 255 and standardized."""

@@ -59,7 +59,15 @@ def signals_of_numbers(
 def log_odds(logits: AnyArray, labels: IntArray) -> FloatArray:
     """LiRA's scaled confidence `z_y - logsumexp(z without y)`; float64 (records,)."""
     z = logits.astype(np.float64)
-    return np.asarray(at_label(z, labels) - special.logsumexp(_without_label(z, labels), axis=1))
+    return np.asarray(at_label(z, labels) - _log_sum_exp(_without_label(z, labels)))
+
+
+def _log_sum_exp(values: FloatArray) -> FloatArray:
+    """log(sum(exp)) of each row; as scipy's, without its copies."""
+    largest = values.max(axis=1, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):  # a single class: no other one has a probability
+        return np.asarray(np.log(np.exp(values - shift).sum(axis=1)) + shift[:, 0])
 
 
 def modified_entropy(logits: FloatArray, labels: IntArray) -> FloatArray:

@@ -15,20 +15,18 @@ from leakscope.frames.frame import Frame
 from leakscope.models.given import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
+from leakscope.signals.asked import NOTHING_ELSE, Asked, check_queries_of_table
 from leakscope.signals.functions import classification_signals, regression_signals
 from leakscope.signals.probabilities import log_probabilities
 from leakscope.signals.queries import (
-    NOTHING_ELSE,
-    Asked,
-    check_queries_of_table,
     label_robustness_of,
     query_log_odds_of,
     table_label_robustness,
 )
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS, of_outputs
 from leakscope.signals.residuals import label_spread
+from leakscope.train.block import BlockSignals, Progress
 from leakscope.train.estimators import Predict, fitted_estimator
-from leakscope.train.loop import BlockSignals, Progress
 from leakscope.train.plan import rows_of
 from leakscope.train.queries import Drawn, random_inputs, returned
 from leakscope.types import Design, Records

@@ -19,8 +19,6 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-import torch
-
 from leakscope.disk.cache import cache_folder
 
 SWITCH = "LEAKSCOPE_COMPILE"
@@ -48,11 +46,12 @@ def _library(name: str, check: Check) -> ctypes.CDLL | None:
 
 def load(folder: Path, name: str, check: Check) -> ctypes.CDLL | None:
     """The library in `folder`, compiled where it is not there yet; None where that is impossible."""
-    machine, capability = platform.machine(), torch.backends.cpu.get_cpu_capability()
-    has_vectors = machine != "x86_64" or capability.startswith("AVX")
+    machine = platform.machine()
+    has_vectors = machine != "x86_64" or processor_has("AVX2", "FMA3")
     if os.name != "posix" or machine not in _FLAGS_OF_MACHINES or not has_vectors:
         return None
-    wide = _FLAGS_OF_WIDE_VECTORS if capability == "AVX512" else ()
+    is_wide = machine == "x86_64" and processor_has("AVX512F", "AVX512DQ", "AVX512BW", "AVX512VL")
+    wide = _FLAGS_OF_WIDE_VECTORS if is_wide else ()
     flags = (*_FLAGS, *_FLAGS_OF_MACHINES[machine], *wide)
     source = resources.files("leakscope.train").joinpath(f"{name}.c").read_bytes()
     digest = _digest(source + " ".join((platform.system(), machine, *flags)).encode())
@@ -60,6 +59,15 @@ def load(folder: Path, name: str, check: Check) -> ctypes.CDLL | None:
         return _loaded(folder / f"{name}-{digest[:16]}.so", flags, source, check)
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def processor_has(*features: str) -> bool:
+    """Whether the processor has all of these features, by numpy's names."""
+    from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
+        __cpu_features__ as known,
+    )
+
+    return all(known.get(feature, False) for feature in features)
 
 
 def _loaded(path: Path, flags: tuple[str, ...], source: bytes, check: Check) -> ctypes.CDLL | None:

@@ -19,7 +19,7 @@ from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator, seed_integer
 from leakscope.recipe import Distillation, Recipe
 from leakscope.train.plan import BatchPlan, Lesson, all_members, batch_shape
-from leakscope.train.state import StageSize
+from leakscope.train.stage_size import StageSize
 from leakscope.types import Design
 
 

@@ -23,7 +23,7 @@ from torch.func import functional_call, grad, vmap
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
-from leakscope.train.loop import Inputs, train_stages, trained_on
+from leakscope.train.loop import Inputs, train_stages
 from leakscope.train.losses import PLAIN
 from leakscope.train.stages import stages_of
 from leakscope.train.state import TrainingState
@@ -76,7 +76,7 @@ def at_checkpoints(
     that of the whole bank; give the bank's recipe other `checkpoints` to measure elsewhere.
     """
     alone = np.array([model])
-    stages = stages_of(recipe, *trained_on(inputs, design, recipe), alone, seed, inputs.n_outputs)
+    stages = stages_of(recipe, *inputs.trained_on(design, recipe), alone, seed, inputs.n_outputs)
     state = TrainingState(np.zeros(1, dtype=np.int64), None, stages.sizes, stages.carried)
     values = []
     for stack, epoch in train_stages(inputs, design.take(alone), recipe, stages, "serial", state):

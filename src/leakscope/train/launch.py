@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 from leakscope.errors import first_line
 from leakscope.recipe import Recipe
 from leakscope.train.captured import CapturedSteps
-from leakscope.train.compiled import CompiledSteps, compiled_steps
+from leakscope.train.compiled_steps import CompiledSteps, compiled_steps
 from leakscope.train.poisson import Plan
 from leakscope.train.side_by_side import SerialModel
 from leakscope.train.steps import HostSteps, Stack

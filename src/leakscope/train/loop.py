@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,15 +19,15 @@ from torch import Tensor, nn
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.disk.mmap_rows import is_mapped, take_rows
-from leakscope.disk.saved_training import Saving
 from leakscope.errors import InputError
 from leakscope.models.registry import build
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import Recipe
+from leakscope.signals.asked import Query
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
-from leakscope.signals.queries import Query
 from leakscope.signals.residuals import label_spread
 from leakscope.train.adapters.choice import choose_language_trainer, planned_stack
+from leakscope.train.block import UNFOLLOWED, BlockSignals, Follow
 from leakscope.train.compiled import prepare_for
 from leakscope.train.dense import DenseStack, dense_layers
 from leakscope.train.dropout import seed_dropout
@@ -36,7 +35,7 @@ from leakscope.train.launch import steps_of
 from leakscope.train.losses import Objective
 from leakscope.train.mixup import drawn_mixes
 from leakscope.train.orders import epochs_of
-from leakscope.train.plan import BatchPlan, without_duplicates
+from leakscope.train.plan import BatchPlan, trained_on
 from leakscope.train.poisson import Plan
 from leakscope.train.queries import evaluate, random_queries
 from leakscope.train.row_by_row import why_not_private
@@ -49,20 +48,6 @@ from leakscope.types import Design, Records
 
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
 _COMPILED_FROM = 2_000_000  # rows a block is trained on, from which compiling its step pays on CUDA
-
-Progress = Callable[[float], None]
-"""Called with the number of models' worth of training just done (a fraction of the block)."""
-
-
-class Follow(NamedTuple):
-    """Who follows the training of a block: progress is called, and its state saved (None: nowhere)."""
-
-    progress: Progress = lambda _: None
-    saving: Saving | None = None
-
-
-UNFOLLOWED = Follow()
-
 
 StackMaker = Callable[[list[nn.Module], Objective, torch.device], Stack]
 
@@ -89,38 +74,22 @@ class Inputs:
     outputs: OutputFilter = NO_FILTER
     queries: tuple[Query, ...] = ()  # of the signal `query_log_odds`
     records: Records | None = None
-    copies: IntArray | None = None  # int64 (records,), how often each is trained on; None: once
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one record."""
         return tuple(self.x.shape[1:])
 
+    def trained_on(self, design: Design, recipe: Recipe) -> tuple[Design, IntArray | None]:
+        """What models are trained on, of the records that they have by the design, and how often."""
+        assert self.records is not None, "inputs were made by inputs_from"
+        return trained_on(self.records, design, recipe)
+
     def rows(self, index: Tensor) -> Tensor:
         """The records at `index`, int64 (rows,), in memory."""
         if self.on_disk is None:
             return self.x.index_select(0, index)
         return torch.from_numpy(take_rows(self.on_disk, index.numpy()))
-
-
-@dataclass(frozen=True, eq=False)
-class BlockSignals:
-    """The signals of a trained block.
-
-    Attributes:
-        signals: name -> (models, checkpoints, columns[, classes or queries]).
-        diverged_at: int64 (models,), the first checkpoint's epoch at which a model or its outputs
-            were no longer finite; 0 for a model that converged.
-        trainer: "dense", "stacked", "serial", "side_by_side", "adapters" or "estimators".
-        note: what did not go as planned; empty: nothing.
-        seconds: training time, where an earlier process did some of it; None: this one did all.
-    """
-
-    signals: dict[str, AnyArray]
-    diverged_at: IntArray
-    trainer: str
-    note: str = ""
-    seconds: float | None = None
 
 
 def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = NO_FILTER) -> Inputs:
@@ -150,7 +119,6 @@ def inputs_from(records: Records, device: torch.device, outputs: OutputFilter = 
         of_labels,
         outputs=outputs,
         records=records,
-        copies=records.copies,
     )
 
 
@@ -258,7 +226,7 @@ def train_block(
             for i in range(len(models))
         ]
         return _joined(alone)
-    stages = stages_of(recipe, *trained_on(inputs, design, recipe), models, seed, inputs.n_outputs)
+    stages = stages_of(recipe, *inputs.trained_on(design, recipe), models, seed, inputs.n_outputs)
     saved = follow.saving and follow.saving.of(models.tolist(), trainer)
     state = TrainingState(np.zeros(len(models), dtype=np.int64), saved, stages.sizes, stages.carried)
     at_random, own, done = random_queries(inputs, design, models, seed), design.take(models), 0.0
@@ -302,17 +270,6 @@ def train_stages(
                 yield stack, epoch
             if not state.is_last_stage:
                 state.advance()
-
-
-def trained_on(inputs: Inputs, design: Design, recipe: Recipe) -> tuple[Design, IntArray | None]:
-    """What the models are trained on, of the records that they have according to the design, and how often.
-
-    A recipe that leaves duplicates out trains on each record once.
-    """
-    if not recipe.deduplicate:
-        return design, inputs.copies
-    assert inputs.records is not None, "inputs were made by inputs_from"
-    return without_duplicates(design, inputs.records.duplicate_of), None
 
 
 def new_stack(inputs: Inputs, plan: Plan, recipe: Recipe, trainer: str) -> Stack:

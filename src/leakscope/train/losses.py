@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
-from math import log
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from leakscope.recipe import Recipe
+from leakscope.train.smoothing import smoothing_of
 
 CPU = torch.device("cpu")
 
@@ -98,7 +97,7 @@ class Objective:
 
     def smoothing(self, n_classes: int) -> float:
         """The share of a label's probability that is spread over all classes."""
-        return _smoothing_for(self.label_entropy, n_classes) if self.label_entropy else self.label_smoothing
+        return smoothing_of(self.label_smoothing, self.label_entropy, n_classes)
 
     def _entropy_slope(self, outputs: Tensor) -> Tensor:
         """Gradient of `-entropy_weight * entropy` at outputs (models, classes, rows)."""
@@ -139,22 +138,3 @@ def _flat_labels(outputs: Tensor, y: Tensor) -> Tensor:
     own = outputs.softmax(-1).gather(-1, y[..., None])
     rest = ((1 - own) / (outputs.shape[-1] - 1)).expand_as(outputs)
     return rest.scatter(-1, y[..., None], own)
-
-
-@cache
-def _smoothing_for(label_entropy: float, n_classes: int) -> float:
-    """The label smoothing at which labels have this share of the largest entropy, log(classes)."""
-
-    def entropy(smoothing: float) -> float:
-        other = smoothing / n_classes
-        own = 1 - (n_classes - 1) * other
-        return -own * log(own) - (n_classes - 1) * (other * log(other) if other else 0.0)
-
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if entropy(middle) < label_entropy * log(n_classes):
-            low = middle
-        else:
-            high = middle
-    return high

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, IntArray
 from leakscope.randomness import Purpose, generator, skip_float32
-from leakscope.types import Design
+from leakscope.recipe import Recipe
+from leakscope.types import Design, Records
 
 DRAWN_AT_ONCE = 4_000_000  # record indices drawn together: fewer, larger calls are faster
 
@@ -57,6 +58,16 @@ def without_duplicates(design: Design, duplicate_of: IntArray) -> Design:
     in_mask = design.in_mask.copy()
     in_mask[:, repeated] = own & (n_before == n_before[:, starts][:, group])
     return replace(design, in_mask=in_mask)
+
+
+def trained_on(records: Records, design: Design, recipe: Recipe) -> tuple[Design, IntArray | None]:
+    """What the models are trained on, of the records that they have according to the design, and how often.
+
+    A recipe that leaves duplicates out trains on each record once.
+    """
+    if not recipe.deduplicate:
+        return design, records.copies
+    return without_duplicates(design, records.duplicate_of), None
 
 
 def rows_of(design: Design, model: int, copies: IntArray | None) -> IntArray:

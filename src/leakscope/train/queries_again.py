@@ -12,9 +12,10 @@ from torch import Tensor
 
 from leakscope.disk.scratch import evict_pages
 from leakscope.errors import InputError
+from leakscope.signals.asked import Query, label_queries
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import log_odds
-from leakscope.signals.queries import Query, changed, label_queries, noise_unit
+from leakscope.signals.queries import changed, noise_unit
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS
 from leakscope.train.steps import Stack
 from leakscope.types import Design

@@ -15,7 +15,7 @@ from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from leakscope.train.distillation import Distilled
 from leakscope.train.poisson import Plan, plan_of
-from leakscope.train.state import StageSize
+from leakscope.train.stage_size import StageSize
 from leakscope.train.treatment import Treated
 from leakscope.types import Design
 

@@ -23,23 +23,10 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.disk.saved_training import SavedTraining
 from leakscope.disk.sealed import Sealed
+from leakscope.train.stage_size import StageSize
 
 HAS_OWN_STATE = "not saved during training: the network keeps state outside its parameters and buffers"
 _NOT_STATE = ("_parameters", "_buffers", "_modules", "training")
-
-
-class StageSize(NamedTuple):
-    """How long one stage of a training is.
-
-    Attributes:
-        epochs: the epoch it ends with.
-        steps: steps of an epoch.
-        first: epochs done before it; above 0, it continues with the models of the stage before.
-    """
-
-    epochs: int = 1
-    steps: int = 1
-    first: int = 0
 
 
 class Position(NamedTuple):

@@ -19,7 +19,7 @@ from leakscope.recipe import Recipe, Treatment
 from leakscope.signals.exposure import ExposureSums, number_flagged
 from leakscope.train.plan import BatchPlan, Lesson, all_members, batch_shape
 from leakscope.train.poisson import Plan, PoissonPlan
-from leakscope.train.state import StageSize
+from leakscope.train.stage_size import StageSize
 from leakscope.types import Design
 
 

@@ -16,7 +16,8 @@ from leakscope.train import launch
 from leakscope.train.adapters import choice
 from leakscope.train.adapters.choice import choose_language_trainer, planned_stack
 from leakscope.train.adapters.network import network_of
-from leakscope.train.loop import BlockSignals, inputs_from, train, train_block
+from leakscope.train.block import BlockSignals
+from leakscope.train.loop import inputs_from, train, train_block
 from leakscope.train.losses import PLAIN
 from leakscope.train.poisson import plan_of
 from leakscope.train.state import unsaved

@@ -20,7 +20,8 @@ from leakscope.train.adapters.choice import choose_language_trainer, language_st
 from leakscope.train.adapters.layers import dropped
 from leakscope.train.adapters.network import network_of
 from leakscope.train.adapters.stack import AdapterStack
-from leakscope.train.loop import BlockSignals, inputs_from, train, train_block
+from leakscope.train.block import BlockSignals
+from leakscope.train.loop import inputs_from, train, train_block
 from leakscope.train.losses import PLAIN
 from leakscope.train.poisson import plan_of
 from leakscope.types import Design, Records, digest_arrays

@@ -85,7 +85,7 @@ class Networks:
         self._preparing = time.perf_counter() - started
         self._models = np.arange(1 if trainer == "serial" else block_size_of(request))
         self._in_mask = request.design.in_mask[self._models]
-        trained_on = loop.trained_on(self._inputs, request.design, recipe)
+        trained_on = self._inputs.trained_on(request.design, recipe)
         self._batches = plan_of(*trained_on, self._models, recipe, self._seed)
         size = self._n_parameters()
         self.training = Training(
@@ -244,7 +244,7 @@ class Fits:
         others = rng.permutation(np.flatnonzero(~in_mask))
         some = np.sort(np.concatenate([members, others[: len(others) * n_members // self._most]]))
         smaller = replace(r, records=r.records.take(some), design=Design(np.isin(some, members)[None]))
-        worker = Worker(smaller, device_of(r.device))
+        worker = Worker(smaller, r.device)
         return lambda: self._fit(worker)
 
     def _fit(self, worker: Worker) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.errors import InputError
-from leakscope.models.language import Base, linear_layers
 from leakscope.recipe import AnyRecipe, FunctionRecipe
 from leakscope.signals.registry import LABEL_ROBUSTNESS, QUERY_LOG_ODDS
-from leakscope.train.adapters.choice import base_of
 from leakscope.types import Design, Records
+
+if TYPE_CHECKING:
+    from leakscope.models.language import Base
 
 
 def check_text(recipe: AnyRecipe, records: Records, design: Design, signal_names: tuple[str, ...]) -> None:
@@ -36,6 +39,9 @@ def check_text(recipe: AnyRecipe, records: Records, design: Design, signal_names
         )
     if design.columns is not None:
         raise InputError("language models are queried about the same records, and this design has others")
+    from leakscope.models.language import linear_layers
+    from leakscope.train.adapters.choice import base_of
+
     base = base_of(recipe, records)
     if not recipe.full:
         linear_layers(base.model, recipe.lora.targets)
