@@ -107,7 +107,8 @@ def test_damage_is_named(population: Path, tmp_path: Path) -> None:
 def test_no_rate_has_an_impossible_interval() -> None:
     """Few targets that differ much: a t interval alone would reach from below 0 to above 1."""
     for values in ([0.0, 1.0], [1.0, 1.0, 0.5], [0.0, 0.0, 0.5], [1.0, 1.0], [0.0, 0.0]):
-        variance = Variance(float(np.var(values)), 0.1, 0.2, 0.0, len(values) - 1)
+        spread = float(np.var(values))
+        variance = Variance(spread, 0.1, 0.2, 0.0, spread + 0.1, len(values) - 1)
         figure = figure_of_targets(
             np.array(values), variance, lambda rate, _: clopper_pearson(round(rate), 1)
         )

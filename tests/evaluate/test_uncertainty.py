@@ -89,7 +89,7 @@ def test_pairs_that_are_too_few_are_left_out_model_by_model(n_models: int, n_gro
 
 def test_the_interval_for_other_records_contains_that_for_these() -> None:
     """Also where only the variance for these records is 0, and its interval comes from elsewhere."""
-    variance = Variance(0.0, 0.0, 1e-7, 0.0, 7)
+    variance = Variance(0.0, 0.0, 1e-7, 0.0, 0.0, 7)
     figure = figure_of_targets(
         np.full(8, 0.999), variance, lambda rate, level: clopper_pearson(round(rate * 20), 20, level)
     )

@@ -58,7 +58,7 @@ def test_an_interval_of_errors_is_one_of_r_squared_upside_down() -> None:
 
 
 def test_a_mean_without_bounds_is_not_cut_at_0() -> None:
-    figure = figure_of_means(np.array([-3.0, -3.2, -2.8]), Variance(0.01, 0.0, 0.01, 0.0, 7))
+    figure = figure_of_means(np.array([-3.0, -3.2, -2.8]), Variance(0.01, 0.0, 0.01, 0.0, 0.01, 7))
     assert figure.value == pytest.approx(-3.0)
     assert figure.low is not None and figure.low < -3.2
     assert figure.these_high is not None and -3.0 < figure.these_high < 0

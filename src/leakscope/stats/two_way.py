@@ -19,7 +19,10 @@ record to record, and do. With influences D (groups, records), scaled as in a de
 
 so `together - apart` is the variance of the common changes alone. A jackknife counts effects of pairs and
 triples of models two and three times. Where that makes `apart` exceed the scatter over records, which is
-exact where nothing leaks, both are scaled down by the same factor. Then
+exact where nothing leaks, both are scaled down by the same factor. From a sample of the records, `together`
+contains more of what is independent from record to record than the figure of all records does. `common` is
+then the difference of two noisy numbers, of which the first alone can be too small by chance. So it is raised
+towards the upper end of a one-sided 75% interval, fully where the sample is a small part of all records. Then
 
 - *these records*, other models trained on random halves of them: `common + min(apart, scatter)`.
 - *records like these*, another sample as well: `common + sampled + scatter`. Records are also trained on, and
@@ -85,10 +88,11 @@ class Variance(NamedTuple):
     """Of one figure.
 
     Attributes:
-        common: of changes that all records share; has `degrees` degrees of freedom.
+        common: of changes that all records share.
         these_records: of changes that are independent from record to record, for these records.
         like_these: the same for other records.
         sampled: of what other records change in all models at once, at most.
+        together: of the jackknife over models, of which `common` is a part; has `degrees` degrees of freedom.
         degrees: of freedom; 0 where only records vary.
     """
 
@@ -96,6 +100,7 @@ class Variance(NamedTuple):
     these_records: float
     like_these: float
     sampled: float
+    together: float
     degrees: int
 
     def standard_error(self, *, these_records: bool) -> float:
@@ -126,15 +131,19 @@ class Variance(NamedTuple):
             max(self.these_records, other.these_records),
             max(self.like_these, other.like_these),
             max(self.sampled, other.sampled),
+            max(self.together, other.together),
             min(self.degrees, other.degrees),
         )
 
     def quantile(self, level: float, *, these_records: bool) -> float:
         """Half width of the interval with this confidence, in standard errors."""
         total = self.standard_error(these_records=these_records) ** 2
-        # Satterthwaite's degrees of freedom, on the safe side: `common` is itself a difference. A million are
-        # as good as infinitely many, which scipy's t distribution does not have.
-        degrees = self.degrees * total / self.common if self.common > 0 else np.inf
+        # Where `together` exceeds what is independent from record to record, the total contains all of its
+        # noise, and has Satterthwaite's degrees of freedom; elsewhere none of it. A million degrees are as
+        # good as infinitely many, which scipy's t distribution does not have.
+        degrees = np.inf
+        if self.common > 0:
+            degrees = self.degrees * max(total / self.together, 1.0) ** 2
         return float(special.stdtrit(min(degrees, 1e6), (1 + level) / 2))
 
 
@@ -162,11 +171,11 @@ def two_way_variance(
         no_leakage: what the figure is where nothing leaks; None where it is no measure of leakage.
     """
     if len(parts) < 2:
-        return Variance(0.0, float("nan"), float("nan"), 0.0, 0)
+        return Variance(0.0, float("nan"), float("nan"), 0.0, 0.0, 0)
     share = len(parts) / n_records
     scatter = float(share * len(parts) * parts.var(ddof=1))
     if without is None:
-        return Variance(0.0, float("nan"), scatter, 0.0, 0)
+        return Variance(0.0, float("nan"), scatter, 0.0, 0.0, 0)
     influence, degrees = _influence(parts - without, n_in_left_out)
     n_groups = len(without)
     scale = (n_groups - 1) ** 2 / (n_groups * degrees)
@@ -180,15 +189,16 @@ def two_way_variance(
         of_these, of_others = min(share * apart, scatter), scatter
     else:
         of_these, of_others = share * apart, max(scatter, share * apart)
-    common = correction * max(together - apart, 0.0)
     # A chi-squared variable with `degrees` degrees of freedom exceeds this multiple of its mean so often.
     low = 2 * float(special.gammaincinv(degrees / 2, 1 - _CONFIDENCE)) / degrees
+    raised = together * (share + (1 - share) / low)
+    common = correction * max(raised - apart, 0.0)
     of_one_model = n_models * correction * max(together / low - apart, 0.0)
     sampled = scatter
     if no_leakage is not None:
         limit = no_leakage.most_sampled(float(parts.sum()), n_records)
         sampled = min(max(_SHARE_OF_RECORDS[uses_references] * of_one_model, scatter), limit)
-    return Variance(common, of_these, of_others, sampled, degrees)
+    return Variance(common, of_these, of_others, sampled, correction * raised, degrees)
 
 
 def _influence(changes: FloatArray, n_in_left_out: FloatArray | None) -> tuple[FloatArray, int]:
