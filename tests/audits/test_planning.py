@@ -25,7 +25,7 @@ from leakscope.audits.planning import judging, plan, trial
 from leakscope.audits.planning.plan import SUPPOSED_AUC, Cost, Plan, plan_audit, resolution
 from leakscope.audits.planning.trial import Seconds
 from leakscope.audits.population import TrainedPopulation
-from leakscope.audits.run import audit_settings
+from leakscope.audits.run import audit, audit_settings
 from leakscope.bank.bank import Bank
 from leakscope.engine import local, request
 from leakscope.errors import InputError, TrainingError
@@ -175,7 +175,9 @@ def test_auc_width_is_the_binormal_closed_form() -> None:
     standard_error = np.sqrt(placement_variance * (1 / n_in + 1 / n_out))
     found = resolution(64, n_in, n_out, ())
     assert found.auc_one_target == pytest.approx(1.96 * standard_error, rel=0.02)
-    assert found.auc_all_targets == pytest.approx(1.998 * standard_error / 8, rel=0.02)
+    of_models, of_records = 1.6 * 1.998 * standard_error / 8, 1.96 * np.sqrt(2 * 0.1 * 0.4 / 5000)
+    assert found.auc_all_targets == pytest.approx(np.hypot(of_models, of_records), rel=0.02)
+    assert found.auc_without_leakage == pytest.approx(1.6 * 2.656 * standard_error / 8, rel=0.02)
 
 
 def test_rates_and_records() -> None:
@@ -184,12 +186,31 @@ def test_rates_and_records() -> None:
     assert found.lowest_fpr_pooled == 1 / (64 * 800)
     low, high = beta.ppf(0.025, 45, 900 - 44), beta.ppf(0.975, 46, 900 - 45)
     assert found.rates[0].one_target == pytest.approx((high - low) / 2)
-    assert found.rates[0].all_targets == pytest.approx(found.rates[0].one_target / 8, rel=0.05)
+    of_records = 1.96 * np.sqrt(2 * 0.05 * 0.95 / 1700)
+    of_all = np.hypot(found.rates[0].one_target / 8, of_records)
+    assert found.rates[0].all_targets == pytest.approx(of_all, rel=0.05)
     assert found.rates[0].reason == ""
     assert "below 1/800" in found.rates[1].reason
     assert found.rates[1].needed_nonmembers == 1000
     normal = 1.96 * np.sqrt(2 * 0.25 / 32)
     assert normal < found.record_advantage < 1.15 * normal
+
+
+@pytest.mark.parametrize("n_features", [2, 24])
+def test_the_planned_width_of_the_auc_is_about_that_of_the_audit(n_features: int, tmp_path: Path) -> None:
+    """Logistic regression on two features reveals next to nothing, on 24 an AUC of about 0.6."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, n_features)).astype(np.float32)
+    labels = (features[:, 0] + rng.normal(size=400) > 0).astype(np.int64)
+    own = Records(features, labels, np.arange(400).astype(str), class_names=("no", "yes"))
+    given: dict[str, Any] = {"models": 16, "device": "cpu"}
+    recipe = EstimatorRecipe(LogisticRegression(C=100.0), processes=1)
+    planned = plan_audit(audit_settings(given), TrainedPopulation(own, recipe)).resolution
+    figure = audit(own, recipe, out=tmp_path / "run", **given).results.headline.auc
+    if n_features == 2:
+        assert 0.6 < (figure.high_99 - figure.value) / planned.auc_without_leakage < 1.5
+    else:
+        assert 0.5 < (figure.high - figure.low) / 2 / planned.auc_all_targets < 1.2
 
 
 @given(st.floats(1e-6, 1.0))

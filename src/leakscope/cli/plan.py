@@ -94,7 +94,7 @@ def summary(planned: Plan) -> list[str]:
         f"Each target has at least {population.nonmembers:,} non-members: the smallest measurable false "
         f"positive rate (FPR) is {_percent(resolution.lowest_fpr)}.",
         f"An area under the ROC curve (AUC) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from "
-        f"one target and ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
+        f"one target, and to about ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
     ]
     if resolution.record_advantage is not None:
         lines.append(
@@ -160,10 +160,10 @@ def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
     resolved = planned.resolution
     pooled = f"one target; {_percent(resolved.lowest_fpr_pooled)} with all targets pooled"
     yield "lowest FPR", _percent(resolved.lowest_fpr), pooled
-    spread = f"one target, AUC {SUPPOSED_AUC:g}; ± {resolved.auc_all_targets:.4f} for the mean over targets"
+    spread = f"one target, AUC {SUPPOSED_AUC:g}; about ± {resolved.auc_all_targets:.3f} over all targets"
     yield "AUC", f"± {resolved.auc_one_target:.3f}", spread
     for rate in resolved.rates:
-        width = f"one target, TPR {SUPPOSED_TPR:.0%}; ± {rate.all_targets:.2%} over all targets"
+        width = f"one target, TPR {SUPPOSED_TPR:.0%}; about ± {rate.all_targets:.1%} over all targets"
         shown = ("not resolvable", rate.reason) if rate.reason else (f"± {rate.one_target:.1%}", width)
         yield f"TPR at {rate.fpr:.6g} FPR", *shown
     if resolved.record_advantage is not None:

@@ -47,6 +47,9 @@ from leakscope.stats.roc import SplitScores, why_unresolvable
 
 SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
 """What widths of intervals are computed under."""
+_SHARED_BY_TARGETS = 1.6
+"""Spread of a mean over targets, which share records and references, as a multiple of that over independent
+ones: 1.5 to 1.7 for the headline of 8, 16, 32 and 64 models that reveal nothing (benchmarks/coverage.py)."""
 
 _NPY_HEADER = 128  # bytes before the numbers of a .npy file
 _BLOCK_ARRAYS = 12  # float64 (models, block) at the peak of LiRA, in every thread
@@ -105,7 +108,8 @@ class Resolution:
         lowest_fpr: one over a target's non-members.
         lowest_fpr_pooled: one over the non-members of all targets.
         auc_one_target: where the AUC is `SUPPOSED_AUC`, binormal; DeLong.
-        auc_all_targets: of the mean over targets; t.
+        auc_all_targets: of the mean over targets, for records like these.
+        auc_without_leakage: of the same where nothing leaks, at 99%, as a gate requires.
         record_advantage: of one record's TPR - FPR, both 1/2, each over half of the models; None for one
             target, which cannot tell.
         rates: one per budget.
@@ -116,6 +120,7 @@ class Resolution:
     lowest_fpr_pooled: float
     auc_one_target: float
     auc_all_targets: float
+    auc_without_leakage: float
     record_advantage: float | None
     rates: tuple[RateResolution, ...]
     unreliable: str | None
@@ -177,7 +182,7 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
         gate_to_begin_with(
             config.fpr_budgets,
             sizes.nonmembers,
-            resolved.auc_all_targets,
+            resolved.auc_without_leakage,
             n_targets >= models_to_pass(0.01, sizes.records),
         ),
         plan_claim(prepared, None if cost is None else cost.time.training),
@@ -190,8 +195,11 @@ def undecidable_limits(gate: Gate, resolved: Resolution, n_targets: int, n_recor
     """Limits that even models that reveal nothing would not pass."""
     if gate.max_epsilon is not None:
         yield "max_epsilon: an audit bounds epsilon from below only"
-    if gate.max_auc is not None and 0.5 + resolved.auc_all_targets > gate.max_auc:
-        yield f"max_auc = {gate.max_auc:g}: the AUC will be known to ± {resolved.auc_all_targets:.3f} only"
+    if gate.max_auc is not None and 0.5 + resolved.auc_without_leakage > gate.max_auc:
+        yield (
+            f"max_auc = {gate.max_auc:g}: even without leakage, the 99% interval will reach "
+            f"{0.5 + resolved.auc_without_leakage:.3f}"
+        )
     tpr_reasons = {rate.fpr: rate.reason for rate in resolved.rates}
     for limit in gate.max_tpr:
         if tpr_reasons.get(limit.fpr):
@@ -237,13 +245,19 @@ def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Seq
     """What so many targets with so many members and non-members each can tell apart."""
     shift = np.sqrt(2) * special.ndtri(SUPPOSED_AUC)
     auc = delong_of_split(SplitScores(_normal_quantiles(n_members) + shift, _normal_quantiles(n_nonmembers)))
+    one_target = _half_width(auc.interval)
+    all_targets, without_leakage = one_target, one_target * special.ndtri(0.995) / special.ndtri(0.975)
+    if targets > 1:
+        error = _SHARED_BY_TARGETS * auc.standard_error / np.sqrt(targets)
+        of_models, without_leakage = special.stdtrit(targets - 1, (0.975, 0.995)) * error
+        of_records = _between_records(2 * SUPPOSED_AUC - 1, n_members + n_nonmembers) / 2
+        all_targets = float(np.hypot(of_models, of_records))
     return Resolution(
         lowest_fpr=1 / n_nonmembers,
         lowest_fpr_pooled=1 / (targets * n_nonmembers),
-        auc_one_target=_half_width(auc.interval),
-        auc_all_targets=_half_width(auc.interval)
-        if targets < 2
-        else float(special.stdtrit(targets - 1, 0.975) * auc.standard_error / np.sqrt(targets)),
+        auc_one_target=one_target,
+        auc_all_targets=all_targets,
+        auc_without_leakage=float(without_leakage),
         record_advantage=_record_half_width(targets) if targets > 1 else None,
         rates=tuple(_rate_resolution(fpr, targets, n_members, n_nonmembers) for fpr in fpr_budgets),
         unreliable=too_few_models(targets) if targets > 1 else None,
@@ -305,10 +319,24 @@ def _signal_bytes(name: str, request: TrainingRequest) -> int:
     return several.get(name, 4)
 
 
+def _between_records(mean: float, n_records: int) -> float:
+    """Half width for a figure between 0 and 1 that is a mean over records, due to another sample of them.
+
+    Of all records with this mean, those differ most of which some are fully exposed and others not at all.
+    Another sample is queried and also trained on, so it counts twice.
+    """
+    return float(special.ndtri(0.975) * np.sqrt(2 * mean * (1 - mean) / n_records))
+
+
 def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:
-    one, pooled = (clopper_pearson(round(SUPPOSED_TPR * n), n) for n in (n_members, models * n_members))
+    one, pooled = (
+        _half_width(clopper_pearson(round(SUPPOSED_TPR * n), n)) for n in (n_members, models * n_members)
+    )
+    of_all = one
+    if models > 1:
+        of_all = float(np.hypot(pooled, _between_records(SUPPOSED_TPR, n_members + n_nonmembers)))
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
-    return RateResolution(fpr, ceil(1 / fpr - 1e-9), _half_width(one), _half_width(pooled), reason)
+    return RateResolution(fpr, ceil(1 / fpr - 1e-9), one, of_all, reason)
 
 
 def _record_half_width(models: int) -> float:
