@@ -144,6 +144,24 @@ def test_a_strong_correlation(r: float, low: float, high: float, expected: Outco
     assert strength_outcome(r, low, high) is expected
 
 
+@pytest.mark.parametrize(
+    ("entry", "floor", "expected"),
+    [
+        (0.028, 0.005, Outcome.REPRODUCED),
+        (0.028, 0.027, Outcome.NOISE),
+        (0.16, 0.07, Outcome.NOT_REPRODUCED),  # as measured: six times the published 2.7%
+        (0.08, 0.005, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_a_probability_of_another_size_is_not_reproduced(
+    sgd: DynamicsResults, entry: float, floor: float, expected: Outcome
+) -> None:
+    """Every probability has the sign of every other one."""
+    figure = number(entry, 0.002, floor)
+    own = changed(sgd, {"peak_entry": figure, "peak_entry_of_all": figure})
+    assert verdict("sgd_entry", own).outcome is expected
+
+
 def test_sam_settles_its_claims_as_soon_as_its_results_are_there(sgd: DynamicsResults) -> None:
     keys = ("sam_entry", "sam_ratio", "sam_not_slower")
     for key in keys:

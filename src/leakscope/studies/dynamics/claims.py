@@ -99,14 +99,17 @@ def _markov(claim: Claim, evidence: Evidence) -> Settled:
 
 
 def _peak_entry(find: Callable[[Evidence], Run], published: float, step: float) -> Rule:
-    """A published peak entry, as a share of all records; the share of those outside stands beside it."""
+    """A published peak entry, as a share of all records; the share of those outside stands beside it.
+
+    No probability is below 0, so one of another size does not have the same direction: it is not reproduced.
+    """
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         own = find(evidence)
         of_all, outside = own.interval(lambda f: f.peak_entry_of_all), own.interval(lambda f: f.peak_entry)
         outcomes = [level_outcome(reading, published, step) for reading in (outside, of_all)]
         agreeing = [o for o in outcomes if o in (Outcome.REPRODUCED, Outcome.NOISE)]
-        outcome = agreeing[0] if agreeing else outcomes[0]
+        outcome = agreeing[0] if agreeing else Outcome.NOT_REPRODUCED
         ours = f"of all records {of_all.text(100, '%', 1)}; of those outside {outside.text(100, '%', 1)}"
         why = _beside_floor(outside)
         if published < outside.floor:

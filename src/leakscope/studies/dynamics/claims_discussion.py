@@ -34,7 +34,8 @@ _RULES = (
     "its interval includes what they differ by beyond the jackknife's errors. With two populations, that "
     "difference is itself uncertain.",
     "The publication does not say whether a peak entry is a share of all records or of those outside the "
-    "corner. Both are given, and agreement of either counts.",
+    "corner. Both are given, and agreement of either counts. A probability of another size has no direction: "
+    "it is not reproduced.",
     "Displacements are in percent of the plane's side, and the diagonal is 141 long. The publication gives "
     "no unit.",
 )

@@ -4,6 +4,7 @@ The rules:
 
 - A value agrees with a published one if its 95% interval contains it, or if both are equal when rounded as
   published. It is noise if its interval reaches the largest value under permuted memberships.
+- A peak entry, a probability, of another size has no direction: it is not reproduced.
 - A share agrees with "over 70%" if its interval reaches 70%. It is noise if chance alone reaches it.
 - A published ratio is known within the rounding of its two values. Ours agrees if its interval overlaps with
   that range; it has the same direction if its interval lies on the same side of 1. A ratio of two values that
