@@ -210,7 +210,7 @@ the lowest mean and for the one with the highest; the standard error of a mean i
 above 0.5* is the share of populations where the interval of the headline lies wholly above 0.5 although
 nothing leaks.
 
-## What cannot be had
+## What cannot be achieved
 
 - **Records like these.** A record has two roles: it is queried, and it is trained on. Another sample changes
   both, and models trained on these records alone cannot show how much of their spread comes from single
