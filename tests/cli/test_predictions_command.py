@@ -95,7 +95,7 @@ def test_swapped_labels_are_no_verdict(tmp_path: Path) -> None:
         "audit", "--predictions", path, *COLUMNS, "--out", tmp_path / "run", "--max-auc", "0.6"
     )
     assert done.exit_code == 4, done
-    assert "no better than always naming the most frequent class" in " ".join(done.out.split())
+    assert "worse than always naming the most frequent class" in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ from leakscope.audits.population import evaluation_config, stored_signals
 from leakscope.audits.rows import models_per_block, signals_of, write_rows
 from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
+from leakscope.audits.units import (
+    Rows,
+    check_members,
+    first_of_units,
+    rows_that_belong_together,
+    unit_facts,
+    units_of,
+)
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.bank.run_folder import to_jsonable
@@ -50,7 +58,7 @@ class SavedPredictions:
     given: Predictions | Path | str
     columns: PredictionColumns = BY_NAME
 
-    uses: ClassVar[frozenset[str]] = JUDGING | STORED
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | {"unit"}
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @cached_property
@@ -83,6 +91,18 @@ class SavedPredictions:
         """The attacks these predictions allow."""
         return default_attacks(_AUDIT[self.references], self.task)
 
+    def warnings(self, unit: str | None) -> list[str]:
+        """Columns that say whose record it is, where every row counts as a record of its own."""
+        members = self.predictions.is_member
+        if unit is not None or members is None:
+            return []
+        together = rows_that_belong_together(_rows(self.predictions).groups, members)
+        return [
+            f"all rows with the same {name!r} are members, or none is; if they belong together, intervals "
+            f"over rows are too narrow: set unit = {name!r} (--unit {name})"
+            for name in together
+        ]
+
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that members and non-members are named, and that the attacks have their references."""
         predictions = self.predictions
@@ -101,6 +121,10 @@ class SavedPredictions:
             )
         if settings.claim is not None and predictions.reference_in_mask is not None:
             check_references(predictions.reference_in_mask, members)
+        units = units_of(_rows(predictions), settings.unit)
+        rows = [members, *(() if predictions.reference_in_mask is None else predictions.reference_in_mask)]
+        for row in rows:
+            check_members(row, units, settings.unit)
         kind = f"saved {predictions.kind} of one model"
         n_references = 0 if predictions.reference_logits is None else len(predictions.reference_logits)
         facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
@@ -108,6 +132,8 @@ class SavedPredictions:
             facts["file"] = Path(self.given).name
             facts |= {"columns": predictions.reading} if predictions.reading else {}
             facts |= {f"--{name}": _listed(value) for name, value in self.columns.given.items()}
+        facts |= {"rows": "; ".join(warnings)} if (warnings := self.warnings(settings.unit)) else {}
+        facts |= unit_facts(settings.unit, Design(members[None], units=units))
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = stored_signals(settings, self.task)
@@ -119,10 +145,16 @@ class SavedPredictions:
             )
 
         def collect(folder: Path, _progress: Progress) -> Evidence:
-            bank = _write_bank(folder, predictions, members, names, settings.reuse)
-            return Evidence(bank, _metadata(predictions, members), config)
+            bank = _write_bank(folder, predictions, units, names, settings.reuse)
+            return Evidence(bank, _metadata(predictions, members, units), config)
 
-        return PreparedAudit(config, members[None], 1 + n_references, collect)
+        of_units = members[first_of_units(_rows(predictions), settings.unit)]
+        return PreparedAudit(config, of_units[None], 1 + n_references, collect)
+
+
+def _rows(predictions: Predictions) -> Rows:
+    """With all columns that may say whose record it is."""
+    return Rows(predictions.ids, predictions.name, {**predictions.repeated, **predictions.groups})
 
 
 def _listed(value: str | tuple[str, ...]) -> str:
@@ -130,11 +162,11 @@ def _listed(value: str | tuple[str, ...]) -> str:
 
 
 def _write_bank(
-    folder: Path, predictions: Predictions, is_member: BoolArray, names: tuple[str, ...], reuse: bool
+    folder: Path, predictions: Predictions, units: IntArray | None, names: tuple[str, ...], reuse: bool
 ) -> Bank:
     """The predictions as a bank: the target first, then the references."""
     scratch, references = Scratch(folder), predictions.reference_logits
-    design = _design(predictions, is_member, scratch)
+    design = _design(predictions, units, scratch)
 
     def row(model: int) -> dict[str, AnyArray]:
         logits = predictions.logits if model == 0 or references is None else references[model - 1]
@@ -144,13 +176,13 @@ def _write_bank(
     return write_rows(folder, identity, design, predictions.labels, row, note, reuse)
 
 
-def _design(predictions: Predictions, is_member: BoolArray, scratch: Scratch) -> Design:
+def _design(predictions: Predictions, units: IntArray | None, scratch: Scratch) -> Design:
     references = predictions.reference_in_mask
     in_mask = scratch.empty((1 if references is None else 1 + len(references), len(predictions)), np.bool_)
-    in_mask[0] = is_member
+    in_mask[0] = predictions.is_member
     for row, members in zip(in_mask[1:], () if references is None else references, strict=True):
         row[:] = members
-    return Design(in_mask)
+    return Design(in_mask, units=units)
 
 
 def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) -> Identity:
@@ -171,7 +203,7 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
     )
 
 
-def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
+def _metadata(predictions: Predictions, is_member: BoolArray, units: IntArray | None) -> RecordMetadata:
     from leakscope.evaluate.hygiene.shift import search_for_shift
 
     labels: AnyArray = predictions.labels
@@ -179,7 +211,7 @@ def _metadata(predictions: Predictions, is_member: BoolArray) -> RecordMetadata:
         labels = np.array(predictions.class_names, dtype=np.str_)[labels]
     elif predictions.is_classification:
         labels = labels.astype(f"U{len(str(predictions.n_classes))}")
-    shift = search_for_shift(partial(_features_of, predictions), is_member).scores()
+    shift = search_for_shift(partial(_features_of, predictions), is_member, units=units).scores()
     return RecordMetadata(predictions.ids, labels, predictions.groups, shift_scores=shift)
 
 

@@ -7,9 +7,12 @@ are refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, IntArray
 from leakscope.data.column_file import MISSING_GROUP
@@ -19,6 +22,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
 _CANARY = "canary "
+_LOG_CHANCE = -20.0
 _FEWEST_ROWS, _FEWEST_PEOPLE, _MOST_ROWS_EACH, _LARGEST_SHARE = 20, 10, 100, 0.9
 _ID = re.compile(r"(^|[ _.-])(id|ids|key|uuid|guid|ID|KEY)$|(?<=[a-z])(Id|ID)$")
 _PEOPLE = frozenset({
@@ -28,7 +32,21 @@ _PEOPLE = frozenset({
 _MISSING = (MISSING_GROUP, "", "nan", "NaN", "None")
 
 
-def units_of(records: Records, unit: str | None) -> IntArray | None:
+class Rows(NamedTuple):
+    """What is known of rows that are no records of ours.
+
+    Attributes:
+        ids: str (rows,).
+        name: of the file.
+        groups: column name -> str (rows,).
+    """
+
+    ids: npt.NDArray[np.str_]
+    name: str
+    groups: Mapping[str, npt.NDArray[np.str_]]
+
+
+def units_of(records: Records | Rows, unit: str | None) -> IntArray | None:
     """The unit of each record; None where every record is its own.
 
     Raises:
@@ -57,7 +75,7 @@ def units_of(records: Records, unit: str | None) -> IntArray | None:
     return units
 
 
-def first_of_units(records: Records, unit: str | None) -> IntArray | slice:
+def first_of_units(records: Records | Rows, unit: str | None) -> IntArray | slice:
     """One record of each unit, in the order of the units; all records where every record is its own."""
     units = units_of(records, unit)
     return slice(None) if units is None else np.unique(units, return_index=True)[1]
@@ -121,6 +139,20 @@ def are_people(name: str, n_values: int, n_rows: int) -> bool:
     """Whether a column looks like ids of people with several rows each, by its name and number of values."""
     is_repeated = n_rows / _MOST_ROWS_EACH <= n_values <= _LARGEST_SHARE * n_rows
     return is_repeated and n_values >= _FEWEST_PEOPLE and _names_people(name)
+
+
+def rows_that_belong_together(columns: Mapping[str, npt.NDArray[np.str_]], is_member: BoolArray) -> list[str]:
+    """Columns whose values never occur both among members and non-members, which chance would not do."""
+    return [name for name, values in columns.items() if _log_chance(values, is_member) < _LOG_CHANCE]
+
+
+def _log_chance(values: npt.NDArray[np.str_], is_member: BoolArray) -> float:
+    """Log probability that no value is on both sides, if each row were drawn by itself; 0 where one is."""
+    _, codes, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    n_members, share = np.bincount(codes, weights=is_member), float(is_member.mean())
+    if len(sizes) < _FEWEST_PEOPLE or ((n_members > 0) & (n_members < sizes)).any():
+        return 0.0
+    return float(np.log(share**sizes + (1 - share) ** sizes)[sizes > 1].sum())
 
 
 def _values_of_features(records: Records) -> dict[str, int]:

@@ -252,9 +252,12 @@ def _show_columns(source: Source, unit: str | None) -> None:
     """How the columns of a table were read, before models are trained on it."""
     from leakscope.audits.given import GivenTarget
     from leakscope.audits.population import TrainedPopulation, column_lines
+    from leakscope.audits.predictions import SavedPredictions
 
     if isinstance(source, TrainedPopulation | GivenTarget):
         print_lines(console(), column_lines(source.records, source.recipe, unit))
+    elif isinstance(source, SavedPredictions):
+        print_lines(console(), [f"Warning: {line}." for line in source.warnings(unit)])
 
 
 def exit_by_outcome(verdict: Verdict, printed: bool) -> None:

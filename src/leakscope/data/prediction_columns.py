@@ -181,7 +181,7 @@ def _predictions(
     logits = _logits(file, [target], labels, scratch)[0]
     check_assumed(labels.order, logits, labels.values, target.names)
     taken = {*roles, *members, *(column for model in (target, *references) for column in model.names)}
-    groups, unused = _groups(file, [column for column in file.names if column not in taken])
+    groups, repeated, unused = _groups(file, [column for column in file.names if column not in taken])
     return Predictions(
         logits=logits,
         labels=labels.values,
@@ -194,6 +194,7 @@ def _predictions(
         reference_in_mask=_in_mask(file, members, scratch) if references else None,
         class_names=labels.order.names,
         reading=_reading(roles, target, labels.order, groups, unused),
+        repeated=repeated,
     )
 
 
@@ -217,7 +218,7 @@ def _reading(
     parts += [f"ids from {roles.id!r}"] if roles.id else ["records numbered by row"]
     parts += [f"groups from {listed([repr(name) for name in groups], _SHOWN)}"] if groups else []
     shown = listed([repr(name) for name in unused], _SHOWN)
-    parts += [f"not used: {shown}, of more than {_MOST_GROUPS} values"] if unused else []
+    parts += [f"no groups from {shown}, of more than {_MOST_GROUPS} values"] if unused else []
     return "; ".join(parts)
 
 
@@ -232,16 +233,22 @@ def _ids(file: ColumnFile, column: str | None) -> AnyArray:
         ) from error
 
 
-def _groups(file: ColumnFile, names: Sequence[str]) -> tuple[dict[str, AnyArray], list[str]]:
-    """The columns that divide the records into groups, and those with too many values for that."""
-    groups, unused = {}, []
+def _groups(
+    file: ColumnFile, names: Sequence[str]
+) -> tuple[dict[str, AnyArray], dict[str, AnyArray], list[str]]:
+    """The columns that divide the records into groups; those with too many values, some of which repeat; all
+    with too many values."""
+    groups, repeated, unused = {}, {}, []
     for name in names:
         series = file.column(name)
-        if series.n_unique() > _MOST_GROUPS:
-            unused.append(name)
-        else:
+        n_values = series.n_unique()
+        if n_values <= _MOST_GROUPS:
             groups[name] = group_of(series)
-    return groups, unused
+            continue
+        unused.append(name)
+        if n_values < file.n_rows and not series.dtype.is_float():
+            repeated[name] = group_of(series)
+    return groups, repeated, unused
 
 
 def _logits(

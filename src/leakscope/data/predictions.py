@@ -63,6 +63,8 @@ class Predictions:
         reference_in_mask: bool (references, records), whom each of those was trained on.
         class_names: what class 0, 1, ... is called; empty: the classes are only numbered.
         reading: how the columns of a file were read, as a sentence; empty where there are none.
+        repeated: column name -> str (records,), columns with too many values for groups, some of which
+            repeat: they may say whose record it is.
     """
 
     logits: Float32Array
@@ -76,6 +78,7 @@ class Predictions:
     reference_in_mask: BoolArray | None = None
     class_names: tuple[str, ...] = ()
     reading: str = ""
+    repeated: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_shapes(self)
