@@ -23,6 +23,7 @@ from leakscope.stats.differences import (
     advantage_difference,
     auc_difference,
     rate_difference,
+    tpr_difference,
 )
 from leakscope.stats.intervals import Interval
 from leakscope.stats.parts import advantage_parts, advantage_thresholds
@@ -64,15 +65,13 @@ class OneModelFigures:
             return Difference(np.nan, Interval(np.nan, np.nan, level, reason))
         if key.attack is None:
             return rate_difference(first._correct_counts(key), second._correct_counts(key), level)
-        if key.measure == "auc":
-            scores = first.scores[key.attack], second.scores[key.attack]
-            return auc_difference(*scores, first.is_member, second.is_member, level)
-        values = first._value(key), second._value(key)
-        sizes = first._sizes, second._sizes
         if key.measure == "advantage":
-            return advantage_difference(values, *sizes, level)
-        hits, other_hits = ((round(tpr * n[0]), n[0]) for tpr, n in zip(values, sizes, strict=True))
-        return rate_difference(hits, other_hits, level)
+            values = first._value(key), second._value(key)
+            return advantage_difference(values, first._sizes, second._sizes, level)
+        scores = first.scores[key.attack], second.scores[key.attack]
+        if key.fpr is None:
+            return auc_difference(*scores, first.is_member, second.is_member, level)
+        return tpr_difference(*scores, first.is_member, second.is_member, key.fpr, level)
 
     def _value(self, key: FigureKey) -> float:
         """A figure over all records of this subset."""

@@ -30,7 +30,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
-from leakscope.evaluate.curve_variances import CurveVariances, curve_variances
+from leakscope.evaluate.curve_variances import CurveVariances, curve_variances, of_one_target
 from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
@@ -183,7 +183,10 @@ def _curve_figures(
         is_rate: bool = True,
     ) -> Figure:
         defined = np.where(counts, np.array(values), np.nan)
-        return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
+        if len(sides) > 1:
+            return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
+        own = of_one_target(variance, *map(len, sides[0]))
+        return figure_of_targets(defined, own, otherwise, is_rate=is_rate, n_most=n_members)
 
     def of_rate(rate: float, level: float) -> Interval:
         return clopper_pearson(round(rate * n_members), n_members, level)

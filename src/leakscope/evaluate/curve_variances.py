@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import on_threads
@@ -69,6 +70,18 @@ def curve_variances(
         own_rates,
         {fpr: (of_tpr.at_least(own_rates.get(fpr, of_tpr)), of_fpr) for fpr, of_tpr, of_fpr in pairs},
     )
+
+
+def of_one_target(variance: Variance, n_members: int, n_nonmembers: int) -> Variance:
+    """The variance of a rate of one target, or of a difference of rates, where a side may have few records.
+
+    The scatter over few records is itself uncertain, as Student's t allows for. A rate of 0 or 1 has none, so
+    that of one success more counts in addition.
+    """
+    n_fewer = max(min(n_members, n_nonmembers) - 1, 1)
+    student = float(special.stdtrit(n_fewer, 0.995) / special.ndtri(0.995))
+    of_one_more = 1 / (n_members + 2) ** 2 + 1 / (n_nonmembers + 2) ** 2
+    return variance._replace(like_these=student**2 * variance.like_these + of_one_more)
 
 
 def _curve_parts(

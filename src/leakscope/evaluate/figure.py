@@ -25,6 +25,7 @@ def figure_of_targets(
     otherwise: Callable[[float, float], Interval],
     *,
     is_rate: bool = True,
+    n_most: float = np.inf,
 ) -> Figure:
     """The mean over targets with both intervals, or the value of the only target with one; all from 0 to 1.
 
@@ -33,13 +34,16 @@ def figure_of_targets(
         variance: of the mean.
         otherwise: value, level -> interval, where the variance is 0, as for an attack that is always right.
         is_rate: whether the variance of the figure vanishes at 0 and 1, as that of a rate.
+        n_most: records that a rate of one target is about; it cannot be better known than that of so many.
     """
     defined = values[~np.isnan(values)]
     if not len(defined):
         return UNDEFINED
     sd = float(defined.std(ddof=1)) if len(defined) > 1 else None
     mean, several = float(defined.mean()), len(values) > 1
-    return figure_with_intervals(mean, sd, variance, otherwise, several=several, is_rate=is_rate)
+    return figure_with_intervals(
+        mean, sd, variance, otherwise, several=several, is_rate=is_rate, n_most=n_most
+    )
 
 
 def figure_with_intervals(
@@ -51,6 +55,7 @@ def figure_with_intervals(
     several: bool,
     is_rate: bool = True,
     n_independent: int = 0,
+    n_most: float = np.inf,
 ) -> Figure:
     """A figure over `several` targets, or of one, with its intervals; arguments as in `figure_of_targets`.
 
@@ -67,8 +72,11 @@ def figure_with_intervals(
             return interval.low, interval.high
         quantile = variance.quantile(level, these_records=these_records)
         if is_rate and 0 < value < 1:
-            return wilson(value, error, quantile, n_independent)
+            return wilson(value, error, quantile, n_independent, n_most)
         low, high = np.clip([mean - quantile * error, mean + quantile * error], 0.0, 1.0).tolist()
+        if is_rate:  # 0 or 1: that none was called, or all were, says nothing about the spread
+            interval = otherwise(value, level)
+            low, high = min(low, interval.low), max(high, interval.high)
         return low, high
 
     low, high = ends(LEVEL, these_records=False)

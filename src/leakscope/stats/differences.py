@@ -6,6 +6,7 @@ All are "other minus baseline":
   because targets that share references scatter less than their mean does. Populations with the same design
   leave out the same models, so what these have in common cancels.
 - `auc_difference`: of two models' AUCs on the same records, after DeLong et al. (1988).
+- `tpr_difference`: of two models' TPRs on the same records, each at the threshold of its own non-members.
 - `rate_difference`: of two rates at given thresholds (Newcombe 1998, square-and-add).
 - `advantage_difference`: of two advantages, whose thresholds are chosen on the same scores.
 - `recovered_difference`: of two figures of which only the intervals are known (Zou and Donner 2008).
@@ -25,7 +26,9 @@ from leakscope.stats.intervals import (
     advantage_interval,
     check_level,
     clopper_pearson,
+    is_mostly_one_value,
 )
+from leakscope.stats.parts import ranked, tpr_parts, tpr_slope
 
 
 class Difference(NamedTuple):
@@ -129,8 +132,49 @@ def auc_difference(
             nothing = Interval(-1.0, 1.0, level, "none: a single record of some membership")
             return Difference(second_auc - first_auc, nothing)
         variance += len(own) * float(own.var(ddof=1))
+        if is_mostly_one_value(own):  # placements that differ may be missing by chance
+            variance += 2 / (len(own) + 2) ** 2
     half_width = -special.ndtri((1 - level) / 2) * np.sqrt(variance)
     return _around(second_auc - first_auc, half_width, level, "DeLong, paired by record")
+
+
+def tpr_difference(
+    baseline: FloatArray,
+    other: FloatArray,
+    baseline_members: BoolArray,
+    other_members: BoolArray,
+    fpr: float,
+    level: float = 0.95,
+) -> Difference:
+    """Difference of two models' TPRs at an FPR on the same records; arguments as in `auc_difference`.
+
+    Each model's non-members set its threshold, so the parts of all records in both TPRs are compared
+    (`leakscope.stats.parts`). Few non-members reach a low FPR, so Student's t has as many degrees of freedom
+    as do. TPRs near 0 or 1 hardly vary from record to record by chance; their interval is at least that of
+    two rates at given thresholds.
+    """
+    check_level(level)
+    first, second = (
+        _tpr_parts(scores, members, fpr)
+        for scores, members in ((baseline, baseline_members), (other, other_members))
+    )
+    apart, value = second - first, float(second.sum() - first.sum())
+    n_at_threshold = fpr * min(int((~members).sum()) for members in (baseline_members, other_members))
+    quantile = float(special.stdtrit(max(n_at_threshold, 1.0), (1 + level) / 2))
+    half_width = quantile * float(np.sqrt(len(apart) * apart.var(ddof=1)))
+    hits, other_hits = (
+        (round(float(np.clip(parts.sum(), 0, 1)) * n), n)
+        for parts, n in ((first, int(baseline_members.sum())), (second, int(other_members.sum())))
+    )
+    _, fixed = rate_difference(hits, other_hits, level)
+    low, high = min(value - half_width, fixed.low), max(value + half_width, fixed.high)
+    return Difference(value, Interval(low, high, level, "parts of records, Student's t"))
+
+
+def _tpr_parts(scores: FloatArray, is_member: BoolArray, fpr: float) -> FloatArray:
+    """Parts of one model's records in its TPR; float64 (records,)."""
+    ranks = ranked(np.asarray(scores, dtype=np.float64)[None], is_member[None])
+    return tpr_parts(ranks, fpr, tpr_slope(ranks, fpr))
 
 
 def rate_difference(baseline: tuple[int, int], other: tuple[int, int], level: float = 0.95) -> Difference:

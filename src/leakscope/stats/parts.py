@@ -191,11 +191,12 @@ def tpr_parts(
     """Parts in the mean TPR at an expected FPR, where the ROC curve has this slope; float64 (..., records).
 
     Non-members set the threshold, so they have a part: one more above it moves it up, which costs as many
-    members as the ROC curve's slope says. `means` as in `auc_parts`.
+    members as the ROC curve's slope says. The one at the threshold counts among them; without it, a threshold
+    at the highest non-member would seem to be known for sure. `means` as in `auc_parts`.
     """
     called = _called(ranks, fpr)
     of_targets = _equal(len(called)) if means is None else means
-    of_nonmembers, _ = _deviations(called, ranks.nonmembers, of_targets)
+    of_nonmembers, _ = _deviations(_called(ranks, fpr, n_more=1), ranks.nonmembers, of_targets)
     return _rate_parts(called, ranks.members, of_targets) - np.asarray(slope)[..., None] * of_nonmembers
 
 
@@ -318,12 +319,14 @@ def _rank_of_threshold(ranks: Ranked, fpr: float) -> tuple[IntArray, FloatArray]
     return lower.astype(np.int64), rank - lower
 
 
-def _called(ranks: Ranked, fpr: float) -> FloatArray:
+def _called(ranks: Ranked, fpr: float, n_more: int = 0) -> FloatArray:
     """1 for a record above the non-member that sets the threshold, 0 below, between at interpolated ranks.
 
-    Records that tie with that non-member are above it with the probability of a random order.
+    Records that tie with that non-member are above it with the probability of a random order. With `n_more`,
+    the threshold is so many non-members lower.
     """
     rank, beyond = _rank_of_threshold(ranks, fpr)
+    rank = rank + n_more
     called = _above(ranks, rank)
     if not beyond.any():
         return called

@@ -116,9 +116,13 @@ def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
         return Outcome(NAME, "ok", "The target is more accurate than guessing on its members.", numbers)
     # A model of a rare class may name the frequent one always, and still be right to do so.
     is_worse = special.bdtr(n_correct, n, guessing) < ALARM
-    status: Status = "failed" if is_worse or guessing * len(counts) <= _NEARLY_EQUAL else "warning"
-    sentence = (
-        f"The target has an accuracy of {n_correct / n:.1%} on its own members, no better than always naming "
-        f"the most frequent class ({guessing:.1%})."
-    )
+    is_close = n_correct / n < guessing + _FAILS_FROM and guessing * len(counts) <= _NEARLY_EQUAL
+    status: Status = "failed" if is_worse or is_close else "warning"
+    always = f"always naming the most frequent class ({guessing:.1%})"
+    sentence = f"The target has an accuracy of {n_correct / n:.1%} on its own members, worse than {always}."
+    if not is_worse:
+        sentence = (
+            f"The target has an accuracy of {n_correct / n:.1%} on its own members. With {n:,} of them, that "
+            f"cannot be distinguished from {always}."
+        )
     return Outcome(NAME, status, sentence, numbers, CAUSES[:3])
