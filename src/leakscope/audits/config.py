@@ -15,7 +15,7 @@ from typing import Any
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.config_data import OF_A_FILE, DataSection, Surroundings, read_data
 from leakscope.audits.config_model import ModelSection, recipe_of, training_defaults, unused_model_settings
-from leakscope.audits.settings import TRAINING, AuditSettings
+from leakscope.audits.settings import TRAINING, UNITS, AuditSettings
 from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
 from leakscope.data.canaries import Canaries
@@ -238,7 +238,7 @@ def _section(cls: type[Any], content: Toml, name: str, problems: Problems) -> An
 
 
 def _settings(path: Path, content: Toml, text: str, problems: Problems) -> AuditSettings | None:
-    given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING))
+    given = table_values(content, "population", AuditSettings, problems, sorted(TRAINING | UNITS))
     of_attacks = table_values(content, "attacks", AttacksSection, problems)
     if "gate" in content:
         of_gate = table_values(content, "gate", Gate, problems)

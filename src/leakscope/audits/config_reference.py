@@ -20,7 +20,7 @@ from leakscope.audits.config import (
 from leakscope.audits.config_data import DataSection
 from leakscope.audits.config_examples import EXAMPLES
 from leakscope.audits.config_model import ModelSection
-from leakscope.audits.settings import JUDGING, PLANTED, STORED, TRAINING, AuditSettings
+from leakscope.audits.settings import JUDGING, PLANTED, STORED, TRAINING, UNITS, AuditSettings
 from leakscope.bank.results import attribute_docs
 from leakscope.data.canaries import Canaries
 from leakscope.disk.toml_text import toml_value
@@ -70,7 +70,7 @@ class Table(NamedTuple):
 def config_tables() -> tuple[Table, ...]:
     """Every table of a config file, those inside others after them."""
     training = [f.name for f in dataclasses.fields(Recipe) if f.name not in _OF_NETS]
-    population = [f.name for f in dataclasses.fields(AuditSettings) if f.name in TRAINING]
+    population = [f.name for f in dataclasses.fields(AuditSettings) if f.name in TRAINING | UNITS]
     parts: tuple[tuple[str, type, Sequence[str]], ...] = (
         ("data", DataSection, ()),
         ("model", ModelSection, ()),
@@ -164,6 +164,6 @@ def _actual_defaults(cls: type) -> dict[str, object]:
     """What settings of an audit are where they are not given; the dataclass only says that they are not."""
     if cls is not AuditSettings:
         return {}
-    uses = JUDGING | TRAINING | STORED | PLANTED
+    uses = JUDGING | TRAINING | UNITS | STORED | PLANTED
     resolved = AuditSettings().resolve((), (), uses, CLASSIFICATION)
-    return {name: getattr(resolved, name) for name in TRAINING}
+    return {name: getattr(resolved, name) for name in TRAINING | UNITS}

@@ -28,7 +28,7 @@ from leakscope.audits.population import (
     training_request,
 )
 from leakscope.audits.rows import models_per_block, signals_of, write_rows
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, TRAINING, UNITS, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.audits.units import check_members, first_of_units, unit_facts, units_of
 from leakscope.bank.bank import Bank
@@ -77,7 +77,7 @@ class GivenTarget:
     recipe: AnyRecipe
     outputs: OutputFilter = NO_FILTER
 
-    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING | UNITS
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     def __post_init__(self) -> None:

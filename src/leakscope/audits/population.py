@@ -15,6 +15,7 @@ from leakscope.audits.settings import (
     PLANTED,
     STORED,
     TRAINING,
+    UNITS,
     ResolvedSettings,
 )
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
@@ -67,7 +68,7 @@ class TrainedPopulation:
     recipe: AnyRecipe
     outputs: OutputFilter = NO_FILTER
 
-    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING | PLANTED
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | TRAINING | UNITS | PLANTED
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @property

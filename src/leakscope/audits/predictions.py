@@ -18,7 +18,7 @@ from leakscope.attacks.base import Attack, Audit, References
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import evaluation_config, stored_signals
 from leakscope.audits.rows import models_per_block, signals_of, write_rows
-from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, ResolvedSettings
+from leakscope.audits.settings import DEFAULT_FPR_BUDGETS, JUDGING, STORED, UNITS, ResolvedSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress
 from leakscope.audits.units import (
     Rows,
@@ -58,7 +58,7 @@ class SavedPredictions:
     given: Predictions | Path | str
     columns: PredictionColumns = BY_NAME
 
-    uses: ClassVar[frozenset[str]] = JUDGING | STORED | {"unit"}
+    uses: ClassVar[frozenset[str]] = JUDGING | STORED | UNITS
     default_fpr_budgets: ClassVar[tuple[float, ...]] = DEFAULT_FPR_BUDGETS
 
     @cached_property

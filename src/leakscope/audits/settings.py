@@ -29,10 +29,10 @@ DEFAULT_FPR_BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
 JUDGING = frozenset({"attacks", "fpr", "gate", "claim"})
 """Settings of the evaluation, which every audit uses."""
-TRAINING = frozenset(
-    {"models", "design", "unit", "seed", "signals", "queries", "device", "engine", "address"}
-)
+TRAINING = frozenset({"models", "design", "seed", "signals", "queries", "device", "engine", "address"})
 """Settings of the population that is trained."""
+UNITS = frozenset({"unit"})
+"""Who is a member."""
 PLANTED = frozenset({"canaries"})
 """What is planted among the records, before models are trained on them."""
 STORED = frozenset({"reuse", "fresh"})
