@@ -184,7 +184,7 @@ class Round(NamedTuple):
     def is_due(self, cell: Cell, results: dict[str, Measured]) -> bool:
         done = results.get(key_of(cell))
         if not self.is_again:
-            return done is None
+            return done is None or "before" in done
         return done is not None and "again" not in done and bool(missed(key_of(cell), done["figures"]))
 
 

@@ -22,7 +22,8 @@ GATED = ("AUC,", "advantage,", "TPR at")
 
 Figures = dict[str, dict[str, float]]
 Measured = dict[str, Any]
-"""Number of `populations`, and `figures` by name; under `again`, the same of new populations."""
+"""Number of `populations`, and `figures` by name; under `again`, the same of new populations. `before` is what
+the code did not do yet when a cell was measured; it is then measured once more by the next run."""
 Results = dict[str, Measured]
 
 

@@ -96,6 +96,12 @@ def _summary(results: Results) -> Iterator[str]:
     if missing:
         names = dict.fromkeys(f"{cell.n_models} models, {cell.kind}, {cell.design}" for cell in missing)
         yield f"- Not measured: {'; '.join(names)}."
+    before: dict[str, list[str]] = {}
+    for key, result in results.items():
+        if "before" in result:
+            before.setdefault(result["before"], []).append(", ".join(key.split("|")))
+    for change, names in before.items():
+        yield f"- Measured before {change}: {'; '.join(names)}."
     for which in ("same", "new"):
         own = {key: r["figures"] for key, r in results.items() if key.endswith(which)}
         worst = [_worst(figures, name) for figures in own.values() for name in SURE]
