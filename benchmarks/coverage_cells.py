@@ -22,8 +22,8 @@ GATED = ("AUC,", "advantage,", "TPR at")
 
 Figures = dict[str, dict[str, float]]
 Measured = dict[str, Any]
-"""Number of `populations`, and `figures` by name; under `again`, the same of new populations. `before` is what
-the code did not do yet when a cell was measured; it is then measured once more by the next run."""
+"""Number of `populations`, and `figures` by name; under `again`, the same of new populations. `before` is
+what the code did not do yet when a cell was measured; the next run measures it once more."""
 Results = dict[str, Measured]
 
 
