@@ -212,7 +212,9 @@ def test_an_estimator_or_function_with_references_of_its_kind(
     }[kind]
     verdict = target.audit(tmp_path / "run", model, recipe, attacks=["loss", "lira"])
     assert verdict.results.accuracy.members.value == 1.0
-    assert verdict.results.attacks["loss"].auc.low > 0.5
+    # All of 200 members are right, and 196 of 200 others: by Fisher's exact test (p = 0.12) that may be chance.
+    auc = verdict.results.attacks["loss"].auc
+    assert auc.value == pytest.approx(0.51) and auc.low < 0.5 < auc.high
     facts = verdict.results.config.source.facts
     assert facts["kind"] == ("function" if kind == "function" else "fitted estimator")
     if kind == "file":
