@@ -212,7 +212,7 @@ def test_an_estimator_or_function_with_references_of_its_kind(
     }[kind]
     verdict = target.audit(tmp_path / "run", model, recipe, attacks=["loss", "lira"])
     assert verdict.results.accuracy.members.value == 1.0
-    # All of 200 members are right, and 196 of 200 others: by Fisher's exact test, p = 0.12, that may be chance.
+    # All of 200 members are right, and 196 of 200 others; Fisher's exact test (p = 0.12): it may be chance.
     auc = verdict.results.attacks["loss"].auc
     assert auc.value == pytest.approx(0.51) and auc.low < 0.5 < auc.high
     facts = verdict.results.config.source.facts
