@@ -18,19 +18,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from leakscope.array_types import AnyArray, FloatArray
-from leakscope.data.predictions import Kind
+from leakscope.array_types import AnyArray
 from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of, user_file
 from leakscope.errors import InputError, first_line
 from leakscope.frames.frame import Frame
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
 from leakscope.models.estimator_file import check_estimator, load_estimator, predicts_numbers
+from leakscope.models.outputs import ModelOutputs, are_probabilities, as_array, columns_of, joined_outputs
 from leakscope.models.perceptron import perceptron_of
 from leakscope.models.plain_weights import plain_state
 from leakscope.recipe import Option
@@ -43,20 +42,6 @@ if TYPE_CHECKING:
 BATCH_SIZE = 512
 """Records in one query of a network or a function."""
 _ESTIMATOR_BATCH_SIZE = 8192
-_SUM_TOLERANCE = 1e-3  # of a row of probabilities: float16 rounds to about that
-
-
-class ModelOutputs(NamedTuple):
-    """A model's outputs on some records.
-
-    Attributes:
-        logits: float32 (records, classes), finite; log-probabilities where the model gives probabilities; one
-            column of numbers of a regression model.
-        kind: what the model gives.
-    """
-
-    logits: npt.NDArray[np.float32]
-    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -103,7 +88,7 @@ class NetWeights:
         """
         plain = self._plain_outputs(features, len(class_names) or 1)
         if plain is not None:
-            outputs = _joined_outputs([plain], len(features), class_names, f"net={self.net!r}")
+            outputs = joined_outputs([plain], len(features), class_names, f"net={self.net!r}")
             return ModelOutputs(outputs.astype(np.float32), "logits" if class_names else "outputs")
         import torch
 
@@ -117,7 +102,7 @@ class NetWeights:
             for rows in blocks(len(features), BATCH_SIZE):
                 inputs = self._inputs(torch.from_numpy(np.array(features[rows], order="C")).to(device))
                 logits.append(_run_net(net, inputs))
-        outputs = _joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
+        outputs = joined_outputs(logits, len(features), class_names, f"net={self.net!r}")
         return ModelOutputs(outputs.astype(np.float32), "logits" if class_names else "outputs")
 
     def describe(self) -> dict[str, str]:
@@ -223,12 +208,12 @@ class FittedEstimator:
             self._query(self.fitted.predict, _flat_rows(features, rows))
             for rows in blocks(len(features), _ESTIMATOR_BATCH_SIZE)
         ]
-        outputs = _joined_outputs(returned, len(features), (), name)
+        outputs = joined_outputs(returned, len(features), (), name)
         return ModelOutputs(outputs.astype(np.float32), "outputs")
 
     def _predict(self, features: Any) -> AnyArray:
         probabilities = self._query(self.fitted.predict_proba, features)
-        return _joined_outputs(
+        return joined_outputs(
             [probabilities], features.shape[0], self.class_names, type(self.fitted).__name__
         )
 
@@ -236,7 +221,7 @@ class FittedEstimator:
         try:
             with warnings.catch_warnings():  # columns are passed in the file's order, without their names
                 warnings.filterwarnings("ignore", ".*feature names", UserWarning)
-                return _as_array(predict(features))
+                return as_array(predict(features))
         except ValueError as error:
             name = type(self.fitted).__name__
             n_features = features.shape[1] if len(features.shape) > 1 else 1
@@ -280,8 +265,8 @@ class PredictFunction:
     def outputs(self, features: AnyArray, class_names: Sequence[str]) -> ModelOutputs:
         """As `NetWeights.outputs`; the function is called with at most `BATCH_SIZE` records at once."""
         queries = (np.array(features[rows]) for rows in blocks(len(features), BATCH_SIZE))
-        returned = [_as_array(self.function(query)) for query in queries]
-        outputs = _joined_outputs(returned, len(features), class_names, "predict")
+        returned = [as_array(self.function(query)) for query in queries]
+        outputs = joined_outputs(returned, len(features), class_names, "predict")
         if not class_names:
             return ModelOutputs(outputs.astype(np.float32), "outputs")
         if are_probabilities(outputs):
@@ -323,73 +308,12 @@ def model_from_file(
     return NetWeights(path, net, net_options or {}, pixel_mean, pixel_std, device)
 
 
-def _as_array(outputs: Any) -> FloatArray:
-    """What a model returned, as an array of numbers."""
-    if hasattr(outputs, "detach"):  # a torch tensor; numpy has no bfloat16
-        outputs = outputs.detach().cpu().double().numpy()
-    try:
-        return np.asarray(outputs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the model returned {type(outputs).__name__}, expected an array of numbers (records, classes)"
-        ) from error
-
-
-def _joined_outputs(
-    returned: Sequence[AnyArray], n_records: int, class_names: Sequence[str], source: str
-) -> FloatArray:
-    """All batches as one float64 array (records, classes), finite also as float32; (records, 1) of numbers.
-
-    Raises:
-        InputError: that is not what was returned; `source` is named.
-    """
-    expected = (n_records, len(class_names) or 1)
-    if not class_names:
-        returned = [batch[:, None] if batch.ndim == 1 else batch for batch in returned]
-    same_shape = len({batch.shape[1:] for batch in returned}) == 1
-    outputs = np.concatenate(returned) if same_shape else np.empty(0)
-    if outputs.shape != expected:
-        shapes = f"outputs of shape {outputs.shape}" if same_shape else "batches of different shapes"
-        raise InputError(
-            f"{source} returned {shapes}, expected {expected}: one row per record, "
-            f"{'one column per class' if class_names else 'one number each'}"
-        )
-    finite = (np.abs(outputs) <= np.finfo(np.float32).max).all(axis=1)  # false for NaN
-    if not finite.all():
-        n_bad, first = int((~finite).sum()), int(np.argmin(finite))
-        raise InputError(
-            f"{source} returned NaN or infinite outputs for {n_bad:,} of {n_records:,} records "
-            f"(first: record {first})"
-        )
-    return outputs
-
-
-def are_probabilities(outputs: AnyArray) -> bool:
-    """Whether every row lies in [0, 1] and adds up to 1."""
-    inside = (outputs >= -_SUM_TOLERANCE) & (outputs <= 1 + _SUM_TOLERANCE)
-    sums = outputs.sum(axis=1, dtype=np.float64)
-    return bool(inside.all() and (np.abs(sums - 1) <= _SUM_TOLERANCE).all())
-
-
 def _run_net(net: torch.nn.Module, inputs: torch.Tensor) -> AnyArray:
     try:
-        return _as_array(net(inputs))
+        return as_array(net(inputs))
     except RuntimeError as error:  # shapes that do not fit
         shape = tuple(inputs.shape[1:])
         raise InputError(f"the net cannot take records of shape {shape}: {first_line(error)}") from error
-
-
-def columns_of(model_classes: Sequence[str], class_names: Sequence[str], name: str) -> list[int]:
-    """Which class of the records each column of the model means: by name, else by number."""
-    if set(model_classes) <= set(class_names):
-        return [list(class_names).index(c) for c in model_classes]
-    if list(model_classes) == [str(number) for number in range(len(class_names))]:
-        return list(range(len(class_names)))
-    unknown = [c for c in model_classes if c not in class_names]
-    raise InputError(
-        f"{name} was fitted on {len(model_classes)} classes, of which the records do not have "
-        f"{', '.join(unknown[:4])}; the records have {', '.join(list(class_names)[:4])}"
-    )
 
 
 def _file_facts(path: Path) -> dict[str, str]:

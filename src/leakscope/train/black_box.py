@@ -12,7 +12,7 @@ import torch
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.errors import UntrainableError
 from leakscope.frames.frame import Frame
-from leakscope.models.given import are_probabilities
+from leakscope.models.outputs import are_probabilities
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe
 from leakscope.signals.asked import NOTHING_ELSE, Asked, check_queries_of_table

@@ -11,8 +11,9 @@ from leakscope.array_types import AnyArray, BoolArray
 from leakscope.data.tokens import LocalTokenizer, load_tokenizer
 from leakscope.errors import InputError
 from leakscope.models.fine_tuned import FineTuned, class_names_of
-from leakscope.models.given import columns_of, torch_device
+from leakscope.models.given import torch_device
 from leakscope.models.language import Base
+from leakscope.models.outputs import columns_of
 from leakscope.recipe import AnyRecipe
 from leakscope.train.adapters.checks import check_tokens
 from leakscope.train.adapters.choice import base_of
