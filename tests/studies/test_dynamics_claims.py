@@ -18,6 +18,7 @@ from leakscope.hardness.over_training import EarlyCorrelations
 from leakscope.studies.claims import Outcome, Settled
 from leakscope.studies.dynamics.claims import PUBLICATION, RULES, settle
 from leakscope.studies.dynamics.evidence import (
+    Evidence,
     Interval,
     PublishedRatio,
     level_outcome,
@@ -237,6 +238,14 @@ def test_populations_of_one_setting_are_averaged_with_what_they_differ_by(sgd: D
     fewer = _with_models(second, 10)  # more noise: another figure
     assert verdict("peak_entry_mnist", first, fewer).ours == alone.ours
     assert verdict("peak_entry_mnist", fewer, first).ours == alone.ours
+
+
+def test_a_population_without_logits_is_another_one_of_its_setting(sgd: DynamicsResults) -> None:
+    banks = ("one", "two", "three")
+    runs = [changed(sgd, {}, bank=bank, store_logits=bank != "three", seed=0) for bank in banks]
+    labels = [run.label for run in Evidence.of(runs).runs]
+    assert len(set(labels)) == 3
+    assert labels[2].endswith(", population 3)")
 
 
 def test_populations_that_agree_have_a_smaller_error_together() -> None:

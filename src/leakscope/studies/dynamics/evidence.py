@@ -258,8 +258,11 @@ class Evidence(NamedTuple):
 
 
 def _is_of_setting(one: RunResults, other: RunResults) -> bool:
-    """Whether both runs trained alike, on as many records; not whether they have as many models."""
-    first, second = (replace(run.setting, bank="", seed=0, models=4, universe=None) for run in (one, other))
+    """Whether both runs trained alike, on as many records; not whether as much of their models is known."""
+    first, second = (
+        replace(run.setting, bank="", seed=0, models=4, universe=None, store_logits=True, gradient_models=0)
+        for run in (one, other)
+    )
     return first == second and (one.epochs, one.population.records) == (
         other.epochs,
         other.population.records,
