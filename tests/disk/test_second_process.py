@@ -26,8 +26,8 @@ BEGINNING = """
     task = ShiftTask(features, is_member, 0, np.arange(90))
     started = []
 
-    def remembered(start=module._started):
-        started.append(start())
+    def remembered(when_idle, start=module._started):
+        started.append(start(when_idle))
         return started[-1]
 
     module._started = remembered
@@ -55,12 +55,38 @@ def test_results_are_the_same_and_matplotlib_stays_out() -> None:
             assert process.result() == started[0].pid
             assert "matplotlib" not in sys.modules
         assert not is_running() and np.array_equal(scores(), beside)
-        load(MODULES)
-        with second_process(MODULES):  # matplotlib is here already
-            assert np.array_equal(scores(), beside)
         with second_process(("json.tool",), is_needed=False):
             assert not is_running()
         assert len(started) == 1
+    """)
+
+
+def test_it_loads_modules_while_it_waits() -> None:
+    run("""
+        def is_loaded(name):
+            return Job(eval, f"{name!r} in __import__('sys').modules").result()
+
+        with second_process(("json.tool",), ("no_such_module", "colorsys")):
+            assert is_loaded("json.tool")
+            until = time.monotonic() + 60
+            while not is_loaded("colorsys") and time.monotonic() < until:
+                time.sleep(0.3)
+            assert is_loaded("colorsys") and "colorsys" not in sys.modules
+            assert not is_loaded("wave")
+    """)
+
+
+def test_a_waiting_job_comes_before_modules() -> None:
+    run("""
+        from pathlib import Path
+        from tempfile import mkdtemp
+
+        folder = Path(mkdtemp())
+        (folder / "slow_to_load.py").write_text("import time; time.sleep(2)")
+        sys.path.append(str(folder))
+        with second_process(("json.tool",), ("slow_to_load",)):
+            first, second = (Job(time.monotonic) for _ in range(2))
+            assert second.result() - first.result() < 2  # nothing was loaded between them
     """)
 
 

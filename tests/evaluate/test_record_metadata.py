@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope.errors import InputError
+from leakscope.evaluate.hygiene.shift import ShiftScores
 from leakscope.evaluate.record_metadata import RecordMetadata
 
 
@@ -17,7 +18,7 @@ def test_facts_survive_the_disk(tmp_path: Path) -> None:
         np.array(["yes", "no"]),
         {"label": np.array(["x", "ä"]), "town": np.array(["1", "2"])},
         np.array([0, 0]),
-        np.array([0.25, np.nan]),
+        ShiftScores(lambda: np.array([0.25, np.nan])),
     )
     given.write(tmp_path)
     found = RecordMetadata.read(tmp_path)

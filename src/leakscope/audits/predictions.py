@@ -204,15 +204,15 @@ def _identity(predictions: Predictions, design: Design, names: tuple[str, ...]) 
 
 
 def _metadata(predictions: Predictions, is_member: BoolArray, units: IntArray | None) -> RecordMetadata:
-    from leakscope.evaluate.hygiene.shift import search_for_shift
+    from leakscope.evaluate.hygiene.shift import ShiftScores, search_for_shift
 
     labels: AnyArray = predictions.labels
     if predictions.class_names:
         labels = np.array(predictions.class_names, dtype=np.str_)[labels]
     elif predictions.is_classification:
         labels = labels.astype(f"U{len(str(predictions.n_classes))}")
-    shift = search_for_shift(partial(_features_of, predictions), is_member, units=units).scores()
-    return RecordMetadata(predictions.ids, labels, predictions.groups, shift_scores=shift)
+    search = search_for_shift(partial(_features_of, predictions), is_member, units=units)
+    return RecordMetadata(predictions.ids, labels, predictions.groups, shift=ShiftScores(search.scores))
 
 
 def _features_of(predictions: Predictions, records: IntArray) -> AnyArray:

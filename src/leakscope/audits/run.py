@@ -7,6 +7,7 @@ Start here:
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
 KIND = "audit"
 RESULTS_TYPE = AuditResults
-_LOADED_BESIDE = "matplotlib.figure", "matplotlib.backends.backend_agg", "leakscope.evaluate.judge"
-"""What the second process loads while this one loads torch."""
+_LOADED_BESIDE = ("leakscope.evaluate.judge",)
+_LOADED_WHEN_IDLE = "matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"
+"""What the second process loads: at once, for its first jobs, and while it waits, for the pictures."""
 
 
 def _no_progress(_: float) -> None:
@@ -190,7 +192,9 @@ def run_audit(
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
     reuse_memory()
-    with collect_rarely(), second_process(_LOADED_BESIDE, is_needed=source.uses >= STORED):
+    # Where pictures can be drawn here without loading anything, a second process gains too little.
+    is_needed = source.uses >= STORED and _LOADED_WHEN_IDLE[1] not in sys.modules
+    with collect_rarely(), second_process(_LOADED_BESIDE, _LOADED_WHEN_IDLE, is_needed):
         prepared = prepare(settings, source)  # before anything is written
         _check_out(out)
         with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import select
 import subprocess
 import sys
 from collections import deque
@@ -29,6 +30,7 @@ from leakscope.disk.scratch import divide_threads
 MOST_BYTES = 1 << 26
 """Arrays that are sent to it, at most."""
 _PROCESSES = 2
+_SOON = 0.1  # seconds; a job that waits is sent when the one before it is answered
 _LAST_PICKLE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -98,15 +100,17 @@ class Job(Generic[Result]):
 
 
 @contextmanager
-def second_process(modules: Sequence[str], is_needed: bool = True) -> Iterator[None]:
+def second_process(
+    modules: Sequence[str], when_idle: Sequence[str] = (), is_needed: bool = True
+) -> Iterator[None]:
     """Starts it; within the block, jobs go to it.
 
     Args:
-        modules: what it loads at once. Where the first one is loaded here, a second process gains too little.
+        modules: what it loads at once.
+        when_idle: what it loads, one after the other, whenever no job is waiting.
         is_needed: false: nothing is started.
     """
-    is_needed = is_needed and modules[0] not in sys.modules and _cores() > 1
-    process = _started() if is_needed else None
+    process = _started(when_idle) if is_needed and _cores() > 1 else None
     second = None if process is None else _SecondProcess(process)
     token = _RUNNING.set(second)
     try:
@@ -171,13 +175,20 @@ def load(modules: Sequence[str]) -> None:
             continue
 
 
-def serve() -> None:
-    """What the second process does: one job after the other, until its input ends."""
+def serve(when_idle: Sequence[str] = ()) -> None:
+    """What the second process does: one job after the other, until its input ends.
+
+    Args:
+        when_idle: modules to load while no job is waiting.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     reuse_memory()
+    not_loaded = deque(when_idle)
     with collect_rarely(), divide_threads(_PROCESSES):
         while True:
+            while not_loaded and not _has_job():
+                load([not_loaded.popleft()])
             try:
                 function, arguments = pickle.load(sys.stdin.buffer)
             except EOFError:
@@ -190,9 +201,18 @@ def serve() -> None:
             answers.flush()
 
 
-def _started() -> subprocess.Popen[bytes] | None:
+def _has_job() -> bool:
+    """Whether a job comes soon, or the input has ended; jobs come one by one, so none is in a buffer."""
+    try:
+        return bool(select.select([sys.stdin], [], [], _SOON)[0])
+    except OSError:  # Windows can ask sockets only
+        return False
+
+
+def _started(when_idle: Sequence[str]) -> subprocess.Popen[bytes] | None:
     """A Python with this one's search path, out of reach of Ctrl-C, which is for this process to handle."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    names = tuple(when_idle)
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({names!r})"
     n_threads = str(max(1, _cores() // _PROCESSES))
     given = {name: os.environ.get(name, n_threads) for name in _THREAD_VARIABLES}
     try:

@@ -23,7 +23,13 @@ from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.disk.storage import atomic_file
 from leakscope.disk.string_arrays import from_series
 from leakscope.errors import CorruptBankError, InputError
-from leakscope.evaluate.hygiene.shift import ShiftSearch, early_search, search_for_shift, text_shift_scores
+from leakscope.evaluate.hygiene.shift import (
+    ShiftScores,
+    ShiftSearch,
+    early_search,
+    search_for_shift,
+    text_shift_scores,
+)
 from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
@@ -45,8 +51,8 @@ class RecordMetadata:
         labels: class names, or numbers for a regression target.
         groups: column name -> str.
         duplicate_of: int64, the first record with equal features and label; None: features unknown.
-        shift_scores: float64, how much a record's features look like those of the first target's members, by
-            a classifier trained on other records; NaN for records outside its sample. None: features unknown.
+        shift: how much a record's features look like those of the first target's members, by a classifier
+            trained on other records. None: features unknown.
         is_canary: bool, the records that were planted; None: there are none.
         near_copies: int64, equal numbers for documents that are nearly the same; None: they are no documents,
             or too many.
@@ -58,10 +64,15 @@ class RecordMetadata:
     labels: AnyArray
     groups: Mapping[str, npt.NDArray[np.str_]] = field(default_factory=dict)
     duplicate_of: IntArray | None = None
-    shift_scores: FloatArray | None = None
+    shift: ShiftScores | None = None
     is_canary: BoolArray | None = None
     near_copies: IntArray | None = None
     secret_candidates: IntArray | None = None
+
+    @property
+    def shift_scores(self) -> FloatArray | None:
+        """float64 (records,), the values of `shift`."""
+        return None if self.shift is None else self.shift.values
 
     @property
     def canaries(self) -> IntArray:
@@ -82,7 +93,7 @@ class RecordMetadata:
             self.labels[own],
             {name: values[own] for name, values in self.groups.items()},
             first,
-            None if self.shift_scores is None else self.shift_scores[own],
+            None if self.shift is None else self.shift.of(own),
             near_copies=None if self.near_copies is None else self.near_copies[own],
         )
 
@@ -141,12 +152,13 @@ class RecordMetadata:
             raise CorruptBankError(
                 f"{folder / FACTS} is damaged ({reason[0]}); run the same audit again to write it"
             ) from error
+        scores = columns.get("shift_score")
         return cls(
             columns["id"],
             columns["label"],
             {k.removeprefix(_GROUP): v for k, v in columns.items() if k.startswith(_GROUP)},
             columns.get("duplicate_of"),
-            columns.get("shift_score"),
+            None if scores is None else ShiftScores(lambda: scores),
             columns.get("is_canary"),
             columns.get("near_copies"),
             columns.get("secret_candidates"),
@@ -214,14 +226,15 @@ def describe_records(records: Records, design: Design, begun: ShiftSearch | None
     )
 
 
-def _shift_scores(records: Records, design: Design, begun: ShiftSearch | None) -> FloatArray:
+def _shift_scores(records: Records, design: Design, begun: ShiftSearch | None) -> ShiftScores:
     """How much each record looks like a member of the first model, by its features or its words."""
     is_member, units = design.in_mask[0], design.units
     if records.is_text:
-        return text_shift_scores(partial(_texts_at, records), is_member, units=units)
+        of_words = text_shift_scores(partial(_texts_at, records), is_member, units=units)
+        return ShiftScores(lambda: of_words)
     if begun is None or not np.array_equal(begun.is_member, is_member):
         begun = search_for_shift(partial(take_rows, records.features), is_member, units=units)
-    return begun.scores()
+    return ShiftScores(begun.scores)
 
 
 def _texts_at(records: Records, index: IntArray) -> list[str]:

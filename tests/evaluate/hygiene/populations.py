@@ -11,7 +11,7 @@ from leakscope.attacks.registry import PER_RECORD
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import EveryModel
 from leakscope.evaluate.hygiene.outcome import Outcome
-from leakscope.evaluate.hygiene.shift import search_for_shift
+from leakscope.evaluate.hygiene.shift import ShiftScores, search_for_shift
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.types import Design, Signals
 
@@ -67,7 +67,7 @@ def outcomes(given: Population, single: bool = True) -> tuple[Outcome, ...]:
         np.arange(n_records).astype(str),
         np.zeros(n_records, dtype="U1"),
         duplicate_of=given.duplicate_of,
-        shift_scores=search_for_shift(given.features.__getitem__, given.stated[0]).scores(),
+        shift=ShiftScores(search_for_shift(given.features.__getitem__, given.stated[0]).scores),
     )
     scores = PER_RECORD(signals, design).values
     return check_all(signals, design, targets, metadata, EveryModel(scores, design.in_mask))

@@ -7,6 +7,8 @@ what the model remembers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +41,26 @@ FeaturesOf = Callable[[IntArray], AnyArray]
 """Returns the features of the records at some indices, numbers (records, ...)."""
 TextsOf = Callable[[IntArray], Sequence[str]]
 """Returns the documents at some indices."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftScores:
+    """How much each record looks like a member; a second process may still be at work on it.
+
+    Attributes:
+        later: returns the scores, and waits for them.
+    """
+
+    later: Callable[[], FloatArray]
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """float64 (records,); NaN for records outside the sample, all NaN with too few of a side."""
+        return self.later()
+
+    def of(self, index: IntArray) -> ShiftScores:
+        """Those of some records."""
+        return ShiftScores(lambda: self.values[index])
 
 
 class ShiftTask(NamedTuple):
