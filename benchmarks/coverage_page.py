@@ -96,12 +96,8 @@ def _summary(results: Results) -> Iterator[str]:
     if missing:
         names = dict.fromkeys(f"{cell.n_models} models, {cell.kind}, {cell.design}" for cell in missing)
         yield f"- Not measured: {'; '.join(names)}."
-    before: dict[str, list[str]] = {}
-    for key, result in results.items():
-        if "before" in result:
-            before.setdefault(result["before"], []).append(", ".join(key.split("|")))
-    for change, names in before.items():
-        yield f"- Measured before {change}: {'; '.join(names)}."
+    for change in dict.fromkeys(result["before"] for result in results.values() if "before" in result):
+        yield f"- Measured before {change}: {'; '.join(_names_before(change, results))}."
     for which in ("same", "new"):
         own = {key: r["figures"] for key, r in results.items() if key.endswith(which)}
         worst = [_worst(figures, name) for figures in own.values() for name in SURE]
@@ -160,6 +156,15 @@ def _beside_chance(results: Results) -> Iterator[str]:
         f"- Where nothing leaks, the mean AUC of an attack is within 0.002 of 0.5 in "
         f"{sum(one <= 0.002 for one in null)} of {len(null)} cases, and within {max(null):.4f} in all."
     )
+
+
+def _names_before(change: str, results: Results) -> Iterator[str]:
+    """The cells that were measured before a change; all of a number of models have one name."""
+    keys = [key for key, result in results.items() if result.get("before") == change]
+    for n_models in dict.fromkeys(key.split("|")[1] for key in keys):
+        own = [key for key in keys if key.split("|")[1] == n_models]
+        is_all = len(own) == sum(key.split("|")[1] == n_models for key in results)
+        yield f"all with {n_models} models" if is_all else "; ".join(k.replace("|", ", ") for k in own)
 
 
 def _worst(figures: dict[str, dict[str, float]], name: str) -> tuple[float, float] | None:

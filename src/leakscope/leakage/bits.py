@@ -327,13 +327,21 @@ def _half_widths(sample: _Sample, null: _Null, rng: np.random.Generator, n_recor
     of_records = np.maximum(scatter - share * jackknife.apart, 0.0)
     most_sampled = figures**2 / n_records
     sampled = np.minimum(_SHARE_OF_RECORDS * n_models * of_these, most_sampled)
-    # The product errs on the high side; but many records leave time for few permutations.
-    few = null.n < _MOST_PERMUTATIONS
-    quantile = float(special.stdtrit(null.n - 1, 0.975) if few else special.ndtri(0.975))
-    half_widths: FloatArray = quantile * np.sqrt(
-        np.stack([of_these + of_records + sampled, of_these], axis=1)
-    )
+    variances = np.stack([of_these + of_records + sampled, of_these], axis=1)
+    half_widths: FloatArray = _quantile(n_models, null.n) * np.sqrt(variances)
     return half_widths
+
+
+def _quantile(n_models: int, n_permutations: int) -> float:
+    """Standard errors to either side of a mean; Student's where few numbers set its variance.
+
+    With fewer models than groups, the product errs on the high side by more than Student's quantile would.
+    Many records leave time for few permutations.
+    """
+    numbers = [_MOST_GROUPS] if n_models >= _MOST_GROUPS else []
+    if n_permutations < _MOST_PERMUTATIONS:
+        numbers.append(n_permutations)
+    return float(special.stdtrit(min(numbers) - 1, 0.975) if numbers else special.ndtri(0.975))
 
 
 def _trust_in_jackknife(figures: FloatArray) -> FloatArray:
