@@ -116,7 +116,7 @@ def checks(given: Population) -> tuple[Outcome, ...]:
     arrays = {"log_odds": log_odds[:, None], "correct": (logits.argmax(axis=-1) == labels)[:, None]}
     signals, design = Signals(arrays, (1,), labels), Design(in_mask)
     metadata = RecordMetadata(np.arange(N).astype(str), labels.astype(str))
-    outcomes = check_all(signals, design, np.array([0]), metadata, every_model=None)
+    outcomes = check_all(signals, design, np.array([0]), metadata, to_compare=None)
     return tuple(outcome for outcome in outcomes if outcome.name in COMPARING)
 
 

@@ -30,7 +30,7 @@ from leakscope.disk.scratch import divide_threads
 MOST_BYTES = 1 << 26
 """Arrays that are sent to it, at most."""
 _PROCESSES = 2
-_SOON = 0.1  # seconds; a job that waits is sent when the one before it is answered
+_SOON = 0.03  # seconds; a job that waits is sent when the one before it is answered
 _LAST_PICKLE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

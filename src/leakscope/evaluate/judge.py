@@ -24,7 +24,7 @@ from leakscope.evaluate.every_attack import figures_of_attacks
 from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
 from leakscope.evaluate.fit import checkpoint_fits
 from leakscope.evaluate.hygiene.checks import check_all
-from leakscope.evaluate.hygiene.members import EveryModel
+from leakscope.evaluate.hygiene.members import AttackedModels, models_to_check
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.predictions import accuracy_figures, error_figures
@@ -184,21 +184,19 @@ def _write_rows_of_units(folder: Path, metadata: RecordMetadata, judged: Judged)
 
 
 def _hygiene(evidence: Attacked, metadata: RecordMetadata, config: EvaluationConfig) -> tuple[Outcome, ...]:
-    signals, design = evidence.signals, evidence.design
-    every_model = _every_model_attacked(evidence.scores, signals, design)
-    return check_all(signals, design, evidence.targets, metadata, every_model, config.noun)
+    to_compare = _attacked_to_compare(evidence)
+    return check_all(evidence.signals, evidence.design, evidence.targets, metadata, to_compare, config.noun)
 
 
-def _every_model_attacked(
-    scores: Mapping[str, Scores], signals: Signals, design: Design
-) -> EveryModel | None:
-    """Every model attacked with the others, targets or not; None where there are too few models.
+def _attacked_to_compare(evidence: Attacked) -> AttackedModels | None:
+    """The targets and other models, attacked with all others; None where there are too few models.
 
     Where records are many, a sample of them: the mean over the sample is precise enough.
     """
-    per_record = scores.get(PER_RECORD.label)
+    signals, design = evidence.signals, evidence.design
+    per_record = evidence.scores.get(PER_RECORD.label)
     if per_record is not None and len(per_record.targets) == design.n_models:
-        return EveryModel(per_record.values, design.of_units.in_mask)
+        return AttackedModels(per_record.targets, per_record.values, design.of_units.in_mask)
     needs = PER_RECORD.reads_from(signals)
     if design.n_models < 2 or any(name not in signals.arrays for name in needs):
         return None
@@ -212,7 +210,8 @@ def _every_model_attacked(
     has_in_references = sum(bool(design.in_mask[model].any()) for model in range(design.n_models)) > 1
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
     attack = EbLira(fitted_records=2_000, online=has_in_references)
-    return EveryModel(attack(signals, design).values, design.of_units.in_mask)
+    models = models_to_check(evidence.targets, design.n_models)
+    return AttackedModels(models, attack(signals, design, models).values, design.of_units.in_mask[models])
 
 
 def _drawn_records(design: Design) -> IntArray:

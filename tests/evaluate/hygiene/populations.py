@@ -9,7 +9,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.evaluate.hygiene.checks import check_all
-from leakscope.evaluate.hygiene.members import EveryModel
+from leakscope.evaluate.hygiene.members import AttackedModels
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.shift import ShiftScores, search_for_shift
 from leakscope.evaluate.record_metadata import RecordMetadata
@@ -70,4 +70,5 @@ def outcomes(given: Population, single: bool = True) -> tuple[Outcome, ...]:
         shift=ShiftScores(search_for_shift(given.features.__getitem__, given.stated[0]).scores),
     )
     scores = PER_RECORD(signals, design).values
-    return check_all(signals, design, targets, metadata, EveryModel(scores, design.in_mask))
+    to_compare = AttackedModels(np.arange(len(scores)), scores, design.in_mask)
+    return check_all(signals, design, targets, metadata, to_compare)

@@ -10,7 +10,7 @@ import pytest
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
-from leakscope.evaluate.hygiene.members import EveryModel, check_members, recognition
+from leakscope.evaluate.hygiene.members import AttackedModels, check_members, models_to_check, recognition
 from leakscope.evaluate.hygiene.outcome import prediction_test
 from leakscope.evaluate.hygiene.shift import check_shift, early_search, search_for_shift
 from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
@@ -69,10 +69,32 @@ def test_members_that_were_never_trained_on_are_named(share: float) -> None:
 def test_a_wrong_list_cannot_be_seen_where_nothing_leaks() -> None:
     rng = np.random.default_rng(0)
     in_mask = rng.random((8, 200)) < 0.5
-    found = check_members(EveryModel(rng.normal(0, 0.1, (8, 200)), in_mask), np.array([0]))
+    found = check_members(AttackedModels(np.arange(8), rng.normal(0, 0.1, (8, 200)), in_mask), np.array([0]))
     assert found.status == "not checked"
     assert "leak too little" in found.sentence
     assert check_members(None, np.array([0])).status == "not checked"
+
+
+def test_a_target_is_compared_with_at_most_31_others() -> None:
+    assert models_to_check(np.array([2]), 5).tolist() == [0, 1, 2, 3, 4]
+    chosen = models_to_check(np.array([0]), 1_000)
+    assert len(chosen) == 32 and chosen[0] == 0 and chosen[-1] == 999
+    assert models_to_check(np.arange(40), 40).tolist() == list(range(40))
+    assert models_to_check(np.array([0]), 1).tolist() == [0]
+
+
+@pytest.mark.parametrize("target", (0, 1, 5))
+def test_models_are_compared_by_their_number_not_by_their_row(target: int) -> None:
+    rng = np.random.default_rng(1)
+    models, in_mask = np.array([0, 1, 5, 7, 8, 9]), rng.random((6, 400)) < 0.5
+    scores = np.where(in_mask, 3.0, -3.0) + rng.normal(0, 3, in_mask.shape)
+    row = int(np.flatnonzero(models == target)[0])
+    scores[row] = rng.normal(0, 3, 400)  # its stated members are none of its members
+    outcomes = {
+        one: check_members(AttackedModels(models, scores, in_mask), np.array([one])) for one in models
+    }
+    assert outcomes.pop(target).status == "failed"
+    assert "failed" not in {outcome.status for outcome in outcomes.values()}
 
 
 def test_recognition_is_the_difference_of_mean_beliefs() -> None:

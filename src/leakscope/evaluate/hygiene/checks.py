@@ -10,7 +10,7 @@ from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.confidence import Quantity, check_confidence
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.errors import check_errors
-from leakscope.evaluate.hygiene.members import EveryModel, check_members
+from leakscope.evaluate.hygiene.members import AttackedModels, check_members
 from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.near_copies import check_near_copies
 from leakscope.evaluate.hygiene.outcome import Outcome, with_causes_of_text
@@ -34,7 +34,7 @@ def check_all(
     design: Design,
     targets: IntArray,
     metadata: RecordMetadata,
-    every_model: EveryModel | None,
+    to_compare: AttackedModels | None,
     noun: Noun = RECORD,
 ) -> tuple[Outcome, ...]:
     """Every check.
@@ -44,7 +44,7 @@ def check_all(
         design: who was in which training set, as stated.
         targets: the models that are attacked; the shift check looks at the members of the first.
         metadata: what is known of the records.
-        every_model: scores of every model attacked with the others; None: there are too few models.
+        to_compare: scores of the targets and of other models; None: there are too few models.
         noun: what members are.
     """
     in_mask, of_units = design.in_mask, design.of_units
@@ -57,7 +57,7 @@ def check_all(
         check_models(design.n_models, len(targets)),
         *_checks_of_references(signals, design, targets),
         _check_fit(signals, in_mask, targets),
-        check_members(every_model, targets),
+        check_members(to_compare, targets),
         check_shift(
             metadata.shift_scores,
             in_mask[targets[0]],
