@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -48,7 +48,7 @@ from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates
 from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
 from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
-from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
+from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split, highest_advantage
 from leakscope.stats.parts import best_threshold, halves
 from leakscope.stats.roc import (
     SplitScores,
@@ -205,7 +205,20 @@ def _curve_figures(
         )
         for budget in budgets
     ]
-    return auc, figure(advantages.tolist(), variances.advantage, of_rate, is_rate=False), tprs
+    advantage = figure(advantages.tolist(), variances.advantage, of_rate, is_rate=False)
+    return auc, _of_any_threshold(advantage, sides[0]) if len(sides) == 1 else advantage, tprs
+
+
+def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:
+    """The advantage of one target, with upper ends for its largest one.
+
+    A threshold that comes from half of the records loses some of it, and with few records much: a model would
+    pass a gate below its limit. Over several targets this hardly matters, as they share their threshold.
+    """
+    if advantage.high is None or advantage.high_99 is None or np.isnan(advantage.high):
+        return advantage
+    high, high_99 = (highest_advantage(sides, level) for level in (LEVEL, GATE_LEVEL))
+    return replace(advantage, high=max(advantage.high, high), high_99=max(advantage.high_99, high_99))
 
 
 def _measurable(budgets: Sequence[float], sides: SplitScores) -> list[float]:

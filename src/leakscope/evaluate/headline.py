@@ -15,6 +15,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import evict_pages
 from leakscope.evaluate.attack_figures import Scored
+from leakscope.evaluate.curve_variances import of_one_target
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.results import Figure
 from leakscope.evaluate.uncertainty import LeftOut, half_auc_parts
@@ -31,11 +32,13 @@ class HalfAucs(NamedTuple):
         of_targets: float64 (2, targets).
         parts: float64 (2, sampled records), of the mean over targets.
         without: float64 (groups, 2, sampled records), the same without each group of models.
+        sizes: numbers of members and of non-members of the first target.
     """
 
     of_targets: FloatArray
     parts: FloatArray
     without: FloatArray
+    sizes: tuple[int, int]
 
 
 def half_aucs(scored: Scored) -> HalfAucs:
@@ -46,7 +49,9 @@ def half_aucs(scored: Scored) -> HalfAucs:
         of_targets[:, row] = [_auc(scores, members, fold == half) for half in (0, 1)]
         evict_pages(scored.scores, scored.in_mask)
     parts, *without = half_auc_parts(scored.replicates)
-    return HalfAucs(of_targets, parts, np.array(without).reshape(len(without), *parts.shape))
+    n_members, n_records = int(scored.in_mask[0].sum()), scored.in_mask.shape[1]
+    parts_without = np.array(without).reshape(len(without), *parts.shape)
+    return HalfAucs(of_targets, parts, parts_without, (n_members, n_records - n_members))
 
 
 def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -> tuple[str, Figure]:
@@ -82,6 +87,8 @@ def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -
         (variance_of(first, second) for first, second in product(within, repeat=2)),
         key=lambda one: one.standard_error(these_records=False),
     )
+    if len(of_targets) == 1:
+        variance = of_one_target(variance, *aucs[best].sizes)
     n_pairs = max(n_records // 4, 1)
     figure = figure_of_targets(
         of_targets, variance, lambda auc, level: clopper_pearson(round(auc * n_pairs), n_pairs, level)

@@ -68,14 +68,23 @@ def roc_summaries(
     return tuple(roc_summary(*row, fpr_budgets) for row in zip(scores, in_mask, strict=True))
 
 
-def _advantage_of_sides(sides: SplitScores) -> float:
-    """The largest TPR - FPR is reached at the score of a member, or where no record is called."""
+def best_rates(sides: SplitScores) -> tuple[float, float]:
+    """TPR and FPR at the threshold with the largest TPR - FPR on these scores; NaN where a side is empty.
+
+    It is the score of a member, or above all records.
+    """
     members, nonmembers = sides
     if not len(members) or not len(nonmembers):
-        return float("nan")
+        return float("nan"), float("nan")
     tpr = 1 - np.searchsorted(members, members, side="left") / len(members)  # (members,)
     fpr = 1 - np.searchsorted(nonmembers, members, side="left") / len(nonmembers)  # (members,)
-    return max(float((tpr - fpr).max()), 0.0)
+    best = int(np.argmax(tpr - fpr))
+    return (float(tpr[best]), float(fpr[best])) if tpr[best] > fpr[best] else (0.0, 0.0)
+
+
+def _advantage_of_sides(sides: SplitScores) -> float:
+    tpr, fpr = best_rates(sides)
+    return tpr - fpr
 
 
 def tpr_at_expected_fpr(sides: SplitScores, fpr: float) -> float:
