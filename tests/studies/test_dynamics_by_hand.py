@@ -19,6 +19,7 @@ from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.dynamics.monitor import Monitor
 from leakscope.runs.verification import verify_run
 from leakscope.studies.dynamics.given_bank import read_given_bank
+from leakscope.studies.dynamics.measured_elsewhere import MEANS_ONLY_RECALL
 from leakscope.studies.dynamics.results import RunResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.studies.dynamics.study import run_on_bank
@@ -182,6 +183,9 @@ def test_uncertainty_at_the_end_early_binned_and_among_the_vulnerable(
             assert early.spearman[at] == pytest.approx(stats.spearmanr(values, advantage)[0], abs=1e-4)
             among = stats.pearsonr(values[corner], advantage[corner])[0]
             assert early.among_vulnerable[at] == pytest.approx(among, abs=1e-6)
+            bins = np.array_split(np.argsort(values, kind="stable"), 20)
+            means = [[x[b].mean() for b in bins] for x in (values, advantage)]
+            assert early.binned[at] == pytest.approx(stats.pearsonr(*means)[0], abs=1e-4)
     figures = judged.hardness["epistemic"]
     order = np.argsort(information, kind="stable")
     bins = np.array_split(order, 20)
@@ -253,6 +257,8 @@ def test_the_published_length_by_hand(variance_of_all: bool, at_150: float, spea
     expected = by_hand(np.stack([np.load(file) for file in files], axis=1), design, variance_of_all)
     corner = expected.vulnerable
     assert expected.recall(14)[0] == pytest.approx(at_150, abs=0.00005)
+    if variance_of_all:
+        assert round(expected.recall(14)[0], 3) == MEANS_ONLY_RECALL
     assert expected.recall(15)[0] > 0.7 > expected.recall(14)[0]
     entered = (~corner[:-1] & corner[1:]).mean(axis=1)
     assert entered.max() == pytest.approx(0.133, abs=0.0005)

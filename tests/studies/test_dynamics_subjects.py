@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 
 from leakscope.bank.bank import Bank
+from leakscope.data.registry import load
+from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.errors import InputError
 from leakscope.runs.verification import verify_run
 from leakscope.studies.dynamics.given_bank import read_given_bank
@@ -62,6 +64,31 @@ def test_an_npz_file_is_judged_and_verified(arrays: dict[str, Any], tmp_path: Pa
     assert len(pl.read_parquet(tmp_path / "run" / "records.parquet")) == 60
     command = f"study dynamics --bank outputs.npz {' '.join(described)} --out"
     assert command in (tmp_path / "run" / "report.md").read_text()
+
+
+def test_the_complexity_of_a_given_banks_dataset(arrays: dict[str, Any], tmp_path: Path) -> None:
+    digits = load("digits").take(np.arange(60))
+    np.savez(tmp_path / "outputs.npz", **{**arrays, "labels": digits.labels})
+    given = read_given_bank(tmp_path / "outputs.npz")
+    assert given.complexity("digits", None) == nearest_neighbor_error(digits)
+    assert given.complexity("digits", None) != nearest_neighbor_error(load("digits"))
+    assert given.complexity("cifar10", tmp_path) is None  # no such files
+    assert given.complexity("made_up", None) is None
+    np.savez(tmp_path / "others.npz", **{**arrays, "labels": 9 - digits.labels})
+    assert read_given_bank(tmp_path / "others.npz").complexity("digits", None) is None  # other records
+    done = run_command(
+        "study",
+        "dynamics",
+        "--bank",
+        tmp_path / "outputs.npz",
+        "--dataset",
+        "digits",
+        "--out",
+        tmp_path / "r",
+    )
+    assert done.exit_code == 0, done.err
+    (single,) = json.loads((tmp_path / "r" / "results.json").read_text())["runs"].values()
+    assert single["complexity"] == nearest_neighbor_error(digits)
 
 
 def test_a_folder_with_one_file_per_checkpoint_holds_the_same(arrays: dict[str, Any], tmp_path: Path) -> None:

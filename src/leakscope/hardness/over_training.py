@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.hardness.correlations import binned_pearson
 from leakscope.hardness.training import loss_trace_spread
 from leakscope.hardness.uncertainty import own_class_uncertainty, uncertainty_at_checkpoints
 from leakscope.stats.correlation import pearson, spearman
@@ -29,12 +30,15 @@ class EarlyCorrelations:
         pearson: over all records, one per checkpoint.
         spearman: over all records, one per checkpoint.
         among_vulnerable: Pearson over the finally vulnerable records, one per checkpoint.
+        binned: Pearson of the means in 20 bins of equally many records, one per checkpoint; None where it is
+            undefined or was not computed.
         n: number of records over which the last is defined.
     """
 
     pearson: tuple[float | None, ...]
     spearman: tuple[float | None, ...]
     among_vulnerable: tuple[float | None, ...]
+    binned: tuple[float | None, ...]
     n: int
 
 
@@ -74,14 +78,15 @@ def correlate_over_training(
 def _correlations(
     values: FloatArray, vulnerability: FloatArray, is_vulnerable: BoolArray
 ) -> EarlyCorrelations:
-    linear, ranked, among = [], [], []
+    linear, ranked, among, binned = [], [], [], []
     for at_checkpoint in values:
         known = np.isfinite(at_checkpoint) & np.isfinite(vulnerability)
         exposed = known & is_vulnerable
         linear.append(pearson(at_checkpoint[known], vulnerability[known]).r)
         ranked.append(spearman(at_checkpoint[known], vulnerability[known]).r)
         among.append(pearson(at_checkpoint[exposed], vulnerability[exposed]).r)
-    return EarlyCorrelations(tuple(linear), tuple(ranked), tuple(among), int(known.sum()))
+        binned.append(binned_pearson(at_checkpoint[known], vulnerability[known]).r)
+    return EarlyCorrelations(tuple(linear), tuple(ranked), tuple(among), tuple(binned), int(known.sum()))
 
 
 def _root_loss_so_far(loss: AnyArray, is_member: BoolArray) -> FloatArray:

@@ -125,7 +125,8 @@ def dynamics(
         return
     given = {name: value for name, value in given_options(context, Setting).items() if name != "bank"}
     if bank is not None:
-        results = run_on_bank(*_config_of_bank(bank, attack, fpr, given), out, Disclosure(redact))
+        config, outputs = _config_of_bank(bank, attack, fpr, given)
+        results = run_on_bank(config, outputs, out, Disclosure(redact), data_dir)
     else:
         subject, config = None, config_of(preset, populations, attack, fpr, **given)
         if config_file is not None:

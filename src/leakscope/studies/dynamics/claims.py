@@ -7,22 +7,35 @@ nothing here can decide says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from leakscope.studies.claims import Claim, Outcome, Settled, StudyClaims, complete
 from leakscope.studies.dynamics import claims_of_hardness as hardness
+from leakscope.studies.dynamics import claims_of_models as models
 from leakscope.studies.dynamics.claims_discussion import discussion
 from leakscope.studies.dynamics.evidence import (
     Evidence,
     Interval,
     MissingResultsError,
     PublishedRatio,
-    Run,
     level_outcome,
     ratio,
     ratio_outcome,
 )
+from leakscope.studies.dynamics.measured_elsewhere import MEANS_ONLY_BANK, MEANS_ONLY_RECALL, treated_early
 from leakscope.studies.dynamics.published_claims import CLAIMS, PUBLICATION_TITLE
+from leakscope.studies.dynamics.published_runs import (
+    BASELINE,
+    CINIC,
+    CNN,
+    MNIST,
+    SAM,
+    SGD,
+    PublishedRun,
+    at_published_scale,
+    shortfall_of_claim,
+)
 from leakscope.studies.dynamics.results import DynamicsResults
 
 Rule = Callable[[Claim, Evidence], Settled]
@@ -38,23 +51,19 @@ def settle(all_results: Sequence[DynamicsResults]) -> list[Settled]:
 
 
 def _settled(claim: Claim, rule: Rule, evidence: Evidence) -> Settled:
+    """The rule's verdict; a run that is smaller than the published one decides nothing."""
+    short = ""
     try:
-        return rule(claim, evidence)
+        short = shortfall_of_claim(claim.key, evidence)
+        settled = rule(claim, evidence)
     except MissingResultsError as missing:
-        return Settled(claim, Outcome.NOT_TESTABLE, why=str(missing))
-
-
-def _baseline(evidence: Evidence) -> Run:
-    return evidence.longest("cifar10", "wide_resnet", "adamw")
-
-
-def _mnist(evidence: Evidence) -> Run:
-    return evidence.longest("mnist", "wide_resnet", "adamw")
+        return Settled(claim, Outcome.NOT_TESTABLE, why=short or str(missing))
+    return replace(settled, outcome=Outcome.NOT_TESTABLE, why=short) if short else settled
 
 
 def _early(claim: Claim, evidence: Evidence) -> Settled:
     """Of the finally vulnerable, the share in the corner at the published epoch, or ever there by then."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     figures, is_ever = own.run.figures, claim.key == "early_ever"
     recall = own.at_epoch(figures.ever_recall if is_ever else figures.recall, _EARLY_EPOCH)
     precision = own.at_epoch(figures.ever_precision if is_ever else figures.precision, _EARLY_EPOCH)
@@ -64,13 +73,19 @@ def _early(claim: Claim, evidence: Evidence) -> Settled:
         is_noise = recall.is_noise or recall.floor >= _EARLY_SHARE
         outcome = Outcome.NOISE if is_noise else Outcome.REPRODUCED
     passed = "" if first is None else f"; 70% is passed at epoch {first:.0f}"
-    ours = f"{recall.text(100, '%', 1)}{passed}; precision of that list {precision.value:.1%}"
+    other = ""
+    if not is_ever and own.setting.bank == MEANS_ONLY_BANK:
+        other = (
+            "; here mean and variance of the attack's Gaussians leave the target out, if only the mean does, "
+            f"it is {MEANS_ONLY_RECALL:.1%}"
+        )
+    ours = f"{recall.text(100, '%', 1)}{other}{passed}; precision of that list {precision.value:.1%}"
     return Settled(claim, outcome, ours, own.protocol, _beside_floor(recall))
 
 
 def _phases(claim: Claim, evidence: Evidence) -> Settled:
     """Whether the peak entry above the floor is at least twice its median over training."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     entry, epochs = own.run.figures.entry, own.run.epochs
     excess = [(v or 0.0) - (floor or 0.0) for v, floor in zip(entry.value, entry.floor.mean, strict=True)]
     if not excess:
@@ -86,7 +101,7 @@ def _phases(claim: Claim, evidence: Evidence) -> Settled:
 
 def _markov(claim: Claim, evidence: Evidence) -> Settled:
     """In a Markov chain, newcomers to the corner stay as often as records that had been there before."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     figures = own.run.figures
     newcomers, others = (Interval.of(f) for f in (figures.newcomers_stay, figures.others_stay))
     is_apart = newcomers.high < others.low or others.high < newcomers.low
@@ -98,7 +113,7 @@ def _markov(claim: Claim, evidence: Evidence) -> Settled:
     return Settled(claim, outcome, ours, own.protocol, "in a Markov chain both are equal")
 
 
-def _peak_entry(find: Callable[[Evidence], Run], published: float, step: float) -> Rule:
+def _peak_entry(find: PublishedRun, published: float, step: float) -> Rule:
     """A published peak entry, as a share of all records; the share of those outside stands beside it.
 
     No probability is below 0, so one of another size does not have the same direction: it is not reproduced.
@@ -107,9 +122,9 @@ def _peak_entry(find: Callable[[Evidence], Run], published: float, step: float) 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         own = find(evidence)
         of_all, outside = own.interval(lambda f: f.peak_entry_of_all), own.interval(lambda f: f.peak_entry)
-        outcomes = [level_outcome(reading, published, step) for reading in (outside, of_all)]
-        agreeing = [o for o in outcomes if o in (Outcome.REPRODUCED, Outcome.NOISE)]
-        outcome = agreeing[0] if agreeing else Outcome.NOT_REPRODUCED
+        outcome = _of_readings([level_outcome(reading, published, step) for reading in (outside, of_all)])
+        if outcome is Outcome.SAME_DIRECTION:
+            outcome = Outcome.NOT_REPRODUCED
         ours = f"of all records {of_all.text(100, '%', 1)}; of those outside {outside.text(100, '%', 1)}"
         why = _beside_floor(outside)
         if published < outside.floor:
@@ -119,7 +134,7 @@ def _peak_entry(find: Callable[[Evidence], Run], published: float, step: float) 
     return rule
 
 
-def _level(find: Callable[[Evidence], Run], figure: str, published: float, step: float, unit: str) -> Rule:
+def _level(find: PublishedRun, figure: str, published: float, step: float, unit: str) -> Rule:
     """A published value of one figure."""
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
@@ -135,7 +150,7 @@ def _level(find: Callable[[Evidence], Run], figure: str, published: float, step:
     return rule
 
 
-def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: PublishedRatio) -> Rule:
+def _ratio(find: Sequence[PublishedRun], figure: str, published: PublishedRatio) -> Rule:
     """A published ratio of one figure between two settings."""
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
@@ -143,16 +158,48 @@ def _ratio(find: Sequence[Callable[[Evidence], Run]], figure: str, published: Pu
         values = [own.interval(attrgetter(figure)) for own in (first, second)]
         above = [max(v.value - v.floor, 0.0) for v in values]
         excess = f"; above the noise floors {above[0] / above[1]:.1f}" if above[1] > 0 else ""
-        scale, unit = (100, "%") if figure == "peak_entry" else (1, "%")
-        parts = " and ".join(v.text(scale, unit, 1) for v in values)
+        parts = " and ".join(v.text(1, "%", 1) for v in values)
         outcome = ratio_outcome(values[0], values[1], published)
         ours = f"{ratio(*values).text(1, '', 2)}, from {parts}{excess}"
-        why = ""
-        if values[1].is_noise and not values[0].is_noise:
-            why = "the second value may be chance, so the ratio depends on the number of models"
-        return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}", why)
+        return Settled(claim, outcome, ours, f"{first.protocol}; {second.protocol}", _noise_in(values))
 
     return rule
+
+
+def _entry_ratio(find: Sequence[PublishedRun], published: PublishedRatio) -> Rule:
+    """A published ratio of two peak entries, in both readings of a peak entry; agreement of either counts."""
+
+    def rule(claim: Claim, evidence: Evidence) -> Settled:
+        first, second = (own(evidence) for own in find)
+        parts, whys, outcomes = [], [], []
+        for label, figure in (("of those outside", "peak_entry"), ("of all records", "peak_entry_of_all")):
+            values = [own.interval(attrgetter(figure)) for own in (first, second)]
+            each = " and ".join(v.text(100, "%", 1) for v in values)
+            parts.append(f"{label} {ratio(*values).text(1, '', 2)}, from {each}")
+            whys.append(_noise_in(values))
+            outcomes.append(ratio_outcome(values[0], values[1], published))
+        outcome = _of_readings(outcomes)
+        protocol = f"{first.protocol}; {second.protocol}"
+        return Settled(claim, outcome, "; ".join(parts), protocol, whys[outcomes.index(outcome)])
+
+    return rule
+
+
+def _noise_in(values: Sequence[Interval]) -> str:
+    """Which value of a ratio is noise."""
+    noise = [name for name, value in zip(("first", "second"), values, strict=True) if value.is_noise]
+    if not noise:
+        return ""
+    which = f"the {noise[0]} value is" if len(noise) == 1 else "both values are"
+    return f"{which} within the noise floor, so the ratio depends on the number of models"
+
+
+def _of_readings(outcomes: Sequence[Outcome]) -> Outcome:
+    """One verdict from those on both readings: agreement of either counts, and noise in it, too."""
+    for agreement in (Outcome.NOISE, Outcome.REPRODUCED):
+        if agreement in outcomes:
+            return agreement
+    return outcomes[0]
 
 
 def _entropy_factor(claim: Claim, _evidence: Evidence) -> Settled:
@@ -165,13 +212,13 @@ def _entropy_factor(claim: Claim, _evidence: Evidence) -> Settled:
 
 def _mnist_low(claim: Claim, evidence: Evidence) -> Settled:
     """On MNIST no more records are in the corner than by chance, or at most half as many as on CIFAR-10."""
-    own = _mnist(evidence)
+    own = MNIST(evidence)
     share = own.interval(lambda figures: figures.vulnerable.last)
     advantage = own.interval(lambda figures: figures.advantage.last)
     outcome = Outcome.REPRODUCED if share.is_noise else Outcome.NOT_REPRODUCED
     beside = ""
     if not share.is_noise:
-        other = _baseline(evidence).interval(lambda figures: figures.vulnerable.last)
+        other = at_published_scale(BASELINE, evidence).interval(lambda figures: figures.vulnerable.last)
         beside = f"; on CIFAR-10 {other.text(100, '%', 1)}"
         outcome = Outcome.SAME_DIRECTION if share.high < other.low / 2 else outcome
     ours = f"in the corner {share.text(100, '%', 1)}; mean advantage {advantage.text()}{beside}"
@@ -180,7 +227,7 @@ def _mnist_low(claim: Claim, evidence: Evidence) -> Settled:
 
 def _sam_not_slower(claim: Claim, evidence: Evidence) -> Settled:
     """SAM exposes fewer records although its models fit their members as well."""
-    sgd, sam = (evidence.longest("cifar10", "wide_resnet", o) for o in ("sgd", "sam"))
+    sgd, sam = SGD(evidence), SAM(evidence)
     exposed = [own.interval(lambda figures: figures.vulnerable.last) for own in (sgd, sam)]
     fits = [own.run.accuracy.members[-1] for own in (sgd, sam)]
     if fits[0] is None or fits[1] is None:
@@ -198,14 +245,9 @@ def _sam_not_slower(claim: Claim, evidence: Evidence) -> Settled:
     return Settled(claim, outcome, ours, f"{sgd.protocol}; {sam.protocol}", why)
 
 
-def _cinic(claim: Claim, evidence: Evidence) -> Settled:
-    return _level(lambda e: e.longest("cinic10", "wide_resnet", "adamw"), "net_displacement", 135, 1, "%")(
-        claim, evidence
-    )
-
-
 def _intervention(claim: Claim, _evidence: Evidence) -> Settled:
-    raise MissingResultsError("the study follows training and does not change it")
+    """The study follows training and does not change it; another measurement does."""
+    return treated_early(claim)
 
 
 def _beside_floor(ours: Interval) -> str:
@@ -217,41 +259,30 @@ def _beside_floor(ours: Interval) -> str:
     return ""
 
 
-def _cnn(evidence: Evidence) -> Run:
-    return evidence.longest("cifar10", "cnn", "adamw")
-
-
-def _sgd(evidence: Evidence) -> Run:
-    return evidence.longest("cifar10", "wide_resnet", "sgd")
-
-
-def _sam(evidence: Evidence) -> Run:
-    return evidence.longest("cifar10", "wide_resnet", "sam")
-
-
 RULES: Mapping[str, Rule] = {
     "early_now": _early,
     "early_ever": _early,
     "phases": _phases,
     "markov": _markov,
-    "peak_entry_cifar": _peak_entry(_baseline, 0.13, _PERCENT),
-    "peak_entry_mnist": _peak_entry(_mnist, 0.04, _PERCENT),
-    "peak_entry_ratio": _ratio((_baseline, _mnist), "peak_entry", PublishedRatio(13, 4, 1)),
+    "peak_entry_cifar": _peak_entry(BASELINE, 0.13, _PERCENT),
+    "peak_entry_mnist": _peak_entry(MNIST, 0.04, _PERCENT),
+    "peak_entry_ratio": _entry_ratio((BASELINE, MNIST), PublishedRatio(13, 4, 1)),
     "mnist_low": _mnist_low,
-    "com_wrn": _level(_baseline, "net_displacement", 114, 1, "%"),
-    "com_cnn": _level(_cnn, "net_displacement", 35, 1, "%"),
-    "com_nets": _ratio((_baseline, _cnn), "net_displacement", PublishedRatio(114, 35, 1)),
-    "com_datasets": _ratio((_baseline, _mnist), "net_displacement", PublishedRatio(114, 12.8, 0.1)),
-    "com_cinic": _cinic,
-    "entropy_wrn": _level(_baseline, "entropy_change", 3.47, 0.01, " bits"),
-    "entropy_cnn": _level(_cnn, "entropy_change", 0.30, 0.01, " bits"),
+    "com_wrn": _level(BASELINE, "net_displacement", 114, 1, "%"),
+    "com_cnn": _level(CNN, "net_displacement", 35, 1, "%"),
+    "com_nets": _ratio((BASELINE, CNN), "net_displacement", PublishedRatio(114, 35, 1)),
+    "com_datasets": _ratio((BASELINE, MNIST), "net_displacement", PublishedRatio(114, 12.8, 0.1)),
+    "com_cinic": _level(CINIC, "net_displacement", 135, 1, "%"),
+    "entropy_wrn": _level(BASELINE, "entropy_change", 3.47, 0.01, " bits"),
+    "entropy_cnn": _level(CNN, "entropy_change", 0.30, 0.01, " bits"),
     "entropy_factor": _entropy_factor,
-    "entropy_mnist": _level(_mnist, "entropy_change", -0.08, 0.01, " bits"),
-    "sgd_entry": _peak_entry(_sgd, 0.027, 0.001),
-    "sam_entry": _peak_entry(_sam, 0.009, 0.001),
-    "sam_ratio": _ratio((_sgd, _sam), "peak_entry", PublishedRatio(2.7, 0.9, 0.1)),
+    "entropy_mnist": _level(MNIST, "entropy_change", -0.08, 0.01, " bits"),
+    "sgd_entry": _peak_entry(SGD, 0.027, 0.001),
+    "sam_entry": _peak_entry(SAM, 0.009, 0.001),
+    "sam_ratio": _entry_ratio((SGD, SAM), PublishedRatio(2.7, 0.9, 0.1)),
     "sam_not_slower": _sam_not_slower,
     **hardness.RULES,
+    **models.RULES,
     "intervention": _intervention,
 }
 PUBLICATION = StudyClaims("dynamics", PUBLICATION_TITLE, DynamicsResults, CLAIMS, settle, discussion)

@@ -10,6 +10,7 @@ from leakscope.studies.dynamics import report
 from leakscope.studies.dynamics.evidence import Evidence, MissingResultsError, Run
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
 from leakscope.studies.dynamics.results import DynamicsResults, Figure, Number
+from leakscope.studies.dynamics.trained_banks import training_command
 
 _RUNS = (
     "run", "models", "accuracy on members, non-members", "advantage", "in the corner",
@@ -28,7 +29,12 @@ _RULES = (
     "same figure with each record's memberships drawn again. The publication has no such floor.",
     'A share agrees with "over 70%" if its interval reaches 70%; it is noise if chance alone reaches it.',
     "A published ratio is known within the rounding of its two values. Ours is reproduced if its interval "
-    "overlaps with that range, and has the same direction if the interval lies on the same side of 1.",
+    "overlaps with that range, and has the same direction if the interval lies on the same side of 1. It is "
+    "noise if either of its values is.",
+    "A run that is smaller than the published one decides nothing about a claim that depends on its length: "
+    "fewer epochs, fewer than 20 models or 20,000 records, or checkpoints of another spacing. Of claims "
+    "without a published length, a smaller run can confirm one, but not deny it.",
+    "Early is the published epoch 150 of 400, or the same share of a run of another length.",
     "A correlation is strong from 0.7 and weak below 0.3.",
     "Several runs of one setting are independent populations, on the same records. Their mean counts, and "
     "its interval includes what they differ by beyond the jackknife's errors. With two populations, that "
@@ -53,7 +59,19 @@ _SHORT_RUNS = (
     "Runs of 40 epochs, a tenth of the published length, are in `docs/dynamics_40_epochs.md`. Their verdicts "
     "differ, because their models memorize only when the learning rate falls."
 )
-_EARLY_MEASURES = ("epistemic", "epistemic_own_class", MONITOR_OF_ONE, SPREAD_OF_ONE)
+_EARLY_MEASURES = (
+    "epistemic", "epistemic_dropout", "ensemble_variance", "epistemic_own_class", MONITOR_OF_ONE,
+    SPREAD_OF_ONE,
+)  # fmt: skip
+_EARLY_NOTE = (
+    "A measure at a checkpoint, correlated with the advantage of the records at the end of training. "
+    "Intervals as above. Of runs whose outputs were not stored, means of bins are known at the end only."
+)
+_TRAINED_NOTE = (
+    "The arguments of `--bank` are outputs of networks that were trained on a GPU machine, and are not in "
+    "this repository. The comment before such a command says how to train them; the networks then agree up "
+    "to the device's rounding. `--pack` and `--records` of that script carry the records to the machine."
+)
 _SHOWN_EPOCHS = (10, 50, 100, 150, 160, 200, 300, 400)
 
 
@@ -66,8 +84,7 @@ def discussion(all_results: Sequence[DynamicsResults]) -> Body:
     blocks: list[object] = [
         Heading("How verdicts are reached"), Bullets(_RULES),
         Heading("The runs"), _RUNS_NOTE, Table(_RUNS, [_run_row(own) for own in firsts]),
-        "The commands that ran or judged them:",
-        Code("\n".join(str(report.command(results.config)) for results in all_results)),
+        "The commands that ran or judged them:", Code("\n".join(map(_commands, all_results))), _TRAINED_NOTE,
         *([Heading("Signs of failure"), Bullets(signs)] if signs else []),
         *([Heading("Independent populations"), Bullets(spreads)] if spreads else []),
         *_of_baseline(evidence),
@@ -75,6 +92,12 @@ def discussion(all_results: Sequence[DynamicsResults]) -> Body:
         Heading("Conventions"), _CONVENTION, _SHORT_RUNS,
     ]  # fmt: skip
     return blocks  # type: ignore[return-value]  # a list of blocks and strings
+
+
+def _commands(results: DynamicsResults) -> str:
+    """The command that judged the results; before it, where the networks come from."""
+    trained = training_command(results.config.settings[0].bank)
+    return f"{trained}\n{report.command(results.config)}" if trained else str(report.command(results.config))
 
 
 def _run_row(own: Run) -> list[str]:
@@ -140,5 +163,4 @@ def _of_early_predictors(runs: Sequence[Run]) -> list[object]:
     rows = [[own.label, *row] for own in runs for row in report.early_rows(own.run, _EARLY_MEASURES)]
     if not rows:
         return []
-    about = "A measure at a checkpoint, correlated with the advantage of the records at the end of training."
-    return [Heading("Hardness as an early predictor"), about, Table(("run", *report.EARLY), rows)]
+    return [Heading("Hardness as an early predictor"), _EARLY_NOTE, Table(("run", *report.EARLY), rows)]

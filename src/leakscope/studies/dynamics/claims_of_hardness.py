@@ -1,10 +1,9 @@
-"""Claims about hardness and about the variance of the estimates."""
+"""Claims about hardness."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from itertools import combinations, pairwise
+from dataclasses import replace
 
 from leakscope.hardness.correlations import CorrelationFigure, HardnessFigures
 from leakscope.hardness.over_training import MONITOR_OF_ONE, SPREAD_OF_ONE, EarlyCorrelations
@@ -21,18 +20,19 @@ from leakscope.studies.dynamics.evidence import (
     Run,
     strength_outcome,
 )
+from leakscope.studies.dynamics.published_runs import (
+    BASELINE,
+    all_at_published_scale,
+    shortfall,
+    unless_short,
+)
 
 _PUBLISHED_R = 0.916
-_EARLY_EPOCH = 150
-_MOST_VARIATION = 0.15
-_FEWEST = 16
+_EARLY_SHARE = 150 / 400  # the publication's early epoch, as a share of its training
+_NOTHING_ADDED = 0.1
 _UNCERTAINTY = ("epistemic", "epistemic_own_class")
 _ESTIMATORS = ("epistemic", "epistemic_dropout", "ensemble_variance")
 _TABULAR = ("location30", "adult")
-
-
-def _baseline(evidence: Evidence) -> Run:
-    return evidence.longest("cifar10", "wide_resnet", "adamw")
 
 
 def _of(own: Run, measure: str) -> HardnessFigures:
@@ -49,7 +49,7 @@ def _known(figure: CorrelationFigure) -> Interval:
 
 def _epistemic_r(claim: Claim, evidence: Evidence) -> Settled:
     """Pearson among the vulnerable, as published; other readings beside it."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     figures = _of(own, "epistemic")
     among = _known(figures.among_vulnerable)
     outcome = strength_outcome(*among[:3])
@@ -72,7 +72,7 @@ def _epistemic_r(claim: Claim, evidence: Evidence) -> Settled:
 
 def _strongest(claim: Claim, evidence: Evidence) -> Settled:
     """Epistemic uncertainty against every other measure, over all records and among the vulnerable."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     epistemic = _of(own, "epistemic")
     others = {name: f for name, f in own.run.hardness.items() if name != "epistemic"}
     is_best, texts = [], []
@@ -110,116 +110,122 @@ def _interval_at(early: EarlyCorrelations, at: int) -> Interval:
     return Interval(r, ends.low, ends.high)
 
 
+def _early_at(own: Run) -> int:
+    """Index of the last checkpoint by the published early epoch, 150 of 400; else of the first."""
+    epochs = own.run.epochs
+    return max((k for k, epoch in enumerate(epochs) if epoch <= _EARLY_SHARE * epochs[-1]), default=0)
+
+
 def _epistemic_early(claim: Claim, evidence: Evidence) -> Settled:
-    """The uncertainty a tenth into training against the advantage at the end."""
-    return _early_claim(claim, _baseline(evidence))
-
-
-def _early_claim(claim: Claim, own: Run) -> Settled:
-    measure, early = _early_series(own)
-    epochs, first = own.run.epochs, early_checkpoint(own.run.epochs)
-    at_first = _interval_at(early, first)
-    shown = sorted(
-        {first, min(range(len(epochs)), key=lambda k: abs(epochs[k] - _EARLY_EPOCH)), len(epochs) - 1}
+    """The uncertainty at the published early epoch against the advantage at the end."""
+    own = BASELINE(evidence)
+    settled = _early_claim(claim, own, _PUBLISHED_R)
+    measure, _ = _early_series(own)
+    if measure == "epistemic":
+        return settled
+    others = [e for e in all_at_published_scale(evidence) if "epistemic" in e.run.early_hardness]
+    parts = [
+        f"{e.setting.name} at epoch {e.run.epochs[k]} of {e.run.epochs[-1]}: "
+        f"{_interval_at(e.run.early_hardness['epistemic'], k).text(digits=2)}"
+        for e in others
+        for k in [_early_at(e)]
+    ]
+    beside = f"; {measure_label('epistemic')}, known early in other runs: {'; '.join(parts)}" if parts else ""
+    why = (
+        f"{settled.why}; early in this run, only the weaker measure is known, {measure_label(measure)}: it "
+        "uses the label's probability instead of all classes"
     )
+    return replace(settled, ours=settled.ours + beside, why=why)
+
+
+def _early_claim(claim: Claim, own: Run, published: float | None = None) -> Settled:
+    """Strong at the published early epoch; agrees only if the interval contains a value that is published."""
+    measure, early = _early_series(own)
+    epochs, at = own.run.epochs, _early_at(own)
+    judged = _interval_at(early, at)
+    outcome = strength_outcome(*judged[:3])
+    if outcome is Outcome.REPRODUCED and published is not None and not judged.agrees(published, 0.001):
+        outcome = Outcome.SAME_DIRECTION
+    shown = sorted({early_checkpoint(epochs), at, len(epochs) - 1})
     parts = [f"epoch {epochs[k]}: {_interval_at(early, k).text(digits=2)}" for k in shown]
     ours = f"{measure_label(measure)}, Spearman with the final advantage: {'; '.join(parts)}"
     why = (
-        f"judged at epoch {epochs[first]}, a tenth of training; a reliable predictor has at least {STRONG:g}"
+        f"judged at epoch {epochs[at]} of {epochs[-1]}, the published share of training; a reliable "
+        f"predictor has at least {STRONG:g}"
     )
-    return Settled(claim, strength_outcome(*at_first[:3]), ours, own.protocol, why)
-
-
-def _everywhere(claim: Claim, evidence: Evidence) -> Settled:
-    """Epistemic uncertainty in every setting there is; one population of each."""
-    own = [e for e in evidence.where(lambda _: True) if "epistemic" in e.run.hardness]
-    if len(own) < 2:
-        raise MissingResultsError("fewer than two settings with epistemic uncertainty")
-    values = {e.label: _known(_of(e, "epistemic").pearson) for e in own}
-    outcome = Outcome.REPRODUCED
-    if any(v.value < STRONG for v in values.values()):
-        outcome = Outcome.SAME_DIRECTION if all(v.low > 0 for v in values.values()) else Outcome.REFUTED
-    ours = "r over all records: " + "; ".join(f"{name} {v.text(digits=2)}" for name, v in values.items())
-    why = f"reproduced would be at least {STRONG:g} everywhere"
-    return Settled(claim, outcome, ours, "all runs of this page", why)
-
-
-def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
-    """GraNd and TracIn wherever models were trained again for them."""
-    own = [e for e in evidence.where(lambda _: True) if "grand" in e.run.hardness]
-    if not own:
-        raise MissingResultsError("no results with gradient norms")
-    values = {(e.setting.name, m): _known(_of(e, m).spearman) for e in own for m in ("grand", "tracin")}
-    largest = max(values.values(), key=lambda v: abs(v.value))
-    outcome = Outcome.REPRODUCED if abs(largest.value) < WEAK else Outcome.NOT_REPRODUCED
-    if largest.low >= WEAK and all(e.setting.net == "wide_resnet" for e in own):
-        outcome = Outcome.REFUTED  # only the published network can refute it
-    parts = [f"{measure_label(m)} on {name} {v.text(digits=2)}" for (name, m), v in values.items()]
-    protocol = "; ".join(e.protocol for e in own)
-    why = f"a poor predictor has a correlation below {WEAK:g}"
-    return Settled(claim, outcome, f"Spearman: {'; '.join(parts)}", protocol, why)
-
-
-def _fewest_models(claim: Claim, evidence: Evidence) -> Settled:
-    """The variation of a single record with 16 models, from the jackknife, by the publication's own limit."""
-    own = _baseline(evidence)
-    single = own.run.advantage.vulnerable_coefficient
-    if single is None:
-        raise MissingResultsError("no record is vulnerable")
-    expected = single * math.sqrt(own.run.population.models / _FEWEST)
-    outcome = Outcome.REPRODUCED if expected < _MOST_VARIATION else Outcome.REFUTED
-    ours = (
-        f"coefficient of variation of a single vulnerable record's advantage: {single:.2f} with "
-        f"{own.run.population.models} models, so about {expected:.2f} with {_FEWEST}"
-    )
-    why = f"judged by the publication's own limit, {_MOST_VARIATION:g}"
     return Settled(claim, outcome, ours, own.protocol, why)
 
 
-def _variation(claim: Claim, evidence: Evidence) -> Settled:
-    """Independent populations on CIFAR-10: of the mean advantage, and of a single vulnerable record's."""
-    for own in evidence.where(lambda s: s.dataset == "cifar10"):
-        spread = own.results.populations.get(own.setting.name)
-        if spread is not None and spread.advantage.coefficient is not None:
-            break
-    else:
-        raise MissingResultsError("no results of several populations on CIFAR-10")
-    mean, single = spread.advantage.coefficient, spread.advantage.vulnerable_coefficient
-    holds = [c is not None and c < _MOST_VARIATION for c in (mean, single)]
-    outcome = Outcome.REPRODUCED if all(holds) else Outcome.REFUTED
-    if any(holds) and not all(holds):
-        outcome = Outcome.SAME_DIRECTION
-    record = "undefined" if single is None else f"{single:.2f}"
-    ours = f"{mean:.3f} for the mean over records; {record} for a single vulnerable record (median)"
-    protocol = f"{spread.advantage.method}, {own.protocol}"
-    return Settled(claim, outcome, ours, protocol, "the publication does not say of which of the two")
+def _everywhere(claim: Claim, evidence: Evidence) -> Settled:
+    """Epistemic uncertainty in every setting there is; runs at the published scale decide."""
+    own = [e for e in evidence.where(lambda _: True) if "epistemic" in e.run.hardness]
+    deciding = [_known(_of(e, "epistemic").pearson) for e in own if not shortfall(e)]
+    if len(deciding) < 2:
+        raise MissingResultsError("fewer than two settings at the published scale with epistemic uncertainty")
+    outcome = Outcome.REPRODUCED
+    if any(v.value < STRONG for v in deciding):
+        outcome = Outcome.SAME_DIRECTION if all(v.low > 0 for v in deciding) else Outcome.REFUTED
+    parts = [f"{e.label} {_known(_of(e, 'epistemic').pearson).text(digits=2)}" for e in own]
+    why = f"reproduced would be at least {STRONG:g} in all runs at the published scale"
+    return Settled(claim, outcome, f"r over all records: {'; '.join(parts)}", "all runs of this page", why)
 
 
-def _complexity(claim: Claim, evidence: Evidence) -> Settled:
-    """Datasets in the order of their nearest-neighbor error, trained alike: does the entry rise with it?"""
-    alike: dict[object, list[Run]] = {}
-    for own in evidence.where(lambda _: True):
-        if own.run.complexity is not None:
-            s = own.setting
-            alike.setdefault((s.net, s.optimizer, s.epochs, s.universe, s.lr, s.dropout), []).append(own)
-    runs = max(alike.values(), key=len, default=[])
-    if len(runs) < 3:
-        raise MissingResultsError("fewer than three datasets that were trained alike")
-    runs = sorted(runs, key=lambda own: own.run.complexity or 0.0)
-    entries = [Interval.of(own.run.figures.peak_entry) for own in runs]
-    rises = [b.value > a.value for a, b in combinations(entries, 2)]
+def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
+    """GraNd and TracIn wherever models were trained again for them; runs at the published scale decide."""
+    own = [e for e in evidence.where(lambda _: True) if "grand" in e.run.hardness]
+    if not own:
+        raise MissingResultsError("no results with gradient norms")
+    values = [(e, m, _known(_of(e, m).spearman)) for e in own for m in ("grand", "tracin")]
+    parts = [f"{measure_label(m)} on {e.setting.name} {v.text(digits=2)}" for e, m, v in values]
+    ours, protocol = f"Spearman: {'; '.join(parts)}", "; ".join(e.protocol for e in own)
+    deciding = [v for e, _, v in values if not shortfall(e)]
+    if not deciding:
+        why = "gradient norms are known only of runs far below the published scale, of other networks"
+        return Settled(claim, Outcome.NOT_TESTABLE, ours, protocol, why)
+    largest = max(deciding, key=lambda v: abs(v.value))
+    outcome = Outcome.REPRODUCED if abs(largest.value) < WEAK else Outcome.NOT_REPRODUCED
+    if largest.low >= WEAK and all(e.setting.net == "wide_resnet" for e in own):
+        outcome = Outcome.REFUTED  # only the published network can refute it
+    return Settled(claim, outcome, ours, protocol, f"a poor predictor has a correlation below {WEAK:g}")
+
+
+def _hardness_strong(claim: Claim, evidence: Evidence) -> Settled:
+    """Every measure over the population's models; proxies of one model are another claim."""
+    own = BASELINE(evidence)
+    measured = {m: f for m, f in own.run.hardness.items() if m not in (MONITOR_OF_ONE, SPREAD_OF_ONE)}
+    if not measured:
+        raise MissingResultsError("no measure of hardness is in these results")
+    ranks = {m: _known(f.spearman) for m, f in measured.items()}
     outcome = Outcome.NOT_REPRODUCED
-    if all(b.low > a.high for a, b in pairwise(entries)):
-        outcome = Outcome.REPRODUCED
-    elif all(rises) and entries[-1].low > entries[0].high:
-        outcome = Outcome.SAME_DIRECTION
-    parts = [
-        f"{own.setting.dataset} {own.run.complexity:.1%} and {entry.text(100, '%', 1)}"
-        for own, entry in zip(runs, entries, strict=True)
-    ]
-    why = "reproduced would be intervals that do not overlap; CINIC-10 was not run"
-    ours = f"nearest-neighbor error and peak entry: {'; '.join(parts)}"
-    return Settled(claim, outcome, ours, f"{runs[0].protocol}; the others alike", why)
+    if all(r.low > 0 for r in ranks.values()):
+        is_strong = all(r.value >= STRONG for r in ranks.values())
+        outcome = Outcome.REPRODUCED if is_strong else Outcome.SAME_DIRECTION
+    parts = [f"{measure_label(m)} {r.text(digits=2)}" for m, r in ranks.items()]
+    ours, why = (
+        f"Spearman over all records: {'; '.join(parts)}",
+        f"a strong correlation is at least {STRONG:g}",
+    )
+    return Settled(claim, outcome, ours, own.protocol, why)
+
+
+def _uncertainty_not_noise(claim: Claim, evidence: Evidence) -> Settled:
+    """Whether uncertainty says anything of vulnerability beyond the loss of OUT models."""
+    own = BASELINE(evidence)
+    figures = _of(own, "epistemic")
+    alone, given_loss = _known(figures.spearman), _known(figures.partial_given_loss)
+    is_difficulty = max(abs(given_loss.low), abs(given_loss.high)) < _NOTHING_ADDED
+    outcome = Outcome.NOT_REPRODUCED
+    if is_difficulty and alone.low > 0:
+        outcome = Outcome.REPRODUCED if alone.value >= STRONG else Outcome.SAME_DIRECTION
+    ours = (
+        f"Spearman with the advantage {alone.text()}; given the mean loss of the models not trained on a "
+        f"record {given_loss.text()}"
+    )
+    why = (
+        "that loss is the record's difficulty; uncertainty reflects it, and not noise, if it adds less than "
+        f"{_NOTHING_ADDED:g} to it"
+    )
+    return Settled(claim, outcome, ours, own.protocol, why)
 
 
 def _three_estimators(claim: Claim, evidence: Evidence) -> Settled:
@@ -236,7 +242,7 @@ def _three_estimators(claim: Claim, evidence: Evidence) -> Settled:
         outcome = Outcome.REPRODUCED if is_robust and min(values) >= STRONG else Outcome.SAME_DIRECTION
     ours = "Spearman: " + "; ".join(f"{measure_label(m)} {v.text(digits=2)}" for m, v in ranks.items())
     why = f"reproduced would be at least {STRONG:g}, and within 0.1 of each other"
-    return Settled(claim, outcome, ours, best.protocol, why)
+    return unless_short(Settled(claim, outcome, ours, best.protocol, why), best)
 
 
 def _other_domains(claim: Claim, evidence: Evidence) -> Settled:
@@ -244,17 +250,18 @@ def _other_domains(claim: Claim, evidence: Evidence) -> Settled:
     own = evidence.where(lambda s: s.dataset in _TABULAR)
     if not own:
         raise MissingResultsError("no results on a dataset that is not images")
-    return _early_claim(claim, max(own, key=lambda e: e.run.population.records))
+    best = max(own, key=lambda e: (e.run.epochs[-1], e.run.population.records))
+    return unless_short(_early_claim(claim, best), best, records=0)
 
 
 def _cheap_proxies(claim: Claim, evidence: Evidence) -> Settled:
     """Measures of a single model's losses against the advantage of its members; the better one decides."""
-    own = _baseline(evidence)
+    own = BASELINE(evidence)
     proxies = [m for m in (MONITOR_OF_ONE, SPREAD_OF_ONE) if m in own.run.early_hardness]
     if not proxies:
         raise MissingResultsError("losses during training are not in these results")
     epochs = own.run.epochs
-    early = min(range(len(epochs)), key=lambda k: abs(epochs[k] - _EARLY_EPOCH))
+    early = _early_at(own)
     at_end = {m: _known(_of(own, m).spearman) for m in proxies}
     parts = [
         f"{measure_label(m)} {r.text(digits=2)} at the end, "
@@ -268,14 +275,13 @@ def _cheap_proxies(claim: Claim, evidence: Evidence) -> Settled:
 
 
 RULES = {
+    "hardness_strong": _hardness_strong,
+    "uncertainty_not_noise": _uncertainty_not_noise,
     "epistemic_r": _epistemic_r,
     "epistemic_strongest": _strongest,
     "epistemic_early": _epistemic_early,
     "epistemic_everywhere": _everywhere,
     "gradient_norms": _gradient_norms,
-    "fewest_models": _fewest_models,
-    "variation": _variation,
-    "complexity": _complexity,
     "three_estimators": _three_estimators,
     "other_domains": _other_domains,
     "cheap_proxies": _cheap_proxies,

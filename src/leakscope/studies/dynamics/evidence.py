@@ -7,8 +7,8 @@ The rules:
 - A peak entry, a probability, of another size has no direction: it is not reproduced.
 - A share agrees with "over 70%" if its interval reaches 70%. It is noise if chance alone reaches it.
 - A published ratio is known within the rounding of its two values. Ours agrees if its interval overlaps with
-  that range; it has the same direction if its interval lies on the same side of 1. A ratio of two values that
-  are both noise is noise.
+  that range; it has the same direction if its interval lies on the same side of 1. A ratio to or of a value
+  that is noise is noise: the floor, and so the ratio, depends on the number of models.
 - A correlation is strong from 0.7 and weak below 0.3.
 - Several runs of one setting are independent populations. Their mean counts, and its standard error includes
   what they differ by beyond the errors of each (the random effects of DerSimonian and Laird 1986): the errors
@@ -137,14 +137,12 @@ class PublishedRatio(NamedTuple):
 def ratio_outcome(first: Interval, second: Interval, published: PublishedRatio) -> Outcome:
     """The verdict on a published ratio above 1."""
     ours, (low, high) = ratio(first, second), published.range
-    agrees = ours.low <= high and low <= ours.high
-    if first.is_noise and second.is_noise:
-        return Outcome.NOISE if agrees else Outcome.NOT_REPRODUCED
-    if agrees:
-        return Outcome.REPRODUCED
-    if ours.low > 1:
+    n_noise = first.is_noise + second.is_noise
+    if ours.low <= high and low <= ours.high:
+        return Outcome.NOISE if n_noise else Outcome.REPRODUCED
+    if ours.low > 1 and n_noise < 2:
         return Outcome.SAME_DIRECTION
-    return Outcome.REFUTED if ours.high < 1 else Outcome.NOT_REPRODUCED
+    return Outcome.REFUTED if ours.high < 1 and not n_noise else Outcome.NOT_REPRODUCED
 
 
 def strength_outcome(r: float, low: float, high: float) -> Outcome:
@@ -251,6 +249,15 @@ class Evidence(NamedTuple):
         ]
         first, *others = (own for own, size in zip(fitting, sizes, strict=True) if size == max(sizes))
         return first._replace(again=tuple(own.run for own in others if _is_of_setting(own.run, first.run)))
+
+    def complexity(self, dataset: str) -> float | None:
+        """A property of the dataset: from the run of it that knows it from the most records."""
+        known = [
+            (own.run.population.records, own.run.complexity)
+            for own in self.where(lambda s: s.dataset == dataset)
+            if own.run.complexity is not None
+        ]
+        return max(known)[1] if known else None
 
     def where(self, condition: Callable[[Setting], bool]) -> list[Run]:
         """The first populations of the settings that meet a condition."""

@@ -30,8 +30,10 @@ from leakscope.audits.rows import write_rows
 from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity, Identity, RecordsIdentity
 from leakscope.data.npz_file import read_arrays
+from leakscope.data.registry import load
 from leakscope.disk.npy import ArrayFileError, load_array
 from leakscope.disk.string_arrays import numbered_ids
+from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.hardness.uncertainty import UNCERTAINTIES, uncertainty_at_checkpoints
@@ -75,6 +77,16 @@ class GivenBank:
     def metadata(self, dataset: str) -> RecordMetadata:
         """The records by number; nothing else is known of them."""
         return RecordMetadata(numbered_ids(f"{dataset}-", len(self.labels)), self.labels.astype(np.str_))
+
+    def complexity(self, dataset: str, data_dir: Path | None) -> float | None:
+        """Nearest-neighbor error of the records; None where the dataset is not at hand or is another one."""
+        try:
+            records = load(dataset, data_dir)
+        except InputError:  # the outputs are the subject; the records are a bonus
+            return None
+        n = len(self.labels)
+        is_same = np.array_equal(records.labels[:n], self.labels)
+        return nearest_neighbor_error(records.take(np.arange(n))) if is_same else None
 
     def write(self, folder: Path, dataset: str) -> Bank:
         """The outputs as a bank in a run folder."""

@@ -14,16 +14,19 @@ _DATASETS = "CIFAR-10 and MNIST, otherwise the baseline"
 _NETS = "WRN-28-2 and a shallow CNN, otherwise the baseline"
 _OPTIMIZERS = "SGD and SAM, CIFAR-10, 160 epochs"
 _NO_UNIT = "the unit is not given"
+_ASSUMED = "an assumption"
 _CHECK = "proposed as a check, not run"
 _QUESTION = "an open question"
 
 CLAIMS = (
+    Claim("proxy", "The advantage over shadow models is a sufficient proxy for true vulnerability", "",
+          _ASSUMED),
     Claim("early_now", "Most finally vulnerable records are identified early: in the corner by epoch 150",
           "over 70%", _BASELINE),
     Claim("early_ever", "The same, if a record counts that was ever in the corner by epoch 150", "over 70%",
           _BASELINE),
     Claim("phases", "Membership is encoded in distinct phases", "", _BASELINE),
-    Claim("markov", "The states of a record are approximately a Markov chain", "", "an assumption"),
+    Claim("markov", "The states of a record are approximately a Markov chain", "", _ASSUMED),
     Claim("peak_entry_cifar", "Peak probability of entering the vulnerable corner, CIFAR-10", "13%",
           _BASELINE),
     Claim("peak_entry_mnist", "Peak probability of entering the vulnerable corner, MNIST", "4%", _MNIST),
@@ -49,17 +52,24 @@ CLAIMS = (
     Claim("sam_entry", "Peak probability of entering the corner, SAM", "0.9%", _OPTIMIZERS),
     Claim("sam_ratio", "SAM suppresses encoding: peak entry, SGD / SAM", "2.7 / 0.9 = 3.0", _OPTIMIZERS),
     Claim("sam_not_slower", "The benefit of SAM is not an artifact of slower convergence", "",
-          "an assumption"),
+          _ASSUMED),
+    Claim("flat_minima", "Flat minima correlate with reduced memorization", "", _ASSUMED),
+    Claim("hardness_strong", "Vulnerability correlates strongly with measures of learning difficulty", "",
+          _BASELINE),
     Claim("epistemic_r", "Epistemic uncertainty correlates with vulnerability, among vulnerable records",
           "r = 0.916", f"{_BASELINE}; how it was computed is not said"),
     Claim("epistemic_strongest", "Epistemic uncertainty correlates more than other measures of hardness", "",
           _BASELINE),
+    Claim("uncertainty_not_noise", "Epistemic uncertainty during training reflects the difficulty of "
+          "generalization rather than noise of the optimization", "", _ASSUMED),
     Claim("epistemic_early", "Epistemic uncertainty predicts vulnerability reliably, early in training",
           "r = 0.916", _BASELINE),
     Claim("epistemic_everywhere", "The correlation holds across architectures and datasets", "r = 0.916",
-          "an assumption"),
+          _ASSUMED),
     Claim("gradient_norms", "Gradient norms are poor static predictors of vulnerability", "", _BASELINE),
     Claim("fewest_models", "About 16 models are enough for the states of records", "16 of 20", ""),
+    Claim("more_models", "More models reduce the variance of the estimates", "", ""),
+    Claim("finer_checkpoints", "Finer checkpoints capture more of the dynamics", "", ""),
     Claim("variation", "Over independent populations, the coefficient of variation of the advantage is small",
           "below 0.15", f"5 populations, CIFAR-10; {_CHECK}"),
     Claim("complexity", "Transition probabilities scale with a measure of dataset complexity", "",

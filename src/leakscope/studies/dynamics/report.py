@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from leakscope.dynamics.jackknife import AdvantageVariation
 from leakscope.errors import InputError
+from leakscope.hardness.correlations import BINS
 from leakscope.hardness.registry import measure_label
 from leakscope.report.gauge import Gauge
 from leakscope.report.study_page import NO_COMMAND, Command, around, options
+from leakscope.stats.intervals import fisher_interval
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
 from leakscope.studies.dynamics.results import (
     DynamicsResults,
@@ -48,7 +50,7 @@ HARDNESS = (
     "the same among the vulnerable",
     "partial, given the loss",
 )
-EARLY = ("measure", "epoch", "Pearson r", "Spearman", "r among the vulnerable")
+EARLY = ("measure", "epoch", "Pearson r", "Spearman", "r among the vulnerable", "r of 20 bins")
 ENTROPY = ("models", "cells per side", "first checkpoint", "last checkpoint", "change", "change by chance")
 
 
@@ -302,9 +304,8 @@ def early_rows(run: RunResults, measures: Sequence[str] | None = None) -> list[l
     """
     at = sorted({_nearest(run.epochs, share) for share in (0.1, 0.25, 0.5, 1.0)})
     return [
-        [measure_label(measure), str(run.epochs[k]), *(_correlation(series[k]) for series in rows)]
+        [measure_label(measure), str(run.epochs[k]), *_early_cells(run, measure, k)]
         for measure, early in run.early_hardness.items()
-        for rows in [(early.pearson, early.spearman, early.among_vulnerable)]
         for k in at
         if early.pearson[k] is not None and (measures is None or measure in measures)
     ]
@@ -314,8 +315,24 @@ def _nearest(epochs: tuple[int, ...], share: float) -> int:
     return min(range(len(epochs)), key=lambda k: abs(epochs[k] - share * epochs[-1]))
 
 
-def _correlation(r: float | None) -> str:
-    return "undefined" if r is None else f"{r:.3f}"
+def _early_cells(run: RunResults, measure: str, k: int) -> list[str]:
+    early = run.early_hardness[measure]
+    at_end = run.hardness.get(measure)  # it knows over how many vulnerable records
+    n_vulnerable = at_end.among_vulnerable.n if at_end else 0
+    return [
+        _with_interval(early.pearson[k], early.n),
+        _with_interval(early.spearman[k], early.n, rank=True),
+        _with_interval(early.among_vulnerable[k], n_vulnerable),
+        "not computed" if early.binned[k] is None else _with_interval(early.binned[k], BINS),
+    ]
+
+
+def _with_interval(r: float | None, n: int, rank: bool = False) -> str:
+    """A correlation of n points with its 95% interval."""
+    if r is None:
+        return "undefined"
+    ends = fisher_interval(r, n, rank=rank)
+    return f"{r:.3f}" if math.isnan(ends.low) else f"{r:.3f} ({ends.low:.2f} to {ends.high:.2f})"
 
 
 def entropy_rows(run: RunResults) -> list[list[str]]:

@@ -92,7 +92,11 @@ def run(
 
 
 def run_on_bank(
-    config: DynamicsConfig, given: GivenBank, out: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE
+    config: DynamicsConfig,
+    given: GivenBank,
+    out: Path,
+    disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    data_dir: Path | None = None,
 ) -> DynamicsResults:
     """Runs the study on models that were trained elsewhere: computes the results, writes reports.
 
@@ -101,6 +105,7 @@ def run_on_bank(
         given: the outputs of the models.
         out: run folder.
         disclosure: what the report may disclose about single records.
+        data_dir: data folder, which may hold the dataset's records; they give its complexity.
     """
     (setting,) = config.settings
     with locked_run_folder(out, KIND, asdict(config)):
@@ -109,6 +114,9 @@ def run_on_bank(
         for name, values in given.uncertainty.items():
             _store(_uncertainty_path(out, setting, name), values)
         _store(_accuracy_path(out, setting), given.accuracy)
+        complexity = given.complexity(setting.dataset, data_dir)
+        if complexity is not None:
+            _store(_complexity_path(out, setting), np.array(complexity))
         return _judge_and_report(config, out, [given.metadata(setting.dataset)], disclosure)
 
 

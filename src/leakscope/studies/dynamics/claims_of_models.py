@@ -1,0 +1,208 @@
+"""Claims about the number of models, about datasets, and about what the study cannot see."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, pairwise
+
+from leakscope.studies.claims import Claim, Outcome, Settled
+from leakscope.studies.dynamics.evidence import Evidence, Interval, MissingResultsError, Run
+from leakscope.studies.dynamics.published_runs import (
+    BASELINE,
+    SAM,
+    SGD,
+    all_at_published_scale,
+    unless_short,
+)
+from leakscope.studies.dynamics.results import RunResults
+
+_MOST_VARIATION = 0.15
+_FEWEST = 16
+_FEWEST_DATASETS = 3
+
+
+def _fewest_models(claim: Claim, evidence: Evidence) -> Settled:
+    """The variation of a single record with 16 models, from the jackknife, by the publication's own limit."""
+    own = BASELINE(evidence)
+    single = own.run.advantage.vulnerable_coefficient
+    if single is None:
+        raise MissingResultsError("no record is vulnerable")
+    expected = single * math.sqrt(own.run.population.models / _FEWEST)
+    outcome = Outcome.REPRODUCED if expected < _MOST_VARIATION else Outcome.REFUTED
+    ours = (
+        f"coefficient of variation of a single vulnerable record's advantage: {single:.2f} with "
+        f"{own.run.population.models} models, so about {expected:.2f} with {_FEWEST}"
+    )
+    why = f"judged by the publication's own limit, {_MOST_VARIATION:g}"
+    return Settled(claim, outcome, ours, own.protocol, why)
+
+
+def _variation(claim: Claim, evidence: Evidence) -> Settled:
+    """Independent populations on CIFAR-10: of the mean advantage, and of a single vulnerable record's."""
+    for own in evidence.where(lambda s: s.dataset == "cifar10"):
+        spread = own.results.populations.get(own.setting.name)
+        if spread is not None and spread.advantage.coefficient is not None:
+            break
+    else:
+        raise MissingResultsError("no results of several populations on CIFAR-10")
+    mean, single = spread.advantage.coefficient, spread.advantage.vulnerable_coefficient
+    holds = [c is not None and c < _MOST_VARIATION for c in (mean, single)]
+    outcome = Outcome.REPRODUCED if all(holds) else Outcome.REFUTED
+    if any(holds) and not all(holds):
+        outcome = Outcome.SAME_DIRECTION
+    record = "undefined" if single is None else f"{single:.2f}"
+    ours = f"{mean:.3f} for the mean over records; {record} for a single vulnerable record (median)"
+    protocol = f"{spread.advantage.method}, {own.protocol}"
+    settled = Settled(claim, outcome, ours, protocol, "the publication does not say of which of the two")
+    return unless_short(settled, own)
+
+
+def _more_models(claim: Claim, evidence: Evidence) -> Settled:
+    """Runs of one setting with different numbers of models: what chance and a single record vary by."""
+    own, fewer = _of_two_sizes(evidence)
+    runs = sorted((own.run, fewer.run), key=lambda run: run.population.models)
+    floors = [run.figures.vulnerable.floor.mean[-1] for run in runs]
+    singles = [run.advantage.vulnerable_coefficient for run in runs]
+    if None in floors or None in singles:
+        raise MissingResultsError("the noise floor is undefined in these results")
+    falls = [float(few or 0) > float(many or 0) for few, many in (floors, singles)]
+    outcome = Outcome.REPRODUCED if all(falls) else Outcome.NOT_REPRODUCED
+    parts = [
+        f"{run.population.models} models: {floor:.1%} in the corner by chance, coefficient of variation of a "
+        f"single vulnerable record {single:.2f}"
+        for run, floor, single in zip(runs, floors, singles, strict=True)
+    ]
+    settled = Settled(claim, outcome, "; ".join(parts), own.protocol, "reproduced would be that both fall")
+    return unless_short(settled, own)
+
+
+def _of_two_sizes(evidence: Evidence) -> tuple[Run, Run]:
+    """A run, and another one that differs in the number of its models."""
+    for own, other in combinations(evidence.where(lambda _: True), 2):
+        if _alike(own.run) == _alike(other.run) and own.run.population.models != other.run.population.models:
+            return max((own, other), (other, own), key=lambda pair: pair[0].run.population.models)
+    raise MissingResultsError("no setting was trained with two numbers of models")
+
+
+def _alike(run: RunResults) -> tuple[object, ...]:
+    """What two runs share that differ in the number of models only."""
+    s = run.setting
+    return s.name, s.batch_size, s.lr, s.dropout, s.design, s.config, run.epochs, run.population.records
+
+
+def _proxy(claim: Claim, evidence: Evidence) -> Settled:
+    """How far the estimate is from its own repetition; how far it is from the truth, no run knows."""
+    own = BASELINE(evidence)
+    single, corner = own.run.advantage.vulnerable_coefficient, own.run.figures.vulnerable.last.floor.mean
+    if single is None or corner is None:
+        raise MissingResultsError("no record is vulnerable")
+    mean = Interval.of(own.run.figures.advantage.last)
+    ours = (
+        f"mean advantage {mean.text()}; coefficient of variation of a single vulnerable record's advantage "
+        f"{single:.2f}; chance alone puts {corner:.1%} of the records in the corner"
+    )
+    why = (
+        "the true vulnerability, under the strongest attack and with infinitely many models, is unknown; the "
+        "figures say how well these models estimate the advantage of this attack"
+    )
+    return Settled(claim, Outcome.NOT_TESTABLE, ours, own.protocol, why)
+
+
+def _flat_minima(claim: Claim, evidence: Evidence) -> Settled:
+    """SAM seeks flat minima; how flat those are that it found was not measured."""
+    sgd, sam = SGD(evidence), SAM(evidence)
+    shares = [own.interval(lambda figures: figures.vulnerable.last) for own in (sgd, sam)]
+    ours = "; ".join(
+        f"{name}: {share.text(100, '%', 1)} in the corner"
+        for name, share in zip(("SGD", "SAM"), shares, strict=True)
+    )
+    why = "the flatness of the minima was not measured"
+    if shares[1].low > shares[0].high:
+        why += "; SAM, which seeks flat ones, exposes more records"
+    return Settled(claim, Outcome.NOT_TESTABLE, ours, f"{sgd.protocol}; {sam.protocol}", why)
+
+
+def _finer_checkpoints(claim: Claim, _evidence: Evidence) -> Settled:
+    raise MissingResultsError("every setting was followed with one spacing of checkpoints")
+
+
+def _complexity(claim: Claim, evidence: Evidence) -> Settled:
+    """Datasets in the order of their nearest-neighbor error: does the entry of long runs rise with it?"""
+    runs = [
+        own
+        for own in all_at_published_scale(evidence)
+        if (own.setting.net, own.setting.optimizer) == (BASELINE.net, BASELINE.optimizer)
+        and evidence.complexity(own.setting.dataset) is not None
+    ]
+    if len(runs) < 2:
+        raise MissingResultsError(
+            "fewer than two datasets with a known complexity, on which the baseline was trained at the "
+            "published scale"
+        )
+    runs = [evidence.longest(*_trained(own)) for own in _by_complexity(runs, evidence)]
+    entries = [own.interval(lambda figures: figures.peak_entry) for own in runs]
+    outcome = _rise(entries)
+    few = len(runs) < _FEWEST_DATASETS
+    if few and outcome is Outcome.REPRODUCED:
+        outcome = Outcome.SAME_DIRECTION
+    noise = [own.setting.dataset for own, entry in zip(runs, entries, strict=True) if entry.is_noise]
+    why = "reproduced would be intervals that do not overlap"
+    why += (
+        f", of at least {_FEWEST_DATASETS} datasets; Fashion-MNIST and CINIC-10 were not run" if few else ""
+    )
+    why += f"; the entry on {' and '.join(noise)} is within its noise floor" if noise else ""
+    parts = _complexities(runs, entries, [evidence.complexity(own.setting.dataset) for own in runs])
+    ours = f"nearest-neighbor error and peak entry: {parts}{_small(evidence)}"
+    return Settled(claim, outcome, ours, "; ".join(own.protocol for own in runs), why)
+
+
+def _trained(own: Run) -> tuple[str, str, str]:
+    return own.setting.dataset, own.setting.net, own.setting.optimizer
+
+
+def _by_complexity(runs: list[Run], evidence: Evidence) -> list[Run]:
+    return sorted(runs, key=lambda own: evidence.complexity(own.setting.dataset) or 0.0)
+
+
+def _rise(entries: list[Interval]) -> Outcome:
+    """Whether values rise in the order given."""
+    if all(b.low > a.high for a, b in pairwise(entries)):
+        return Outcome.REPRODUCED
+    rises = all(b.value > a.value for a, b in combinations(entries, 2))
+    return Outcome.SAME_DIRECTION if rises and entries[-1].low > entries[0].high else Outcome.NOT_REPRODUCED
+
+
+def _complexities(runs: list[Run], entries: list[Interval], complexities: list[float | None]) -> str:
+    return "; ".join(
+        f"{own.setting.dataset} {complexity or 0.0:.1%} and {entry.text(100, '%', 1)}"
+        for own, entry, complexity in zip(runs, entries, complexities, strict=True)
+    )
+
+
+def _small(evidence: Evidence) -> str:
+    """The same of the most datasets that smaller runs trained alike; they do not decide."""
+    at_scale = [own.label for own in all_at_published_scale(evidence)]
+    alike: dict[object, list[Run]] = {}
+    for own in evidence.where(lambda _: True):
+        if own.run.complexity is not None and own.label not in at_scale:
+            s = own.setting
+            alike.setdefault((s.net, s.optimizer, s.epochs, s.universe, s.lr, s.dropout), []).append(own)
+    runs = _by_complexity(max(alike.values(), key=len, default=[]), evidence)
+    if len(runs) < 2:
+        return ""
+    entries = [Interval.of(own.run.figures.peak_entry) for own in runs]
+    text = _complexities(runs, entries, [own.run.complexity for own in runs])
+    first = runs[0]
+    size = f"{first.setting.net}, {first.run.population.records:,} records, {first.run.epochs[-1]} epochs"
+    return f"; in smaller runs ({size}): {text}"
+
+
+RULES = {
+    "fewest_models": _fewest_models,
+    "variation": _variation,
+    "more_models": _more_models,
+    "finer_checkpoints": _finer_checkpoints,
+    "proxy": _proxy,
+    "flat_minima": _flat_minima,
+    "complexity": _complexity,
+}

@@ -1,0 +1,226 @@
+"""What may settle a claim: runs of the published scale, and measurements outside of the study."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.data.registry import load
+from leakscope.dynamics.complexity import nearest_neighbor_error
+from leakscope.dynamics.noise_floor import Floor
+from leakscope.errors import InputError
+from leakscope.hardness.over_training import EarlyCorrelations
+from leakscope.studies.claims import Outcome, Settled
+from leakscope.studies.dynamics.claims import PUBLICATION, settle
+from leakscope.studies.dynamics.measured_elsewhere import (
+    TREATED,
+    TREATED_PAGE,
+    Difference,
+    Treatment,
+    treated_early,
+)
+from leakscope.studies.dynamics.published_claims import CLAIMS
+from leakscope.studies.dynamics.published_runs import RUNS_OF_CLAIM
+from leakscope.studies.dynamics.results import DynamicsResults, RunResults
+from leakscope.studies.dynamics.trained_banks import training_command
+from tests.studies.test_dynamics_claims import RESULTS, number, tenth
+
+NEGATIVE = (Outcome.NOT_REPRODUCED, Outcome.REFUTED)
+WITHOUT_LENGTH = {
+    "entropy_factor", "epistemic_everywhere", "gradient_norms", "more_models", "finer_checkpoints",
+    "variation", "complexity", "three_estimators", "intervention", "other_domains",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def committed() -> list[DynamicsResults]:
+    return PUBLICATION._read(RESULTS)
+
+
+def settled(results: list[DynamicsResults]) -> dict[str, Settled]:
+    return {entry.claim.key: entry for entry in settle(results)}
+
+
+def each_run(results: list[DynamicsResults], change: Any) -> list[DynamicsResults]:
+    """The results with every run changed."""
+    return [replace(one, runs={name: change(run) for name, run in one.runs.items()}) for one in results]
+
+
+def baseline_of(results: list[DynamicsResults]) -> RunResults:
+    return next(
+        run for one in results for run in one.runs.values() if run.setting.bank == "cifar10-wrn28-2-adamw"
+    )
+
+
+def test_every_claim_names_its_published_run_or_none() -> None:
+    assert not WITHOUT_LENGTH & RUNS_OF_CLAIM.keys()
+    assert WITHOUT_LENGTH | RUNS_OF_CLAIM.keys() == {claim.key for claim in CLAIMS}
+
+
+def fewer_models(run: RunResults) -> RunResults:
+    return replace(run, population=replace(run.population, models=19))
+
+
+def fewer_records(run: RunResults) -> RunResults:
+    return replace(run, population=replace(run.population, records=19_999))
+
+
+def other_spacing(run: RunResults) -> RunResults:
+    return replace(run, epochs=(run.epochs[0] // 2, *run.epochs[1:]))
+
+
+@pytest.mark.parametrize(
+    ("change", "lacks"),
+    [
+        (fewer_models, "19 of 20 models"),
+        (fewer_records, "19,999 of 20,000 records"),
+        (other_spacing, "checkpoints every 15 instead of every 10 epochs"),
+    ],
+)
+def test_a_smaller_run_decides_no_claim_about_the_published_scale(
+    committed: list[DynamicsResults], change: Any, lacks: str
+) -> None:
+    entries = settled(each_run(committed, change))
+    for key in RUNS_OF_CLAIM:
+        assert entries[key].outcome is Outcome.NOT_TESTABLE, key
+    assert lacks in entries["markov"].why
+    assert not [key for key, e in entries.items() if e.outcome in NEGATIVE and key != "entropy_factor"]
+
+
+def test_a_run_a_tenth_as_long_denies_nothing(committed: list[DynamicsResults]) -> None:
+    entries = settled([tenth(one) for one in committed])
+    denied = {key for key, entry in entries.items() if entry.outcome in NEGATIVE}
+    assert denied == {"entropy_factor"}  # the publication's own values contradict it
+    assert "40 of 400 epochs" in entries["markov"].why
+    assert "16 of 160 epochs" in entries["sam_ratio"].why
+    assert "40 of 400 epochs" in entries["early_now"].why  # and not: no checkpoint at epoch 150
+    assert entries["markov"].ours  # the figure is shown all the same
+
+
+def test_runs_at_the_published_scale_decide(committed: list[DynamicsResults]) -> None:
+    entries = settled(committed)
+    expected = {
+        "early_now": Outcome.REPRODUCED,
+        "peak_entry_ratio": Outcome.NOISE,
+        "markov": Outcome.REFUTED,
+        "entropy_wrn": Outcome.NOT_REPRODUCED,
+        "sam_ratio": Outcome.NOT_REPRODUCED,
+        "sam_not_slower": Outcome.REFUTED,
+        "fewest_models": Outcome.REFUTED,
+        "gradient_norms": Outcome.NOT_TESTABLE,
+        "complexity": Outcome.SAME_DIRECTION,
+    }
+    assert {key: entries[key].outcome for key in expected} == expected
+
+
+def test_a_ratio_of_peak_entries_has_both_readings(committed: list[DynamicsResults]) -> None:
+    ours = settled(committed)["peak_entry_ratio"].ours
+    assert re.search(r"of those outside 3\.02 .* from 15\.6% .* and 5\.2%", ours)
+    assert re.search(r"of all records 2\.73 .* from 13\.3% .* and 4\.9%", ours)
+
+
+@pytest.mark.parametrize(
+    ("rises_at", "to", "expected"),
+    [(150, 0.916, "reproduced"), (150, 0.8, "same direction"), (160, 0.916, "refuted")],
+)
+def test_early_uncertainty_is_judged_at_the_published_epoch(
+    committed: list[DynamicsResults], rises_at: int, to: float, expected: str
+) -> None:
+    run = baseline_of(committed)
+    r = tuple(to if epoch >= rises_at else -0.3 for epoch in run.epochs)
+    early = {"epistemic": EarlyCorrelations(r, r, r, r, 20_000)}
+    own = replace(committed[0], runs={"own": replace(run, early_hardness=early)})
+    entry = settled([own])["epistemic_early"]
+    assert entry.outcome == expected
+    assert "judged at epoch 150 of 400" in entry.why
+    assert "epoch 40: -0.30" in entry.ours  # a tenth of training, beside it
+
+
+def test_the_weaker_measure_is_named_with_the_runs_that_know_the_full_one(
+    committed: list[DynamicsResults],
+) -> None:
+    entry = settled(committed)["epistemic_early"]
+    assert "only the weaker measure is known, epistemic uncertainty (own class)" in entry.why
+    for name in ("cifar10-wide_resnet-sgd at epoch 60 of 160", "cifar10-cnn-adamw at epoch 150 of 400"):
+        assert name in entry.ours
+
+
+def test_complexity_needs_the_baseline_on_both_datasets(committed: list[DynamicsResults]) -> None:
+    """Equal entries refute no scale of two datasets, but they do not reproduce one."""
+    equal = number(0.15, 0.003, 0.05)
+    same = each_run(committed, lambda r: replace(r, figures=replace(r.figures, peak_entry=equal)))
+    assert settled(same)["complexity"].outcome is Outcome.NOT_REPRODUCED
+    (small,) = [one for one in committed if len(one.runs) == 3]
+    assert settled([small])["complexity"].outcome is Outcome.NOT_TESTABLE
+
+
+def test_the_complexity_of_a_dataset_comes_from_any_run_of_it(committed: list[DynamicsResults]) -> None:
+    """The long runs do not know it; the small ones do."""
+
+    def forget(run: RunResults) -> RunResults:
+        return replace(run, complexity=None) if run.population.records == 20_000 else run
+
+    entry = settled(each_run(committed, forget))["complexity"]
+    assert entry.outcome is Outcome.SAME_DIRECTION
+    assert "mnist 11.8% and 5.2%" in entry.ours
+
+
+@pytest.mark.slow
+def test_committed_complexities_are_those_of_the_records(committed: list[DynamicsResults]) -> None:
+    runs = [run for one in committed for run in one.runs.values()]
+    stated = {_of(run): run.complexity for run in runs}
+    assert len({(_of(run), run.complexity) for run in runs}) == len(stated)
+    for (dataset, n), complexity in stated.items():
+        try:
+            records = load(dataset)
+        except InputError:
+            pytest.skip(f"{dataset} is not at hand")
+        assert complexity == nearest_neighbor_error(records.take(np.arange(n))), dataset
+
+
+def _of(run: RunResults) -> tuple[str, int]:
+    return run.setting.dataset, run.population.records
+
+
+def test_more_models_vary_less(committed: list[DynamicsResults]) -> None:
+    assert settled(committed)["more_models"].outcome is Outcome.REPRODUCED
+
+    def same_floor(run: RunResults) -> RunResults:
+        floor = tuple(0.1 for _ in run.epochs)
+        vulnerable = replace(run.figures.vulnerable, floor=Floor(floor, floor, floor))
+        return replace(run, figures=replace(run.figures, vulnerable=vulnerable))
+
+    assert settled(each_run(committed, same_floor))["more_models"].outcome is Outcome.NOT_REPRODUCED
+
+
+def test_the_treatment_is_quoted_as_its_page_prints_it() -> None:
+    lines = (RESULTS.parents[2] / TREATED_PAGE).read_text().splitlines()
+    starts = [k for k, line in enumerate(lines) if line == "All records, difference from undefended models:"]
+    rows = [next(line for line in lines[k:] if line.startswith("| early, leave out |")) for k in starts[:2]]
+    for one, row in zip(reversed(TREATED), rows, strict=True):
+        cells = [cell.strip().replace("**", "").replace("−", "-") for cell in row.split("|")]
+        assert [cells[2], cells[4], cells[8]] == [one.auc.text(3), one.tpr.text(1), one.accuracy.text(1)]
+
+
+@pytest.mark.parametrize(
+    ("auc", "accuracy", "expected"),
+    [(-0.03, 0.4, Outcome.REPRODUCED), (0.0, 0.4, Outcome.NOT_REPRODUCED),
+     (-0.03, -1.4, Outcome.NOT_REPRODUCED)],
+)  # fmt: skip
+def test_a_treatment_has_to_protect_at_no_cost(auc: float, accuracy: float, expected: Outcome) -> None:
+    one = Treatment("a", Difference(auc, 0.01), Difference(-2.0, 0.5), Difference(accuracy, 0.3))
+    assert treated_early(CLAIMS[0], (one,)).outcome is expected
+
+
+def test_every_bank_of_the_page_says_how_it_was_trained(committed: list[DynamicsResults]) -> None:
+    banks = {one.config.settings[0].bank for one in committed} - {""}
+    page = Path(f"{RESULTS}.md").read_text()
+    for bank in banks:
+        assert training_command(bank).startswith("# trained by python benchmarks/dynamics_bank.py --preset ")
+        assert f"{training_command(bank)}\nleakscope study dynamics --bank {bank} " in page
+    assert training_command("") == training_command("my.npz") == ""
